@@ -255,7 +255,7 @@ class Answer:
 def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in its text.
 
-    `words` say how "yes" and "no" are said, in any case: `{"yes": "bewilligt", "no": "abgelehnt"}`, or
+    `words` are the words for "yes" and "no", in any case: `{"yes": "bewilligt", "no": "abgelehnt"}`, or
     several words for each. Reasons: error (no reply at all), refused (also by calling a tool), filtered (by
     the provider), empty, truncated (cut off before an answer, or reasoning without one), ambiguous (answers
     that differ), other. The time is linear in the length of the text.
@@ -361,7 +361,7 @@ def _value(found: re.Match[str]) -> Value:
 def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
     """The text without code, markup and what was struck out; a choice ("yes or no") is ¤.
 
-    A JSON object becomes a line "Answer: …" for each answer in it. Of a long text both ends are left.
+    A JSON object becomes a line "Answer: …" for each answer in it. A long text is cut in the middle.
     """
     if len(text) > 2 * _SEARCHED:
         text = f"{text[:_SEARCHED]}\n…\n{text[-_SEARCHED:]}"
@@ -410,7 +410,7 @@ def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[
 
 
 def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Answer | None:
-    """The answer on which all answers in a plain text agree; None where there is none."""
+    """The answer on which all answers in a plain text agree; None if missing."""
     first, last = _FIRST.search(text), _LAST.search(text)
     if first is None or last is None:
         return None

@@ -52,7 +52,7 @@ def _band_names(bands: tuple[float, ...]) -> list[str]:
 
 
 def parse_number(task: TaskFile, column: str, text: str) -> float:
-    """Parse an edited text as a finite number; `FwcError` with the remedy if it is none."""
+    """Parse an edited text as a finite number; `FwcError` with the remedy if it is invalid."""
     parsed = as_number(text)
     if parsed is not None:
         return parsed
@@ -98,7 +98,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
 
 
 def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
-    """Parse an edited text as number, rank or category; `FwcError` if it is none."""
+    """Parse an edited text as number, rank or category; `FwcError` if it is invalid."""
     if item.kind == "numeric":
         return parse_number(task, item.name, text)
     if item.kind == "ordinal" and text not in (order := task.column(item).order):
@@ -158,7 +158,7 @@ class Record:
 
 
 def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
-    """Clean a row as it lies in the table's file.
+    """Clean a raw row of the table's file.
 
     A protected attribute may be given as its level instead. `name` is the task's, `domains` are those of all
     columns but the outcome. Columns of the role extra, and those that only decide whether a row is in the

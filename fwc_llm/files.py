@@ -79,7 +79,7 @@ def failing_as(
 
 
 def home_expanded(name: str) -> Path:
-    """The path with ~ replaced by the home folder, where there is one of that name."""
+    """The path with ~ expanded to the home folder, if that exists."""
     return Path(os.path.expanduser(name))
 
 

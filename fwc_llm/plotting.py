@@ -35,7 +35,7 @@ _STYLE: Any = {
 
 
 def require_matplotlib() -> None:
-    """Raise `FwcError` with what to install where there is no matplotlib."""
+    """Raise `FwcError` with the package to install if matplotlib is missing."""
     try:
         for name in ("matplotlib", "matplotlib.figure"):
             import_module(name)

@@ -71,7 +71,7 @@ class ColumnFormatter:
         return f"{plain}{self._unit}"
 
     def raw(self, value: Any) -> int | float | str:
-        """The value itself; raises `FwcError` where there is none."""
+        """The value itself; raises `FwcError` if it is missing."""
         if type(value) is int:
             return value
         if getattr(value, "shape", None) == ():

@@ -122,7 +122,7 @@ class Prompt:
     def build(self, row: "Record | Row") -> "list[ChatMessage]":
         """The whole conversation that asks for a record, or a row as the task's table holds it.
 
-        An outcome in `row` is ignored. Rows as they lie in a file go through `Task.record` first.
+        An outcome in `row` is ignored. Raw rows of a file go through `Task.record` first.
         """
         values = row.values if isinstance(row, Record) else dict(row.items())
         query = self._templates.render("query.j2", {**self._variables, "row": ShownRow(self._cells, values)})
@@ -147,7 +147,7 @@ def build_prompt(
 ) -> "list[ChatMessage]":
     """Build the chat messages that ask for `row`, with the examples `shots`, by a template set or a folder.
 
-    `row` is a record, a row of `task.test()` or `task.pool()`, or a row as it lies in the table's file, which
+    `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file, which
     `Task.record` cleans. A loop with the same task and shots renders their fixed part once.
     """
     record = task.record(row)

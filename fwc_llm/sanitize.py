@@ -52,7 +52,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
-    """`value` as a whole number from 0 to below `most`, or None if it is none."""
+    """`value` as a whole number from 0 to below `most`, or None."""
     number = parse_finite(value)
     if number is None or not 0 <= number < most or number != int(number):
         return None
@@ -60,7 +60,7 @@ def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
 
 
 def parse_finite(value: Any) -> float | None:
-    """`value` as a finite number, or None if it is none; true and false are no numbers."""
+    """`value` as a finite number, or None; true and false are no numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -151,7 +151,7 @@ def replace_invisible(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """JSON for a terminal, in which escapes stand for what `replace_invisible` replaces."""
+    """JSON for a terminal, with escapes for the characters that `replace_invisible` replaces."""
     if text.isprintable():
         return text
     return "".join(

@@ -134,7 +134,7 @@ class FileColumn(Checked):
 
 
 class Protected(Checked):
-    """A protected attribute: the column `source` as it stands, or through `mapping`, or split at `above`.
+    """A protected attribute: the column `source` unchanged, mapped by `mapping`, or split at `above`.
 
     A derived attribute takes its source's place in the table unless `keep`. An `optional` one is protected
     only where it is chosen.
@@ -463,7 +463,7 @@ def read_taskfile(path: Path) -> TaskFile:
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
-    """Check the text of a task file; mistakes are said to be in `path`. `name` overrules the task's own."""
+    """Check the text of a task file; errors name `path`. `name` overrules the task's own."""
     try:
         data = parse_toml(text)
     except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
@@ -475,7 +475,9 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with another choice of what its file offers, in its `text`, too; an empty weight is none."""
+    """The task with another choice of what its file offers, in its `text`, too; an empty weight means no
+    weights.
+    """
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)

@@ -41,12 +41,12 @@ class Task:
     `columns` are those of `pool()` and `test()` in file order. `simulated` rows are drawn from a model; every
     output must say so. `text` is the task file, `folder` the place of one's own, `data` the files that take
     the place of those that it names, `about` what it says of purpose and data. Of the attributes `offered`,
-    those in `protected` are, and those in `usual` would be if nobody chose. `weight` is the column that says
-    for how many a row stands, `cluster` the one that names people with several rows, of whom none is both
-    asked about and shown; both may be empty. `base_parity` is the default of runs; None: rows as they fall.
-    `criteria` say what "yes" and "no" mean, `words` how prompts and replies say them. `column_weights` are
-    those of features in the distances of coresets; 1 for others. `frozen` is what a task without rows knows
-    of them (`freeze`).
+    those in `protected` are, and those in `usual` would be if nobody chose. `weight` is the column of
+    sampling weights; `cluster` identifies people with several rows, who are never both in the test rows and
+    among the examples; both may be empty. `base_parity` is the default of runs; None: rows are drawn without
+    a base parity. `criteria` say what "yes" and "no" mean, `words` how prompts and replies say them.
+    `column_weights` are those of features in the distances of coresets; 1 for others. `frozen` is what a task
+    without rows knows of them (`freeze`).
     """
 
     name: str
@@ -95,7 +95,7 @@ class Task:
         return spellings(self.question, self.words)
 
     def column(self, name: str) -> Column:
-        """The column called `name`; `FwcError` when there is none."""
+        """The column called `name`; `FwcError` if it is missing."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
             raise FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
@@ -106,8 +106,8 @@ class Task:
 
         Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
         int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
-        the outcome "yes" or "no". Treat it as read-only: it is read once and shared. Of a table that is too
-        large for memory (Parquet files of more than 400,000 rows) it is a sample.
+        the outcome "yes" or "no". Treat it as read-only: it is read once and shared. For a table larger than
+        memory (Parquet files of more than 400,000 rows) it is a sample.
         """
         return self._tables.pool
 
@@ -116,15 +116,16 @@ class Task:
         return self._tables.test
 
     def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
-        """Clean one row as it lies in the table's file.
+        """Clean one raw row of the table's file.
 
         `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
         know are ignored. A row that the task itself handed out (a Series of `pool()` or `test()`, unchanged)
         and a record come back as they are.
 
-        Raises `FwcError`, naming column and value, for what was never evaluated: a level or category that no
-        row of the table has, text in the place of a number, a negative number where no row has one, a missing
-        value where the task keeps no such rows. A number out of the table's range is told in `Record.notes`.
+        Raises `FwcError`, naming column and value, for kinds of rows that were never evaluated: a level or
+        category that no row of the table has, text in the place of a number, a negative number where no row
+        has one, a missing value where the task keeps no such rows. A number outside the table's range is
+        noted in `Record.notes`.
         """
         if isinstance(raw, Record):
             if raw.task != self.name:
@@ -372,8 +373,8 @@ def load_task(
     `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text` is the
     file that it would write. A row's id is its index label, as "row:17".
 
-    `weight` names the column that says for how many a row stands where examples are chosen
-    (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
+    `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"), ""
+    for no weights; by default the task file says.
 
     `data` names Parquet files that take the place of the task's table: a path, a pattern or a folder.
 
@@ -586,7 +587,7 @@ def _elsewhere(source: Source, data: str) -> Source:
 
 
 def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
-    """The task file with another choice of protected attributes and weight, where there is one."""
+    """The task file with another choice of protected attributes and weight, if there is a file."""
     chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
     return chosen if weight is None else choose(chosen, "weight", weight)
 

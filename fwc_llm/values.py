@@ -99,7 +99,7 @@ def title_of(name: Any) -> str:
 
 
 def as_number(cell: str) -> float | None:
-    """The finite number that a cell writes as programs do, or None. Python's own 1_000 is none."""
+    """The finite number that a cell writes as programs do, or None. Python's own 1_000 is not."""
     try:
         number = float(cell) if "_" not in cell else math.nan
     except ValueError:

@@ -1,4 +1,4 @@
-"""Words for yes, no and unknown: those a task's answers are said in, and those that tables have."""
+"""Words for yes, no and unknown: those of a task's answers, and those found in tables."""
 
 import re
 import unicodedata

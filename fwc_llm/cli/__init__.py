@@ -1,4 +1,4 @@
-"""The command line: the only place that prints or exits. One file a command, imported when it is invoked."""
+"""The command line: only this subpackage prints or exits. Each command's file is imported when invoked."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def _check_arguments() -> None:
 
 
 def _refuse(text: str, code: int) -> int:
-    """Print the reason to standard error, made safe: it may quote a cell, a file or a service."""
+    """Print the reason to standard error, sanitized: it may quote a cell, a file or a service."""
     with suppress(OSError):
         print(replace_invisible(text), file=sys.stderr)
     return code

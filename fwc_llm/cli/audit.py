@@ -1,4 +1,4 @@
-"""`fwc-llm audit`: accuracy and fairness of predictions that came from elsewhere."""
+"""`fwc-llm audit`: accuracy and fairness of predictions made elsewhere."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fwc-llm bundle`: a run as one file for somebody else, who can verify it."""
+"""`fwc-llm bundle`: pack a run into one file that others can verify."""
 
 from pathlib import Path
 

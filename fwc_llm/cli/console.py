@@ -1,4 +1,4 @@
-"""The commands' output: results to standard output, everything about the work to standard error."""
+"""The commands' output: results go to standard output, progress and notes to standard error."""
 
 import os
 import sys
@@ -14,16 +14,16 @@ from fwc_llm.sanitize import escape_invisible, replace_invisible
 
 
 class SafeConsole(Console):
-    """A console whose text cannot control the terminal: rich itself prints escape sequences."""
+    """A console that escapes control characters, because rich prints escape sequences unchanged."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All output passes through here, that of progress bars and tables too."""
+        """Render one line of output, including progress bars and tables."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(replace_invisible(text), style)
 
     def on_broken_pipe(self) -> None:
-        """The reader has closed the pipe (`fwc-llm eval | head`): stop printing, keep the exit code."""
+        """Stop printing after the reader closed the pipe (`fwc-llm eval | head`); keep the exit code."""
         self.quiet = True
         let_go(self.file)
 
@@ -37,19 +37,19 @@ asking = shown.asking
 
 
 def notes(*lines: str, style: str = "") -> None:
-    """Print lines about the work to standard error, whole; empty ones are left out."""
+    """Print notes to standard error without wrapping; skip empty lines."""
     for line in filter(None, lines):
         err.print(line, style=style, soft_wrap=True)
 
 
 def lines(*lines: str, style: str = "") -> None:
-    """Print lines of a result to standard output; none is broken."""
+    """Print lines of a result to standard output without wrapping."""
     for line in lines:
         out.print(line, style=style, soft_wrap=True)
 
 
 def write(text: str, is_json: bool = False) -> None:
-    """Write a document to standard output; characters that control a terminal are made visible."""
+    """Write a document to standard output; control characters are escaped."""
     if sys.stdout is None:  # closed by whoever started this (>&-)
         return
     try:
@@ -61,7 +61,9 @@ def write(text: str, is_json: bool = False) -> None:
 
 @contextmanager
 def printing_aside() -> Iterator[None]:
-    """Within this, what a user's function prints, also by a process or a library, goes to standard error."""
+    """Redirect output of user functions, subprocesses and libraries to standard error within the `with`
+    block.
+    """
     with redirect_stdout(sys.stderr):
         if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: there is no document
             yield
@@ -78,7 +80,7 @@ def printing_aside() -> Iterator[None]:
 
 
 def let_go(stream: IO[str]) -> None:
-    """Discard further output to a stream that has no reader."""
+    """Discard further output to a stream without a reader."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

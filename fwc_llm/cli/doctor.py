@@ -1,4 +1,4 @@
-"""`fwc-llm doctor`: whether this installation can do its work, and what to do where it cannot."""
+"""`fwc-llm doctor`: check the installation and say how to fix it."""
 
 import os
 import platform
@@ -26,7 +26,7 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY")
 
 
 class CheckResult(NamedTuple):
-    """A check's outcome; the state "note" is no fault: something that could be there, and is not."""
+    """A check's outcome; the state "note" means optional and missing."""
 
     check: str
     state: str  # ok, note or broken
@@ -67,7 +67,7 @@ def doctor(
 
 
 def _packages() -> Iterator[CheckResult]:
-    """Check the packages that the installation requires, and which extras are there."""
+    """Check required packages and list installed extras."""
     yield CheckResult(
         "python", "ok", f"{platform.python_version()} at {sys.executable}, {platform.machine()}"
     )
@@ -123,7 +123,7 @@ def _key(name: str, needed: bool) -> CheckResult:
 
 
 def _service(url: str) -> CheckResult:
-    """Check whether anything answers at the address; no key is sent, so that a refusal is an answer."""
+    """Check whether a server answers at the address; no key is sent, and HTTP 401 counts as an answer."""
     import httpx2
 
     # What stands before an @ may be a password, what stands after a ? a key.

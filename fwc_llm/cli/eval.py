@@ -27,7 +27,7 @@ of groups and outcomes. To measure a real model:
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the experiment file's options stand in for the defaults of the flags."""
+    """Use the experiment file's options as defaults of the flags."""
     if path is not None:
         context.default_map = read_experiment(path, evaluate)
     return path
@@ -60,9 +60,7 @@ def evaluate(
         "Add the rates of plain models of the table.", "--reference", panel=EXPERIMENT
     ),
     ablate: bool = flags.switch(
-        "Ablation: an arm for each component of FWC (slots, geometry, weights, order), 20 repeats.",
-        "--ablate",
-        panel=EXPERIMENT,
+        "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
     ),
     out: Path | None = flags.option(
         "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
@@ -147,7 +145,7 @@ def evaluate(
 
 
 def _wordings(text: str | None) -> dict[str, Any]:
-    """The template set, or several; a folder may have a comma in its name. None: the default set."""
+    """One or several template sets; a folder's name may contain commas. None: the default set."""
     if text is None:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
@@ -168,7 +166,7 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:
-    """The models that --model names, each once; none without it."""
+    """The distinct models of --model; empty without it."""
     if text is None:
         return ()
     names = flags.words(text)

@@ -1,4 +1,4 @@
-"""The output of `fwc-llm eval`: the expected cost, and results, for a model or several."""
+"""The output of `fwc-llm eval`: expected cost and results, for one or several models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
-    """Print what a run would ask and cost."""
+    """Print a run's expected requests and cost."""
     from fwc_llm.metrics.planning import smallest
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
@@ -86,7 +86,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
 
 
 def _forecast_json(job: "Job", numbers: "Forecast | None") -> dict[str, Any]:
-    """The forecast as plain values; tokens are None for a model that is not asked over a network."""
+    """The forecast as plain values; tokens are None for models without a network."""
     names = ("prompt_tokens", "longest_prompt", "cached_tokens", "completion_tokens", "exact")
     tokens = {name: getattr(numbers, name, None) for name in names}
     return {
@@ -106,12 +106,12 @@ def _is_function(job: "Job") -> bool:
 
 
 def _writes_text(job: "Job") -> bool:
-    """Whether the replies are text whose tokens count: not those of a decision model, nor of a function."""
+    """Whether the replies are text with counted tokens, unlike those of decision models and functions."""
     return traits(job.model).api == "chat" and not _is_function(job)
 
 
 def _where(job: "Job") -> str:
-    """Says who will answer: whether over a network, and at a cost."""
+    """Say whether answers come over a network and at a cost."""
     model = traits(job.model)
     url = model.address or job.client.base_url
     if model.reference:
@@ -129,7 +129,7 @@ def _where(job: "Job") -> str:
 
 @contextmanager
 def before_asking(out: Path | None) -> Iterator[None]:
-    """Say what is kept at Ctrl-C before the first request."""
+    """Handle Ctrl-C before the first request: say what is kept."""
     try:
         yield
     except KeyboardInterrupt:
@@ -145,14 +145,14 @@ def ask_all(
     as_json: bool = False,
     verbose: bool = False,
 ) -> "dict[str, Result]":
-    """Ask each model under a progress bar, print the results, then the closing words.
+    """Ask each model with a progress bar, print the results, then the closing text.
 
-    Several models have a folder each below that of the group; a model that its provider rejects does not keep
-    the others from being asked, and what all have cost counts towards the limit of cost. With `as_json` whole
-    runs are the caller's to print, for their gates are in the document.
+    Several models have subfolders of one folder. A model that its provider rejects does not stop the others.
+    The cost limit covers all models. With `as_json` the caller prints complete runs, whose document includes
+    gates.
 
-    Errors: `FwcError` before any request for what a model cannot do; after the last request `ProviderError`
-    for models that were rejected, else `IncompleteRunError` for missing replies.
+    Errors: before any request `FwcError` for unsupported options; after the last request `ProviderError` for
+    rejected models, else `IncompleteRunError` for missing replies.
     """
     group = _begin(jobs, out) if len(jobs) > 1 else None
     results: dict[str, Result] = {}
@@ -197,7 +197,7 @@ def ask_all(
 
 
 def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> "Result":
-    """Run the plan; the other models have cost `elsewhere`."""
+    """Run the plan; `elsewhere` is the cost of the other models, in dollars."""
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
@@ -216,7 +216,7 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
-    """Refuse what any model would refuse, then make the folder with its experiment file."""
+    """Check all models' options, then create the folder with its experiment file."""
     first, names = jobs[0], tuple(job.model.name for job in jobs)
     for job in jobs:
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
@@ -229,7 +229,7 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
 def _interrupted(
     jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
 ) -> InterruptedRunError:
-    """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
+    """Say which replies exist and how to continue; partial answers are not shown as results."""
     if group:
         folder = group.path
     elif error.result is None:
@@ -252,7 +252,7 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
 ) -> None:
-    """Print the results of runs, whole or in part; nothing where no request has a reply."""
+    """Print results of complete or partial runs; print nothing without replies."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.runs.recorded_run import read_run
@@ -278,7 +278,7 @@ def _print_results(
 def _problem(
     results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
 ) -> FwcError | None:
-    """Return what kept runs from being whole: rejected models, a stop, missing replies; or low coverage."""
+    """Return why runs are incomplete (rejected models, a stop, missing replies), or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
         return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
@@ -299,7 +299,7 @@ def _problem(
 
 
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
-    """Return the error for arms with a coverage below the least that the run asks for."""
+    """Return the error for arms with a coverage below `min_coverage`."""
     from fwc_llm.report.narrative import low_coverage
 
     runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
@@ -308,7 +308,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
-    """Say how many answers of an older version's run are read otherwise now."""
+    """Say how many answers of an older version's run are parsed differently now."""
     from fwc_llm.answers import PARSER
 
     counts: Mapping[str, int] = results.get("reparsed") or {}
@@ -318,9 +318,9 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:
-    """A run as all commands show it: results.json, the statistics, the threshold, what it cost.
+    """A run in the JSON of every command: results.json, statistics, threshold and cost.
 
-    Statistics and threshold are None where no request has a reply.
+    Statistics and threshold are None if no request has a reply.
     """
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost

@@ -1,4 +1,4 @@
-"""Experiment files: the options of `fwc-llm eval` in TOML, by the names of their flags."""
+"""Experiment files: the options of `fwc-llm eval` in TOML, named like their flags."""
 
 import inspect
 import json
@@ -24,13 +24,13 @@ _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edit
 
 
 def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
-    """Return the options of a file by the names of the command's parameters.
+    """Return a file's options, keyed by the command's parameters.
 
-    Relative paths in it start from the file's folder. A list stands for words with commas between them, a
-    table for KEY=VALUE.
+    Relative paths start from the file's folder. A list becomes comma-separated words, a table KEY=VALUE
+    pairs.
 
-    Errors: `FwcError` for a file that cannot be read or is no TOML, a name that is no flag of the command
-    (with the nearest), and a value of the wrong type.
+    Errors: `FwcError` for an unreadable or invalid TOML file, an unknown flag (with the nearest one), and a
+    value of the wrong type.
     """
     try:
         content = parse_toml(read_text(path, _LARGEST))
@@ -68,7 +68,7 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
 
 
 def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the options with paths that start from the file's folder."""
+    """Return the options with paths relative to the file's folder resolved."""
 
     def place(path: str | Path) -> str:
         return str(path) if str(path).startswith("~") else str(folder / path)

@@ -1,4 +1,4 @@
-"""Shared by commands: flags made from models, their completion, lists, examples, `--json`."""
+"""Helpers of commands: flags from models, completion, lists, examples, `--json`."""
 
 import inspect
 import re
@@ -27,12 +27,12 @@ ARMS = "zero,balanced,fwc"
 
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
-    """Return an option of a command, as its parameter's default; the `default` `...` must be given."""
+    """Return an option as a parameter's default; with the `default` `...` users must give it."""
     return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
 
 
 def switch(help: str, *names: str, panel: str | None = None) -> Any:
-    """Return an option without a value, which is off unless it is there."""
+    """Return a boolean option, off by default."""
     return option(help, *names, default=False, panel=panel, show_default=False)
 
 
@@ -42,7 +42,7 @@ def argument(help: str, default: Any = ..., **others: Any) -> Any:
 
 
 def _as_text(help: str) -> str:
-    """Return help whose square brackets rich prints, as they are no markup."""
+    """Return help with square brackets escaped from rich's markup."""
     return help.replace("[", r"\[")
 
 
@@ -109,7 +109,7 @@ EXAMPLES = {
 
 
 def _models() -> Iterator[str]:
-    """The models of this process, of installed packages, and those with a price that do not end soon."""
+    """Built-in models, models of installed packages, and priced models without a near end date."""
     from datetime import date
     from importlib.metadata import entry_points
 
@@ -123,7 +123,7 @@ def _models() -> Iterator[str]:
 
 
 def _names(module: str, source: str) -> Any:
-    """The names that a module's function returns, or its constant; it is imported when the shell asks."""
+    """Names from a module's function or constant, imported when the shell completes."""
     names = getattr(import_module(f"fwc_llm.{module}"), source)
     return names() if callable(names) else names
 
@@ -143,7 +143,7 @@ _LISTS = {"shots", "strategy", "order", "model"}  # with commas
 
 
 def completed(name: str) -> Callable[[str], list[str]]:
-    """Completes an option: its values that begin alike; of a list the next word, none twice."""
+    """Return an option's completion: values with the same prefix; for lists the next unused word."""
 
     def complete(incomplete: str) -> list[str]:
         begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
@@ -155,9 +155,9 @@ def completed(name: str) -> Callable[[str], list[str]]:
 
 
 def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Make a function the command `name`, such as "task init"; `takes` says what `models` and `names` do.
+    """Register a function as the command `name`, such as "task init"; see `takes` for `models` and `names`.
 
-    The shell completes what `_COMPLETED` knows by a parameter's name.
+    The shell completes parameters whose names are in `_COMPLETED`.
     """
 
     def register(function: _F) -> _F:
@@ -178,9 +178,9 @@ def _files(pattern: str) -> list[str]:
 
 
 def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Give a command with `**options` a flag for every field of the models, or for those with these `names`.
+    """Replace a command's `**options` by flags for the models' fields, or only for the fields in `names`.
 
-    `read` makes the models' values of what the command then gets.
+    `read` turns the flags back into models.
     """
 
     def decorate(command: _F) -> _F:
@@ -196,7 +196,7 @@ def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
-    """A field as a parameter of a command. Not given it is None; a word for no value is `none`."""
+    """A field as a parameter of a command: None if not given; the word `none` means no value."""
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
@@ -216,9 +216,9 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
-    """Return the value of a model that flags give, with `others` by their fields' names.
+    """Return a model from flags and `others`, which are keyed by field.
 
-    Errors: `FwcError` for a flag's value that makes no sense.
+    Errors: `FwcError` for an invalid value of a flag.
     """
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
@@ -243,7 +243,7 @@ def words(text: str | None) -> tuple[str, ...]:
 
 
 def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
-    """The pairs that `flag` was given: a value that is JSON is read as such, any other is text."""
+    """Parse the pairs of `flag`: values are JSON if valid, else text."""
     by_name: dict[str, Any] = {}
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
@@ -265,10 +265,10 @@ def open_task(
     weight: str | None = None,
     data: str | None = None,
 ) -> "Task":
-    """The task called `name`, else the default of every command; says when the census stands in.
+    """Load the task called `name`, else the default task; a note says if the census replaces adult.
 
-    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
-    `data` are files that take the place of those of the task.
+    `weight` is the column of sampling weights, "none" for no weights, None for the task's own. `data` are
+    files that replace the task's.
     """
     from fwc_llm.tasks import default_task, load_task
 
@@ -285,13 +285,13 @@ def open_task(
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print the document; what is no number (NaN, infinity) is null."""
+    """Print the document as JSON; NaN and infinity become null."""
     from fwc_llm.metrics.statistics import plain
 
     write(json_text(plain(document)), is_json=True)
 
 
 def _epilog(command: str) -> str:
-    """The end of a command's help: an example, its brackets as text and not as markup."""
+    """The example at the end of a command's help, with escaped brackets."""
     more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
     return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

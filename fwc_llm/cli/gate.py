@@ -1,4 +1,4 @@
-"""`fwc-llm gate`: conditions that a finished run must not meet, for CI; `eval` and `audit` have the same."""
+"""`fwc-llm gate`: conditions that fail CI, for a finished run; `eval` and `audit` have them too."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +38,7 @@ JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--ju
 
 @dataclass(frozen=True)
 class Gates:
-    """The conditions of one command, and what becomes of them."""
+    """The conditions of one command and their outcomes."""
 
     conditions: "Sequence[GateCondition]"
     undecided: Undecided
@@ -48,9 +48,9 @@ class Gates:
     def read(
         cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
-        """Read the options; `FwcError` for what cannot be read.
+        """Parse the options; raise `FwcError` for invalid ones.
 
-        Before anything can be refused a JUnit file is marked as that of a run without an end.
+        First the JUnit file is written as that of an incomplete run, in case the command fails.
         """
         if junit is not None and not dry_run and not junit.is_fifo():  # a pipe is written once
             from fwc_llm.gates.decide import Check
@@ -68,7 +68,7 @@ class Gates:
         return cls(list(conditions.values()), undecided, junit)
 
     def begin(self, arms: Sequence[str]) -> None:
-        """Refuse arms that are not there."""
+        """Raise `FwcError` for unknown arms."""
         for condition in self.conditions:
             condition.check_arms(arms)
 
@@ -78,9 +78,10 @@ class Gates:
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
-        """Decide every condition for every run, and say so; with a document as its "gates", which is printed.
+        """Decide and print every condition for every run; with a document, print it with the outcomes as
+        "gates".
 
-        Errors: `GateFailedError` where one is met, `GateUndecidedError` where one cannot be told.
+        Errors: `GateFailedError` if a condition is met, `GateUndecidedError` if one is undecided.
         """
         suites: dict[str, list[Check]] = {}
         if self.conditions:
@@ -97,7 +98,7 @@ class Gates:
     def conclude(
         self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
     ) -> None:
-        """Say what is decided, and raise as `settle` does."""
+        """Print the outcomes and raise as `settle` does."""
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
@@ -138,7 +139,7 @@ class Gates:
 def settle_folders(
     gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None, unread: Unread = None
 ) -> None:
-    """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
+    """Decide the gates of complete runs; see `check_whole` and `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
     from fwc_llm.runs.recorded_run import read_run
@@ -167,7 +168,7 @@ def settle_folders(
 
 
 def check_whole(path: Path) -> None:
-    """Refuse a run that is not complete with `IncompleteRunError`: no gate is decided on a part of it."""
+    """Raise `IncompleteRunError` for an incomplete run: gates need all replies."""
     folder = RunFolder.existing(path)
     if not is_file(path / "results.json"):
         raise IncompleteRunError(f"{path}: the run has not come to its end; no gate was decided")
@@ -188,10 +189,10 @@ def gate(
     unread: Unread = UNREAD,
     as_json: bool = JSON,
 ) -> None:
-    """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
+    """Check a finished run against conditions, by intervals, without requests.
 
-    Conditions are on accuracy, dp, dp_ratio, eo and other metrics (a wrong name lists them), of every arm or
-    of one, or between two arms: "dp[a] - dp[b] > 0", or "abs(dp[a] - dp[b]) > 0.05".
+    A condition tests accuracy, dp, dp_ratio, eo or another metric (a wrong name lists them) of every arm, of
+    one arm, or between two: "dp > 0.1", "dp[a] > 0.1", "dp[a] - dp[b] > 0", "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.runs.recorded_run import read_runs

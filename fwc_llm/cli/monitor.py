@@ -1,4 +1,4 @@
-"""`fwc-llm monitor`: decisions that keep coming, by confidence sequences and alarms of a change."""
+"""`fwc-llm monitor`: continuous monitoring of decisions with confidence sequences and alarms."""
 
 from pathlib import Path
 from typing import Literal
@@ -38,8 +38,7 @@ def monitor(
     ),
     by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
     window: str | None = option(
-        "Window tested: all, a number of latest periods, or the first period. "
-        "[default: since the last alarm]",
+        "Window tested: all, a number of latest periods, or the first. [default: since the last alarm]",
         metavar="PERIOD",
     ),
     run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),
@@ -54,9 +53,9 @@ def monitor(
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
 ) -> None:
-    """Watch decisions that keep coming: each call adds those that are new in FILE.
+    """Monitor decisions over time: each call adds the new rows of FILE.
 
-    Exit code 5 where this call logs an alarm, or where the mean of --window is beyond the bound.
+    Exit code 5 if this call raises an alarm or the metric of --window is beyond the bound.
     """
     from fwc_llm.cli.console import notes, out
     from fwc_llm.files import write_whole

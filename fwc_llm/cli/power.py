@@ -1,4 +1,6 @@
-"""`fwc-llm power`: the smallest differences that a design detects, or the design for a given difference."""
+"""`fwc-llm power`: the smallest differences that a design detects, or the rows that detect a given
+difference.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -46,9 +48,9 @@ def power(
     as_json: bool = flags.JSON,
     **options: Any,
 ) -> None:
-    """Print the differences that a design detects 4 times in 5, before it costs anything.
+    """Print the differences that a design detects 4 times in 5, without any request.
 
-    With --detect 0.1: the rows and repeats that detect this difference, and their cost.
+    With --detect 0.1, print the rows and repeats that detect this difference, and their cost.
     """
     from fwc_llm.metrics.planning import limit_of, smallest
     from fwc_llm.models import open_model

@@ -1,4 +1,4 @@
-"""The program and its commands, none of which is imported before it is invoked."""
+"""The program; its commands are imported when invoked."""
 
 import re
 import sys
@@ -29,10 +29,10 @@ EVERYDAY = {
 
 
 class _Plain:
-    """Help in which a flag, `--help` itself included, has no placeholder; of `EVERYDAY` commands a part."""
+    """Help without placeholders for boolean flags; `EVERYDAY` commands show part of their options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, ready to be shown."""
+        """The parameters, without placeholders for flags."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if param.metavar is None and getattr(param, "is_flag", False):
@@ -40,7 +40,7 @@ class _Plain:
         return params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help: `--help-all` shows every option."""
+        """Write the help; `--help-all` includes every option."""
         everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
         for param in self.params:  # type: ignore[attr-defined]
             param.hidden = bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
@@ -52,18 +52,18 @@ class Command(_Plain, TyperCommand):
 
 
 class CommandGroup(_Plain, TyperGroup):
-    """A command with commands of its own, such as `task`."""
+    """A command with subcommands, such as `task`."""
 
 
 class Program(CommandGroup):
-    """All commands; those that `load` has not imported are known by name and summary."""
+    """All commands; only name and summary are known before `load` imports them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
         return list(MODULES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, or what stands in its place in the list of commands."""
+        """The command, or a placeholder for the list of commands."""
         if cmd_name in self.commands or cmd_name not in MODULES:
             return super().get_command(ctx, cmd_name)
         group = getattr(GROUPS.get(cmd_name), "info", None)
@@ -71,7 +71,7 @@ class Program(CommandGroup):
 
 
 def _summary(name: str) -> str:
-    """The first line of a command's docstring; its module is read, not imported, which takes a second."""
+    """The first line of a command's docstring, read from its source, since an import takes a second."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S)
     return found[1] if found else ""
@@ -97,14 +97,14 @@ for _name in ("task", "template"):
 
 
 def load(words: Sequence[str]) -> None:
-    """Import the command that begins the `words`; for a name that is none, and to complete, all of them."""
+    """Import the command named first in `words`; for unknown names and completion, import all."""
     name = next((word for word in words if not word.startswith("-")), None)
     for module in {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ():
         import_module(f"fwc_llm.cli.{module}")
 
 
 def every_command() -> Any:
-    """The program with every command imported, in the order of the help."""
+    """Return the program with every command imported, in the order of the help."""
     load(["*"])
     app.registered_commands.sort(key=lambda command: [*MODULES].index(str(command.name)))
     return typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""`fwc-llm prompt`: what is sent for one row."""
+"""`fwc-llm prompt`: the request for one row."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ def prompt(
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     **options: Any,
 ) -> None:
-    """Show what is sent to the model for a row of the test split, or for one of yours."""
+    """Show the request for a row of the test split or of your own."""
     import json
 
     from fwc_llm.cli.console import lines, notes, working, write
@@ -79,7 +79,7 @@ def prompt(
 
 
 def _read(record: str) -> dict[str, Any]:
-    """The JSON object of a file, or of standard input for "-"."""
+    """Return the JSON object in a file, or in standard input for "-"."""
     try:
         content = parse_json(sys.stdin.read() if record == "-" else read_text(Path(record)))
     except (OSError, ValueError) as error:

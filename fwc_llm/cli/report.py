@@ -1,4 +1,4 @@
-"""`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
+"""`fwc-llm report` and `fwc-llm compare`: results of runs as a page, as files, or on the terminal."""
 
 import os.path
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def report(
     appendix: bool = flags.APPENDIX,
     as_json: bool = flags.JSON,
 ) -> None:
-    """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
+    """Write a report of one or more runs as a self-contained page, Markdown, JSON or CSV."""
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.document import make_document
     from fwc_llm.report.formats import choose_format, write_document
@@ -65,7 +65,7 @@ def report(
 
 
 def draw(document: Mapping[str, Any], folder: Path) -> None:
-    """Write the charts of a document, and say where they are."""
+    """Write a document's charts and print their paths."""
     from fwc_llm.report.figures import write_figures
 
     written = write_figures(document, folder)
@@ -73,7 +73,7 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 
 
 def _place(runs: list[Path]) -> Path:
-    """The default path of a page: in the run's folder, beside a log, or here for several runs."""
+    """The default path of a page: in the run's folder, beside a log, or (several runs) the current folder."""
     if len(runs) == 1:
         path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     else:

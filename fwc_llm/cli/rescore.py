@@ -8,7 +8,7 @@ from fwc_llm.cli.flags import JSON, argument, command, print_json
 
 @command("rescore")
 def rescore(run: Path = argument("Folder of a run, or of several models."), as_json: bool = JSON) -> None:
-    """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
+    """Recompute answers.csv and results.json from a run's journal, without requests, key or data."""
     from fwc_llm.cli.console import notes, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file

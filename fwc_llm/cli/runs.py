@@ -1,4 +1,4 @@
-"""`fwc-llm runs`: the runs of a folder."""
+"""`fwc-llm runs`: list the runs of a folder."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def runs(
     folder: Path = argument("Folder with runs at any depth.", default=Path("runs"), metavar="DIR"),
     as_json: bool = JSON,
 ) -> None:
-    """List runs: task, model, arms, when they began, and whether they are complete."""
+    """List runs with task, model, arms, start time and completeness."""
     from fwc_llm.cli import console
     from fwc_llm.runs.listing import list_runs
 

@@ -23,7 +23,7 @@ def serve_surrogate(
         "Environment variable with a key that requests must send.", metavar="VARIABLE"
     ),
 ) -> None:
-    """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""
+    """Serve the simulated model "surrogate" over HTTP, to test clients without key or network."""
     import os
 
     from fwc_llm.cli.console import notes, write

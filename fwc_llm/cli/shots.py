@@ -146,9 +146,9 @@ def _show_compared(
 def _show(
     chosen: "Shots", table: "Task", task: str | None, out: Path | None, as_json: bool, data: str | None
 ) -> None:
-    """The examples where they are wanted, and what is to be said of them.
+    """Print or save the examples, with notes.
 
-    `data` are the files that they are from, where those are not the task's.
+    `data` are the files that replace the task's.
     """
     from fwc_llm.shots import save_shots
     from fwc_llm.shots.storage import shots_json

@@ -28,7 +28,7 @@ _FEW = 30  # rows of a group, below which its rates say little
 
 @flags.command("tasks")
 def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) -> None:
-    """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
+    """List tasks with rows, protected attributes, outcome, source and licence."""
     from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
 
     listed = [_described(load_task(name, data_dir)) for name in task_names()]
@@ -52,7 +52,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 
 def _described(task: "Task") -> dict[str, Any]:
-    """A task as plain values; what only its table says is None where that is not here."""
+    """A task as plain values; facts of the table are None if it is not on this machine."""
     files = task.locate()
     return {
         "task": task.name,
@@ -88,7 +88,7 @@ def init(
     comment: str = flags.COMMENT,
     force: bool = FORCE,
 ) -> None:
-    """Draft a commented task file for a table of your own, and list what to check in it."""
+    """Draft a commented task file for your table and list what to check in it."""
     from fwc_llm.data.task_inference import draft_task
     from fwc_llm.tasks import load_task
 
@@ -123,7 +123,7 @@ def check(
     template: str = flags.option("Template set of the displayed prompts.", default="default"),
     as_json: bool = flags.JSON,
 ) -> None:
-    """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
+    """Show rows kept and lost, groups, outcomes, two rows as prompts, and unsupported options."""
     from fwc_llm.report.sections import lost
     from fwc_llm.report.table_model import Section, terminal
     from fwc_llm.tasks import load_task
@@ -162,7 +162,7 @@ def check(
 
 
 def _print(title: str, *indented: str) -> None:
-    """Print a title with lines below it."""
+    """Print a title with indented lines below."""
     lines(title, style="bold")
     lines(*(f"  {line}" for line in indented))
 
@@ -200,7 +200,7 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 
 def _findings(task: "Task") -> Iterator[str]:
-    """Says which defaults change, what is thin or refused, and what to do."""
+    """Say which defaults change, which groups are small, what is refused, and what to do."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt, default_model
@@ -236,7 +236,7 @@ def template_init(
         "Template set to copy: default, decision, paper, …", "--from", default="default"
     ),
 ) -> None:
-    """Copy a template set that comes with the package, to be changed and used with --template DIR."""
+    """Copy a template set of the package, to edit and use with --template DIR."""
     from fwc_llm.prompts import templates
 
     if template not in templates():
@@ -248,7 +248,7 @@ def template_init(
 
 
 def _new_file(path: Path, ending: str, force: bool) -> Path:
-    """Return the path of a task file; refuse one that exists, unless it may be overwritten."""
+    """Return the path of a new task file; refuse an existing one without `force`."""
     if path.suffix != ending:
         raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
     if path.exists() and not force:
@@ -262,7 +262,7 @@ def task_copy(
     output: Path | None = flags.option("File to write. [default: TASK.toml, here]", "--out", "-o"),
     force: bool = FORCE,
 ) -> None:
-    """Copy the file of a built-in task, to be changed and used with --task FILE."""
+    """Copy the file of a built-in task, to edit and use with --task FILE."""
     from fwc_llm.tasks import layout_names, task_text
 
     text = task_text(task)
@@ -281,7 +281,7 @@ def task_freeze(
     data_dir: Path | None = flags.DATA_DIR,
     force: bool = FORCE,
 ) -> None:
-    """Save a task without its rows, for an application that builds prompts."""
+    """Save a task without its rows, for applications that build prompts."""
     from fwc_llm.tasks import load_task
 
     table = load_task(task, data_dir, protected=protected)

@@ -1,4 +1,4 @@
-"""`fwc-llm tune`: find the examples that reach a fairness target for one model, and test them once."""
+"""`fwc-llm tune`: find examples that reach a fairness target for one model, and test them once."""
 
 from pathlib import Path
 from shlex import quote
@@ -96,7 +96,7 @@ def _as_json(tuned: "Tuned") -> dict[str, Any]:
 
 
 def _report(tuned: "Tuned", verbose: bool) -> None:
-    """What was chosen, the candidates, and the test beside them; `verbose`: with all that was tested."""
+    """Print the choice, the candidates and the test; `verbose` adds all statistics."""
     from fwc_llm.report.table_model import terminal
     from fwc_llm.report.terminal import MORE, answer, run_table
     from fwc_llm.report.tuning import candidates, describe_tuning, validation

@@ -1,4 +1,4 @@
-"""`fwc-llm verify`: whether a folder still says what its journal and its table say."""
+"""`fwc-llm verify`: recompute a run folder and compare it with its files."""
 
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ def verify(
     as_json: bool = JSON,
     **options: Any,
 ) -> None:
-    """Recompute every number of a folder from its journal and table, and check hashes; needs no network.
+    """Recompute every number in a run folder from its journal and table, and check the hashes.
 
-    Task, table and settings that are given are yours; what stands on the folder's word alone is listed as
-    stated. Exit code 5 where something differs. What cannot be checked here is listed as not verified.
+    Give your own task, table and settings: everything that only the folder says is listed as stated. Files
+    that cannot be checked here are listed as not verified. Exit code 5 if something differs. Needs no
+    network.
     """
     from fwc_llm.cli.console import lines
     from fwc_llm.cli.eval import evaluate

@@ -5,15 +5,15 @@ from fwc_llm.cli.flags import command
 
 @command("warm-up")
 def warm_up() -> None:
-    """Compile the solver now, so that no later run waits for it: for images and CI.
+    """Compile the solver ahead of time, for images and CI.
 
-    A solver compiles when it is first used, which takes seconds. This compiles all of it in about half a
-    minute and says where it keeps the code: beside the package, in the user's cache folder where that cannot
-    be written, or where NUMBA_CACHE_DIR says. What is compiled already stays as it is.
+    By default the solver compiles at first use, which takes seconds. This command compiles everything in
+    about half a minute and prints the folder of the code: NUMBA_CACHE_DIR, else beside the package, or the
+    user's cache folder if that is read-only. Compiled code is kept.
 
-    In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, keep
-    the environment after it. The code is for one kind of processor: another one compiles it again, unless
-    NUMBA_CPU_NAME=generic is set for both. A new installation starts anew.
+    In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, cache
+    the environment. Another kind of processor or a new installation compiles again; NUMBA_CPU_NAME=generic
+    serves all processors.
     """
     from fwc_llm.cli.console import lines, working
     from fwc_llm.coreset.compiled import quietly

@@ -12,7 +12,7 @@ from fwc_llm.errors import InputError
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Raise an error for a value that is not a choice."""
     if value not in choices:
         raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
 

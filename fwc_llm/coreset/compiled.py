@@ -54,7 +54,7 @@ def _cached(signatures: list[Any], options: dict[str, Any], function: Callable[.
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same memory for kernels that only read: numba compiles anew for arrays not to be written."""
+    """The same memory for kernels that only read: numba compiles another kernel for read-only arrays."""
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}

@@ -1,7 +1,7 @@
 """Threads for compiled kernels, which run without the interpreter's lock."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -44,7 +44,7 @@ class Threads:
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or count_threads()
-        self._pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
+        self._pool = ThreadPoolExecutor(self.count - 1) if self.count > 1 else None
 
     def over_rows(self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = CHUNK) -> list[Any]:
         """`kernel(*arguments, low, high)` on consecutive ranges of n rows, whatever the number of threads."""
@@ -53,9 +53,30 @@ class Threads:
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
         """`task(item)` for every item, in order."""
         items = list(items)
-        if self._pool is None or len(items) < 2:
+        if self._pool is None or len(items) < 2:  # a thread of its own would only cost time
             return [task(item) for item in items]
-        return list(self._pool.map(task, items))
+        results: list[Any] = [None] * len(items)
+        places = iter(range(len(items)))  # whoever is free takes the next one
+
+        def work() -> None:
+            try:
+                for place in places:
+                    results[place] = task(items[place])
+            except BaseException:
+                for _ in places:  # the rest is left
+                    pass
+                raise
+
+        # This thread works, too: a short task is done before another thread has woken up.
+        helpers = [self._pool.submit(work) for _ in range(min(self.count, len(items)) - 1)]
+        try:
+            work()
+        finally:
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+        return results
 
     def share(self, n: int) -> int:
         """Rows at once, at most CHUNK, so that every thread has about as many of n rows as another."""

@@ -80,8 +80,7 @@ def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
     """The weights (n,) that a caller gave; None if none were given or all are equal, which is the same.
 
-    Raises `InputError` for what is not one number for each of the `n` rows, for one that is negative or not
-    finite, and where all are 0.
+    Raises `InputError` unless the weights are one number per row (n,), finite, not negative and not all 0.
     """
     if sample_weight is None or isinstance(sample_weight, Masses):
         return sample_weight

@@ -1,1 +1,1 @@
-"""Tables: where they lie, how they are read, checked and split; and the simulated census."""
+"""Tables: finding, reading, checking and splitting them; and the simulated census."""

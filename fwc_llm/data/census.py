@@ -1,8 +1,8 @@
 """The simulated census: rows with Adult's columns, drawn from count tables, without network or data.
 
 `census.json` holds a small Bayesian network of counts, made by evals/fit_census.py from the training rows of
-UCI Adult. No row of the original is in it, and no count below 5. Everything made from these rows is a
-simulation and says so. How close it is to Adult: evals/results/census.md.
+UCI Adult. It holds no original row and no count below 5. Everything made from these rows is marked as a
+simulation. evals/results/census.md compares it with Adult.
 """
 
 import json
@@ -48,7 +48,7 @@ def census_tables(
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1.
 
-    Sex and income together have exactly the shares of the counts (largest remainder); every other column is
+    The joint shares of sex and income equal those of the counts (largest remainder); every other column is
     drawn given its parents.
     """
     network = _network()
@@ -80,7 +80,7 @@ def _network() -> dict[str, Any]:
 
 
 def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Codes of the jointly exact columns: shares by largest remainder, in random order."""
+    """Codes of sex and income with exact joint shares (largest remainder), in random order."""
     from fwc_llm.apportion import largest_remainder
 
     counts = np.array(joint["counts"], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""From raw texts to the clean table: which rows are kept, numbers, protected levels, yes and no."""
+"""Clean raw texts: filter rows, parse numbers, derive protected levels and outcomes."""
 
 import unicodedata
 from collections import Counter
@@ -37,11 +37,11 @@ _PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
 
 @dataclass(frozen=True)
 class RowCount:
-    """The rows of a table by group; rows without a known group stand under "unknown".
+    """Row counts of a table by group; rows without a known group count as "unknown".
 
-    `counts` has a row for every group and the columns `read` (rows of the files), `kept`, and one for each
-    reason why rows are lost; a row that lacks several values counts under each. `outcome` says which values
-    of the outcome mean yes and no, with their rows.
+    `counts` has a row per group and the columns `read` (rows of the files), `kept`, and one per reason for
+    lost rows; a row that lacks several values counts under each. `outcome` states the values that mean yes
+    and no, with their numbers of rows.
     """
 
     counts: pd.DataFrame
@@ -64,9 +64,9 @@ class RowCount:
 
     @property
     def warning(self) -> str | None:
-        """Warns where groups lose unequally: more than chance, and more than a few rows.
+        """Warn if groups lose different shares of rows, significantly and by more than a few rows.
 
-        Chance is judged by Pearson's chi-squared test that all groups lose the same share.
+        Significance is that of Pearson's chi-squared test of equal shares.
         """
         from scipy.special import chdtrc  # scipy.stats takes a second to import
 
@@ -85,7 +85,7 @@ class RowCount:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The counts as run.json, results.json and reports hold them."""
+        """The counts in the form of run.json, results.json and reports."""
 
         def rows(read: int, kept: int) -> dict[str, int]:
             return {"read": int(read), "kept": int(kept), "lost": int(read - kept)}
@@ -99,17 +99,17 @@ class RowCount:
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:
-    """The reasons why rows are lost, with their number."""
+    """The reasons for lost rows, with counts."""
     return {str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n}
 
 
 @dataclass
 class CleanedCounts:
-    """Counts over the blocks of a table that are cleaned one by one, for what only all rows can tell.
+    """Counts over a table's blocks, for checks that need all rows.
 
-    `outcomes` are the cells of the outcome column, `answers` what they mean; `levels` the protected levels by
-    attribute; `integral`: whether all numbers of a column are whole; `filled` the missing values by column
-    that became a category; `rows` are the counts of the blocks.
+    `outcomes` are the values of the outcome column, `answers` their meanings; `levels` the protected levels
+    by attribute; `integral` whether a column's numbers are all whole; `filled` the number of missing values
+    by column that became a category; `rows` the blocks' counts.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -120,7 +120,7 @@ class CleanedCounts:
     rows: list[pd.DataFrame] = field(default_factory=list)
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
-        """The type of every column, by its name: numbers are int64 where all are whole."""
+        """The dtype of every column by name; whole numbers are int64."""
         number = {True: "int64", False: "float64"}
         kinds = {c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns}
         return {name: kind or "str" for name, kind in kinds.items()}
@@ -128,10 +128,10 @@ class CleanedCounts:
 
 @dataclass(frozen=True)
 class CleanTables:
-    """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
+    """The frames `pool` and `test` (identical for a table of one file), and counts of kept and dropped rows.
 
-    `rows` counts the rows that were read and kept; None where there was nothing to lose. Of a table that
-    stays on disk, the `disk_table`, the frame is a sample.
+    `rows` counts rows read and kept; None if no row can be lost. For a table on disk (`disk_table`) the frame
+    is a sample.
     """
 
     pool: pd.DataFrame
@@ -142,9 +142,9 @@ class CleanTables:
 
 
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
-    """Clean the frames of texts of `task` (one, or pool and test) into frames as `Task.pool` describes them.
+    """Clean the text frames of `task` (one, or pool and test) into frames as in `Task.pool`.
 
-    Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
+    Errors: `FwcError` for data that contradict the task file, naming value, row and remedy.
     """
     for item in (item for item in task.fields if item.use == "id"):
         _check_ids(item.name, pd.concat([raw[item.name] for raw in raws]))
@@ -160,7 +160,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
 
 
 def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
-    """Clean a block of a table's texts; what is to be checked of all rows (`check_whole`) is in `counts`.
+    """Clean a block of a table's texts; collect in `counts` what `check_whole` needs.
 
     Raises as `clean_tables`.
     """
@@ -211,11 +211,11 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Masks of the table's rows (n,), and of those (n,) that each reason drops.
+    """Return the mask of kept rows (n,), and a mask (n,) of dropped rows per reason.
 
-    A row outside the conditions may lack what it likes. Missing values that become a category are filled in
-    `raw` and counted by column in `filled`. Raises `FwcError` for a value that may not be missing, and where
-    a limit meets a text.
+    Rows outside the conditions may have missing values. Missing values that become a category are filled in
+    `raw` and counted by column in `filled`. Errors: `FwcError` for a forbidden missing value and for a limit
+    on a text.
     """
     lost = {}
     for condition in task.keep:
@@ -259,7 +259,7 @@ def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) 
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
-    """Say why rows were lost, and which missing values made a category."""
+    """Say why rows were lost and which missing values became a category."""
     notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
     if counts.filled:
         notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
@@ -271,7 +271,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
-    """Check what only all rows can tell: the outcome's values, answers, levels; return how many are kept."""
+    """Check outcome values, answers and levels over all rows; return the number of kept rows."""
     rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
@@ -288,7 +288,7 @@ def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
 
 
 def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
-    """Say which values of the outcome mean yes and no, as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
+    """State the values that mean yes and no, such as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     sides = []
     for answer in ("yes", "no"):
         values = [
@@ -309,14 +309,14 @@ def _means_yes(rule: OutcomeColumn, value: str) -> bool:
 
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
-    """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
+    """Parse a numeric column: int64 if every value is whole, else float64. Text and infinities are errors."""
     column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     return column.astype("int64") if integral else column
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
-    """Map a rule over the distinct texts of a column; missing cells stay missing.
+    """Apply a function to a column's distinct texts; missing cells stay missing.
 
     An error names the first row that has the cell.
     """
@@ -346,7 +346,7 @@ def _check_ids(name: str, cells: pd.Series) -> None:
 
 
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:
-    """Refuse a single level, and many."""
+    """Raise `FwcError` for a single level or too many."""
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())
@@ -375,7 +375,7 @@ def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Seri
 
 
 def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> None:
-    """Refuse values of the outcome whose meaning the task file leaves open."""
+    """Raise `FwcError` for outcome values without a meaning in the task file."""
     values = f"{len(counts)} values, " if len(counts) > 1 else ""
     values += ", ".join(f"{value!r} ({count:,})" for value, count in counts.most_common(_MOST_VALUES))
     if not rule.positive:

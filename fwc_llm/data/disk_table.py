@@ -1,4 +1,4 @@
-"""Clean rows in a file, where a table is too large for memory; a sample of them is in memory."""
+"""Tables larger than memory: clean rows in a file, a sample in memory."""
 
 import hashlib
 from collections import Counter
@@ -26,10 +26,10 @@ _OPEN = 0.5  # share of the rows that bring a text of their own, above which a n
 
 @dataclass(frozen=True, eq=False)
 class DiskTable:
-    """The clean rows of a table, in a Parquet file that lasts as long as its temporary `folder`.
+    """The clean rows of a table in a Parquet file inside a temporary `folder`.
 
     `columns` are those of the task, with their `dtypes` in memory; `levels` are the groups in alphabetical
-    order. `cells` (n,) is the group and answer of every row: twice the place of its level, one more for yes.
+    order. `cells` (n,) encodes each row's group and answer: 2 · index of the level + (1 for yes).
     """
 
     path: Path
@@ -44,22 +44,22 @@ class DiskTable:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name in the file of every column of the task."""
+        """Map each column of the task to its name in the file."""
         return {column.name: f"c{k}" for k, column in enumerate(self.columns)}
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Rows per level (k, 2): those with the answer no, and with yes."""
+        """Rows per level (k, 2) with the answers no and yes."""
         return np.bincount(self.cells, minlength=2 * len(self.levels)).reshape(-1, 2)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The table's sha256 in hex, as `Task.fingerprint` has it for a table in memory."""
+        """The table's sha256 (hex), equal to `Task.fingerprint` of a table in memory."""
         return fingerprint(self.columns, self._cells_of(ID), lambda name: self._cells_of(self.names[name]))
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """What every column holds, as `Task.domains` has it for a table in memory."""
+        """Each column's domain, equal to `Task.domains` of a table in memory."""
         return domains(self.columns, lambda name: self._cells_of(self.names[name]))
 
     def dataset(self, names: Sequence[str]) -> Any:
@@ -72,7 +72,7 @@ class DiskTable:
         return ds.dataset(self.path, schema=pa.schema([schema.field(name) for name in chosen]))
 
     def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
-        """These rows, in this order, as `Task.pool` has them."""
+        """Return these rows in this order, in the form of `Task.pool`."""
         import pandas as pd
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -86,11 +86,11 @@ class DiskTable:
         return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
 
     def find(self, ids: Collection[str]) -> np.ndarray:
-        """The positions of the rows with these ids, ascending."""
+        """Ascending positions of the rows with these ids."""
         return np.asarray(self._where({ID: _values(ids, numeric=False)})[POSITION])
 
     def equal(self, names: Sequence[str], rows: Collection[tuple[Any, ...]]) -> np.ndarray:
-        """The positions of the rows whose columns `names` equal one of these `rows`, ascending."""
+        """Ascending positions of rows that equal one of `rows` in the columns `names`."""
         numeric = {column.name for column in self.columns if column.kind == "numeric"}
         wanted = {
             self.names[name]: _values(cells, name in numeric)
@@ -103,7 +103,7 @@ class DiskTable:
         return positions
 
     def _where(self, wanted: dict[str, Any]) -> Any:
-        """Positions and columns of the rows that hold one of the wanted values in every column."""
+        """Positions and columns of rows with a wanted value in every column."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -127,7 +127,7 @@ def fingerprint(
     ids: "Iterable[pd.Index | pd.Series]",
     parts_of: "Callable[[str], Iterable[pd.Series]]",
 ) -> str:
-    """The sha256 in hex of a clean table that comes in parts: ids of its rows, columns and values."""
+    """Sha256 (hex) of row ids, columns and values of a clean table given in parts."""
     digest = hashlib.sha256()
 
     def add(parts: "Iterable[pd.Index | pd.Series]") -> None:
@@ -146,7 +146,7 @@ def fingerprint(
 
 
 def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Series]]") -> dict[str, Domain]:
-    """Compute the domain of every column of a clean table that comes in parts."""
+    """Compute the domain of every column of a clean table given in parts."""
     found = {}
     for column in columns:
         if column.kind == "numeric" and not column.values:
@@ -167,7 +167,7 @@ def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Se
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:
-    """Those of the values that a column can hold, numbers or texts: anybody may have written them."""
+    """Keep the values that the column's type can hold; the input is untrusted."""
     import pyarrow as pa
 
     if numeric:

@@ -1,4 +1,4 @@
-"""The files of a task as its clean tables; Parquet too large for memory is cleaned block by block on disk."""
+"""Load a task's files as clean tables; Parquet larger than memory is cleaned on disk in blocks."""
 
 import hashlib
 import os
@@ -60,13 +60,13 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
 
 
 def _needed(task: TaskFile) -> list[str]:
-    """The columns to be read: all but those with the role "drop" that nothing else uses."""
+    """The columns to read: all but unused ones with the role "drop"."""
     used_elsewhere = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
     return [item.name for item in task.fields if item.use != "drop" or item.name in used_elsewhere]
 
 
 def _labels(paths: Sequence[Path]) -> dict[Path, str]:
-    """Prefixes of row ids: the files' names, with their folders where files of one name lie in several."""
+    """Prefixes of row ids: file names, with folders if names repeat."""
     if len({path.name for path in paths}) == len(paths):
         return {path: path.name for path in paths}
     above = Path(os.path.commonpath([path.parent for path in paths]))
@@ -79,10 +79,10 @@ _LEAST = 64  # rows of a cell of group and answer in the sample, where the table
 
 
 def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
-    """Whether these files of one table are Parquet and have too many rows for memory.
+    """Whether these files are Parquet with too many rows for memory.
 
-    A column with `role = "id"` compares all rows: such a table is read into memory. `FwcError` for a file
-    that is no Parquet table.
+    A table with a column `role = "id"` is read into memory, to compare all rows. `FwcError` for an invalid
+    Parquet file.
     """
     if task.source.format != "parquet" or any(item.use == "id" for item in task.fields):
         return False
@@ -96,8 +96,8 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
 def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     """Clean the rows of the files block by block into a temporary file, and read a sample of them.
 
-    A table of which no more than `LARGE` clean rows are left is all in memory. `FwcError`, before any row is
-    read, for a file that lacks a column of the task.
+    If at most `LARGE` clean rows remain, all stay in memory. `FwcError`, before any row is read, for a file
+    without a column of the task.
     """
     import pandas as pd
     import pyarrow.parquet as pq
@@ -143,7 +143,7 @@ def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Ite
 
 
 def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None:
-    """Write clean rows, as `DiskTable` reads them."""
+    """Write clean rows in the format of `DiskTable`."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -176,7 +176,7 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
 
 
 def _sample(cells: np.ndarray) -> np.ndarray:
-    """The positions, ascending, of random rows, always the same: of every cell its share, at least a few."""
+    """Ascending positions of a fixed random sample, stratified by cell with a minimum per cell."""
     if len(cells) <= LARGE:
         return np.arange(len(cells))
     rng, counts = np.random.default_rng(0), np.bincount(cells)

@@ -1,6 +1,6 @@
-"""Finds the files of a task: in a folder on this machine, or downloaded into the user's cache folder.
+"""Locate a task's files in folders of this machine, or download them into the cache folder.
 
-A download is checked by sha256 and moved into place in one step.
+Downloads are checked by sha256 and moved into place atomically.
 """
 
 import glob
@@ -27,7 +27,7 @@ _LARGEST = 1 << 28  # bytes of a file; what is cut there has another checksum
 def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tuple[Path, ...]:
     """`beside` (a task file's own folder), `data_dir`, FWC_LLM_DATA, the user's cache folder, in this order.
 
-    Raises `FwcError` when `data_dir` is given and is no folder.
+    Errors: `FwcError` if `data_dir` is not a folder.
     """
     folders = [] if beside is None else [beside]
     if data_dir is not None:
@@ -42,7 +42,7 @@ def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tup
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for downloaded data, as the operating system has it."""
+    """The operating system's cache folder of the user, for downloaded data."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -55,7 +55,7 @@ def cache_folder() -> Path:
 def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
     """The files of every table of `task` from the first folder that has them all, or None.
 
-    A table is one file, or all that a pattern names, in order. An absolute path stays itself.
+    A table is one file, or the sorted files of a pattern. Absolute paths are used unchanged.
     """
     for folder in folders:
         tables = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
@@ -65,9 +65,9 @@ def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
-    """The files that `find_files` finds; where there are none, those of the task's address.
+    """Return the files of `find_files`, else download them from the task's address.
 
-    Raises `FwcError` where they are neither here nor can be downloaded.
+    Errors: `FwcError` if they are missing and cannot be downloaded.
     """
     tables = find_files(task, folders)
     if tables is not None:
@@ -85,7 +85,7 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
 
 
 def _named(path: Path) -> tuple[Path, ...]:
-    """The file of this name, the Parquet files in this folder, or the files of this pattern."""
+    """The file at this path, the Parquet files in this folder, or the files of this pattern."""
     if is_file(path):
         return (path,)
     if os.path.isdir(path):  # without what writers of tables leave beside them, such as `_temporary/`
@@ -97,7 +97,7 @@ def _named(path: Path) -> tuple[Path, ...]:
 
 
 def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
-    """The file in the cache folder, fetched if it is not there yet."""
+    """The file in the cache folder, downloaded if missing."""
     target = cache_folder() / name
     if is_file(target):
         return target
@@ -117,7 +117,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
 
 
 def _fetch(url: str, target: Path, sha256: str) -> None:
-    """Download the file at `url`; it appears as `target` only when it is complete and the published one."""
+    """Download `url` to `target`, which appears only when complete and with the published checksum."""
     if not is_safe_address(url):
         raise ValueError("it is no https address")
     target.parent.mkdir(parents=True, exist_ok=True)

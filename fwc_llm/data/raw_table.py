@@ -1,9 +1,9 @@
-"""Any table as texts: a CSV, Parquet, Excel or JSON file, also a packed one, or a data frame.
+"""Read any table as texts: a CSV, Parquet, Excel or JSON file, also compressed, or a data frame.
 
-Text stays text and an integer stays an integer; every other cell becomes the text that people write for it,
-whatever the cells beside it are. A frame of texts has a column of str for every column of the task file, NaN
-where a value is missing, and row ids as its index: "file:line" with the 1-based line of a CSV file,
-"file:row" of a sheet or another format.
+Text and integers stay unchanged; every other cell is converted to its usual notation, independently of its
+neighbours. A text frame has a column of str for every column of the task file, NaN for missing values, and
+row ids as its index: "file:line" with the 1-based line of a CSV file, "file:row" of a sheet or another
+format.
 """
 
 import bz2
@@ -40,12 +40,12 @@ _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # Exce
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The columns of a file or a data frame before their cells are texts.
+    """The typed columns of a file or a data frame.
 
-    `where` names the table in errors. `titles` are the columns', nested ones by path ("applicant.sex"), and
-    `numbers` (n,) those of the lines or rows in the file, from 1, or a frame's index labels. `cells_of`
-    returns the typed cells (n,) of the column at a position. `markers` are texts that stand for a missing
-    value; `hint` ends the error about a table that holds not what it should.
+    `where` names the table in errors. `titles` are column names, nested ones as paths ("applicant.sex");
+    `numbers` (n,) are line or row numbers from 1, or a frame's index labels. `cells_of` returns the typed
+    cells (n,) of the column at a position. `markers` are texts for missing values; `hint` ends errors about
+    missing columns.
     """
 
     where: Path | str
@@ -56,16 +56,16 @@ class RawTable:
     hint: str = ""
 
     def require(self, names: Iterable[str]) -> None:
-        """Refuse a table without these columns, or paths into its columns (`FwcError`)."""
+        """Raise `FwcError` if the table lacks these columns or paths."""
         for name in names:
             if name not in self.titles and not self._base(name):
                 raise self._lacks(name)
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
-        """A column's texts (n,) without spaces around them as categories; a missing one has the code -1.
+        """A column's stripped texts (n,) as categories; missing ones have the code -1.
 
-        `name` is a title, or a path into the column's cells ("choices[0].text"). A title that stands twice
-        must stand over equal cells (`FwcError`). Typed numbers are `written` as the column's texts are.
+        `name` is a title, or a path into the column's cells ("choices[0].text"). Columns with a repeated
+        title must be equal (`FwcError`). Typed numbers use the column's notation `written`.
         """
         if name not in self.titles:
             title = self._base(name)
@@ -84,17 +84,17 @@ class RawTable:
         return first
 
     def categories(self, position: int) -> "pd.Categorical[Any]":
-        """The texts of the column at a position, as those of `texts`."""
+        """The texts of the column at a position; see `texts`."""
         return as_categories(self.cells_of(position), self.markers)
 
     def frame(self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}) -> pd.DataFrame:
-        """The columns `names` as a frame of texts, whose row ids begin with `label`."""
+        """The columns `names` as a text frame with row ids that begin with `label`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         texts = {name: self.texts(name, written.get(name, "")).astype("str") for name in names}
         return pd.DataFrame(texts, index=ids)
 
     def _base(self, name: str) -> str:
-        """The longest title into whose cells the path `name` leads; empty where there is none."""
+        """The longest title that is a prefix of the path `name`; empty if none is."""
         return max(bases_of([name]).intersection(self.titles), key=len, default="")
 
     def _lacks(self, name: str) -> FwcError:
@@ -106,7 +106,7 @@ class RawTable:
 
 
 def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
-    """The texts of typed cells (n,) as categories; the code is -1 where one is null, empty or a marker."""
+    """Convert typed cells (n,) to categories of texts; nulls, empty texts and markers have code -1."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
     if exact in (np.float16, np.float32):  # whose digits Python's floats do not keep
@@ -130,9 +130,9 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
 
 
 def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
-    """The table in a file's bytes; `names` are the titles of a file without a header line, in its order.
+    """Read the table in a file's bytes; `names` are the column names of a file without header, in order.
 
-    Raises `FwcError` for a file that is no table, and a line of another length.
+    Errors: `FwcError` for an invalid file and for lines of different lengths.
     """
     _, content = unpacked(path, content)
     if source.format == "csv":
@@ -146,7 +146,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
 
 
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
-    """The name and the bytes of the one file in a .gz, .bz2 or .zip file; of another one its own."""
+    """Name and bytes of the file inside a .gz, .bz2 or .zip file; other files unchanged."""
     ending = path.suffix.lower()
     try:
         if ending == ".zip":
@@ -165,10 +165,10 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
 
 
 def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
-    """The format of a file, and of a CSV file separator and encoding.
+    """Detect a file's format and, for CSV, separator and encoding.
 
-    `layout` has `sheet`, `skip` and `comment` as `Source` does. Raises `FwcError` for a text that no
-    separator cuts into columns.
+    `layout` has `sheet`, `skip` and `comment` as in `Source`. Errors: `FwcError` for a text without a
+    separator.
     """
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
@@ -195,7 +195,7 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
 
 
 def _encoding(content: bytes) -> str:
-    """The encoding of a text file: by its mark, else UTF-8 where it is, else that of Western Windows."""
+    """Detect a text file's encoding: by its BOM, else UTF-8 if valid, else Windows-1252."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
@@ -234,7 +234,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
 def _mismatch(
     source: Source, header: Sequence[str], line: int, record: Sequence[str], first: bool, last: bool
 ) -> str:
-    """The remedy for a line that is not as long as the header: the `first` below it, or the `last`."""
+    """The remedy for the `first` or `last` line if its length differs from the header's."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
@@ -248,7 +248,7 @@ def _mismatch(
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV file, each with the 1-based line it starts on; no empty and no comment lines."""
+    """The records of a CSV file with their 1-based first lines, without empty and comment lines."""
     try:
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings write half a character
@@ -281,7 +281,7 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
 
 
 def json_value(path: Path, content: bytes) -> Any:
-    """The value of a JSON file; of one that is no single value, a list of the values of its lines."""
+    """Parse a JSON file, or JSON lines as a list of values."""
     try:
         text = content.decode("utf-8-sig")
     except ValueError as error:
@@ -301,7 +301,7 @@ def json_value(path: Path, content: bytes) -> Any:
 
 
 def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
-    """The rows in the value of a JSON file: a list of objects, or the object of one line."""
+    """The row objects in a JSON value: a list of objects, or one object."""
     rows = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
@@ -317,7 +317,7 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
 
 
 def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
-    """The table of objects, whose keys are columns; objects in them become columns by path."""
+    """Make a table of objects; keys are columns, nested objects become columns by path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
     columns = [(title, [row.get(title) for row in rows]) for title in titles]
     return _table_of_columns(where, columns, range(1, len(rows) + 1), markers)
@@ -332,7 +332,7 @@ def _table_of_columns(
 
 
 def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
-    """A column, or those of the objects in its cells, by path."""
+    """Yield a column, or for nested objects one column per path."""
     objects = cells if isinstance(cells, list) or cells.dtype == object else ()
     keys = dict.fromkeys(key for cell in objects if isinstance(cell, dict) for key in cell)
     others = [None if isinstance(cell, dict) else cell for cell in objects] if keys else cells
@@ -348,7 +348,7 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
 
 
 def open_parquet(path: Path, content: bytes | None = None) -> Any:
-    """The pyarrow `ParquetFile`, open; `FwcError` for a file that is none, or without pyarrow."""
+    """Open a pyarrow `ParquetFile`; `FwcError` for an invalid file or without pyarrow."""
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -360,7 +360,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
 
 
 def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """The table in a `ParquetFile`, or in a `pyarrow.Table` of some rows; columns are read one by one."""
+    """Wrap a `ParquetFile` or a `pyarrow.Table` of some rows; columns are read one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -403,7 +403,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
 
 
 def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
-    """A sheet, row by row as it is stored: a cell far away does not fill what is between."""
+    """Read a sheet sparsely, row by row: a distant cell does not fill the area between."""
     if path.suffix.lower() == ".xls":
         raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")
     try:
@@ -440,7 +440,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
 
     @cache
     def unstored() -> set[tuple[int, int]]:
-        """Rows and columns of formulas whose values no program has stored; an empty text is stored."""
+        """Rows and columns of formulas without a stored value (an empty text counts as stored)."""
         with ZipFile(BytesIO(content)) as archive:
             parts = (archive.read(name) for name in archive.namelist() if "worksheets/" in name)
             if not any(re.search(rb"<f[ />]", part) for part in parts):
@@ -477,7 +477,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
 
 
 def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
-    """The sheet of this name, or of this number from 1; the first where none is named."""
+    """The sheet with this name or number (from 1); default: the first."""
     titles = [sheet.title for sheet in sheets]
     numbers = [str(number) for number in range(1, len(titles) + 1)]
     for listed in (titles, numbers):
@@ -495,10 +495,9 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 
 
 def frame_table(frame: Any) -> RawTable:
-    """The table in a frame of pandas, or of any other library that narwhals knows (Polars, Arrow, DuckDB).
+    """Wrap a data frame of pandas or any library that narwhals supports (Polars, Arrow, DuckDB).
 
-    A row's number is its index label where these differ, else its position from 0. Raises `FwcError` for
-    what is no data frame.
+    Row numbers are index labels if unique, else positions from 0. Errors: `FwcError` for other objects.
     """
     if isinstance(frame, pd.DataFrame):
         names, columns = frame.columns.tolist(), [frame.iloc[:, k] for k in range(frame.shape[1])]
@@ -511,7 +510,7 @@ def frame_table(frame: Any) -> RawTable:
 
 
 def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
-    """Names, columns and row positions of another library's frame."""
+    """Names, columns and row positions of a frame that is not pandas."""
     import narwhals as nw
 
     try:
@@ -529,7 +528,7 @@ def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:
-    """The titles of one column of `frame`, named by its label (a tuple, too), or of a list of them."""
+    """Titles of one or several columns of `frame`, given by labels (tuples included)."""
     labels: list[Any] = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
     several = isinstance(names, list | tuple | set) and not any(names == label for label in labels)
     return [title_of(name) for name in (names if several else [names])]

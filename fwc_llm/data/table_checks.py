@@ -1,7 +1,6 @@
-"""A look at the table as a whole: columns that tell outcome or protected attribute, and repeated rows.
+"""Check a table for columns that reveal outcome or protected attributes, and for repeated rows.
 
-What a column tells is measured by cross-fitting: the shares of classes by value come from the other folds, so
-that rare values, and identifiers, tell nothing by chance.
+Class shares per value are cross-fitted, so that rare values and identifiers reveal nothing by chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +31,10 @@ _MATERIAL = 0.005  # share of repeated rows that a note on intervals is worth
 
 @dataclass(frozen=True)
 class TableChecks:
-    """What should be checked: a sentence by column (`columns`), and one on `repeated` rows; empty: nothing.
+    """Warnings: a sentence per column (`columns`) and one on `repeated` rows; empty: no warning.
 
-    `material` says that so many rows repeat that intervals, which count them as people, are too narrow.
+    `material`: repeated rows are frequent enough to make intervals too narrow, since each row counts as a
+    person.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class TableChecks:
 
     @property
     def sentences(self) -> list[str]:
-        """All of them."""
+        """All warnings."""
         of_columns = [f"column {name}: {sentence}" for name, sentence in self.columns.items()]
         return [*of_columns, *filter(None, [self.repeated])]
 
     def as_json(self, cluster: str = "") -> dict[str, str]:
-        """The sentences by column that run.json keeps; "": that on repeated rows, unless people are named."""
+        """The warnings in run.json by column; key "": repeated rows, unless a cluster column is given."""
         return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
 
 
@@ -59,10 +59,10 @@ def check_table(
     answers: pd.Series,
     protected: Mapping[str, pd.Series],
 ) -> TableChecks:
-    """Check a frame of texts and numbers (n, d), whose missing cells count as a value.
+    """Check a frame of texts and numbers (n, d); missing counts as a value.
 
-    `answers` (n,) are the classes of the column `outcome`, missing where they are not known, `protected` the
-    levels (n,) of each attribute.
+    `answers` (n,) are the classes of the column `outcome`, missing if unknown; `protected` the levels (n,) of
+    each attribute.
     """
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
@@ -88,7 +88,7 @@ def check_table(
 
 
 def _numbers_rows(cells: pd.Series) -> bool:
-    """Whether a column seems to number or name its rows: different texts, or whole numbers that rise."""
+    """Whether a column looks like row ids: distinct texts, or increasing whole numbers."""
     if len(cells) <= _NUMBERED or not cells.is_unique:
         return False
     integral = pd.api.types.is_integer_dtype(cells)
@@ -105,7 +105,7 @@ def _sentence(target: str, is_outcome: bool, finding: str) -> str:
 
 
 def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
-    """How purely a column tells the classes (n,), -1 where they are not known; empty: not purely."""
+    """Say how purely a column reveals the classes (n,), -1 if unknown; empty: not purely."""
     known = classes >= 0
     sizes = np.bincount(classes[known])
     if not 1 < len(sizes) <= _MOST_CLASSES:
@@ -120,7 +120,7 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
 
 
 def _coded(cells: pd.Series) -> Codes:
-    """The values (n,) as numbers from 0, a missing one among them; many numbers by quantile."""
+    """Encode values (n,) as integers from 0, with a code for missing; many numbers are binned by quantile."""
     if not pd.api.types.is_numeric_dtype(cells):
         return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
     numbers = cells.to_numpy(np.float64)
@@ -132,7 +132,7 @@ def _coded(cells: pd.Series) -> Codes:
 
 
 def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
-    """What values tell of classes: all of them, or (`one_sided`) one class by values that are pure."""
+    """Measure how values reveal classes: all classes, or (`one_sided`) one class by pure values."""
     n, kinds, width = len(codes), len(sizes), int(codes.max()) + 1
     shape = _FOLDS, width, kinds
     counts = np.bincount((fold * width + codes) * kinds + classes, minlength=np.prod(shape)).reshape(shape)
@@ -159,17 +159,17 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
 
 
 def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
-    """The AUC of scores (k,) that `yes` and `no` (k,) rows have; ties count half."""
+    """The AUC of scores (k,) with `yes` and `no` (k,) row counts; ties count half."""
     values, index = np.unique(scores, return_inverse=True)
     above, below = np.bincount(index, yes, len(values)), np.bincount(index, no, len(values))
     return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
 
 
 def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
-    """Return a sentence on rows that equal another, if they are more than coincidence makes, and many.
+    """Return a sentence on repeated rows, if they are frequent and more than coincidence.
 
-    Coincidence: pairs of rows that are equal in all columns but the finest would agree in that one as
-    often as any two rows do, or a few times as often. Of coarse columns alone nothing can be told.
+    Coincidence: pairs equal in all columns but the finest agree in that column at most a few times as often
+    as random pairs. Coarse columns alone decide nothing.
     """
     n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
     for index in range(frame.shape[1]):
@@ -200,7 +200,7 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
 
 
 def _determined(column: tuple[float, int, Keys], columns: Sequence[tuple[float, int, Keys]]) -> bool:
-    """Whether another column, as fine, says the same: to leave out one of the two would change nothing."""
+    """Whether another column of equal resolution determines this one."""
     _, many, keys = column
     return any(
         other is not keys and values >= many and len(np.unique(keys + other)) == values
@@ -209,6 +209,6 @@ def _determined(column: tuple[float, int, Keys], columns: Sequence[tuple[float, 
 
 
 def _pairs(keys: Keys) -> float:
-    """The pairs of equal keys."""
+    """The number of pairs of equal keys."""
     times = np.unique(keys, return_counts=True)[1].astype(np.float64)
     return float((times * (times - 1) / 2).sum())

@@ -1,4 +1,4 @@
-"""A first task file for a user's own table: what its columns look like, and what its author must check."""
+"""Task inference: draft a task file for a user's table and list what its author must check."""
 
 import json
 import math
@@ -61,10 +61,10 @@ _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|awa
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The guess about a column: its kind, its role, why (a comment), and how its numbers are written.
+    """The guess about a column: kind, role, reason (a comment), and notation of its numbers.
 
-    `unit` follows some of its numbers; `missing` is a rule of its own; `bands` make categories of numbers;
-    `markers` stand for missing values in it; `odd` are the few texts among its numbers that are neither.
+    `unit` follows some numbers; `missing` is the column's rule; `bands` turn numbers into categories;
+    `markers` are its texts for missing values; `odd` are other texts among its numbers.
     """
 
     kind: Literal["numeric", "categorical"]
@@ -78,12 +78,12 @@ class ColumnProfile:
     odd: tuple[str, ...] = ()
 
     def number(self, cell: str) -> float:
-        """The number that a cell of a numeric column writes; NaN where it writes none."""
+        """Parse a cell of a numeric column; NaN if it is not a number."""
         number = as_number(as_plain(cell.removesuffix(self.unit).rstrip(), self.written))
         return math.nan if number is None else number
 
     def checked(self, *doubts: str) -> "ColumnProfile":
-        """The profile with further doubts that its author should check."""
+        """The profile with further doubts for its author to check."""
         doubts = tuple(filter(None, [self.why.removeprefix("CHECK: "), *doubts]))
         return replace(self, why=f"CHECK: {'; '.join(doubts)}" if doubts else "")
 
@@ -106,7 +106,7 @@ def profile_column(
 ) -> ColumnProfile:
     """Judge a column by its name and texts; the `part` "protected" or "outcome" is never left out.
 
-    `unknown` are words that say so besides those known.
+    `unknown` are further words for an unknown value.
     """
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
@@ -138,7 +138,7 @@ def profile_column(
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
-    """The cells, missing where they are one of the texts."""
+    """Replace cells that equal one of the texts by missing."""
     return cells.mask(cells.isin(list(texts))) if texts else cells
 
 
@@ -148,7 +148,7 @@ def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
-    """Says which cells of a numeric column are no numbers, with their number and first row."""
+    """List texts in a numeric column that are not numbers, with count and first row."""
 
     def place(text: str) -> str:
         row = cells.index[int((cells == text).to_numpy().argmax())]
@@ -166,7 +166,7 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
-    """Doubts about a feature's numbers that a person should check."""
+    """Doubts about a feature's numbers, for a person to check."""
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
@@ -188,7 +188,7 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
-    """Whether a number may stand for a missing value: far from the `rest`, which rise, or more frequent."""
+    """Whether a number may encode a missing value: far from the `rest` (ascending), or more frequent."""
     if len(rest) <= 2 or code < 0:
         return len(rest) > 2 and rest[0] >= 0
     beyond = code - rest[-1]
@@ -198,10 +198,9 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
 
 
 def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile by whose notation at least 95 % of the cells are numbers, given each text's count; or None.
+    """The profile with a notation that parses at least 95 % of the cells, given each text's count; or None.
 
-    Words for a missing value do not count. Of two notations that read as many cells, the one in which
-    separators stand between thousands.
+    Words for missing values are ignored. Ties go to the notation whose separators group thousands.
     """
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     most = (1 - _MAJORITY) * sum(cells.values())
@@ -228,7 +227,7 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
 
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
-    """The first reason that fits why a column looks like no feature; or none."""
+    """The first reason to leave out a column, or None."""
     n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
@@ -238,7 +237,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     has_id_name = re.search(_ID_NAME, name) is not None
 
     def are(pattern: str) -> bool:
-        """Whether nearly all values match."""
+        """Whether nearly all values match the pattern."""
         return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
@@ -274,7 +273,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
 
 @dataclass(frozen=True)
 class Draft:
-    """The text of a task file, and what its author should check."""
+    """The text of a task file and what its author should check."""
 
     text: str
     checks: tuple[str, ...]
@@ -290,11 +289,11 @@ def draft_task(
 ) -> Draft:
     """Draft a task file, to be written into the folder `folder`, for the table at `path`.
 
-    `unknown` are words of this table for a value that is not known, besides those of `words.py`.
-    `layout` has `sheet`, `skip` and `comment` as `Source` does.
+    `unknown` are further words for an unknown value, besides those of `words.py`. `layout` has `sheet`,
+    `skip` and `comment` as in `Source`.
 
-    Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
-    one column is named twice.
+    Errors: `FwcError` if `path` is not a table with a header line, lacks a given column, or a column is given
+    twice.
     """
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
@@ -319,10 +318,9 @@ def draft_task(
 def draft_frame(
     raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
 ) -> Draft:
-    """Draft a task for a frame of texts; the lines of `answer` say which outcome means yes, where any do.
+    """Draft a task for a text frame; the lines `answer`, if any, define yes.
 
-    `weight` is the column that says for how many a row stands; empty: there is none. Raises `FwcError` for a
-    column that is not there.
+    `weight` is the column of sampling weights; empty: none. Errors: `FwcError` for an unknown column.
     """
     source = Source(file="table", format="parquet")
     return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
@@ -330,7 +328,7 @@ def draft_frame(
 
 @dataclass
 class _Drafting:
-    """One table's draft; what its author should check is collected in `checks`."""
+    """The draft of one table; `checks` collects what its author should check."""
 
     path: Path
     source: Source
@@ -372,7 +370,7 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """The last rows without an outcome that are no record, by a word for a total: column and word."""
+        """Find totals in the last rows without an outcome: column and word."""
         for row, cells in self.raw.iloc[2:].tail(2).iterrows():
             texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
             word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
@@ -396,7 +394,7 @@ class _Drafting:
         return profile
 
     def _check_table(self, features: Sequence[str]) -> None:
-        """Add what the columns tell together to the profiles, and to what is to be checked."""
+        """Add checks that need several columns to the profiles and the list of checks."""
 
         def numbers(name: str) -> "pd.Series":
             cells, profile = self.cells[name], self.profiles[name]
@@ -428,7 +426,7 @@ class _Drafting:
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
-        """A column's profile under the rule "category": a missing number gets bands, or loses its row."""
+        """Apply the rule "category" to a profile: missing numbers get bands or lose their row."""
         profile, cells = self.profiles[name], self.cells[name]
         missing = cells.isna().mean()
         share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
@@ -449,7 +447,7 @@ class _Drafting:
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft, to be written into the folder `folder`; `answer` are lines about the outcome."""
+        """The draft, for the folder `folder`; `answer` are lines about the outcome."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -512,7 +510,7 @@ class _Drafting:
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """The value, or the threshold, that means yes; the lines that say so; what to check."""
+        """The value or threshold that means yes, its lines in the task file, and what to check."""
         counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
         listed = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
@@ -538,7 +536,7 @@ class _Drafting:
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
-        """A threshold or a map to choose, where there are many levels, or equal ones."""
+        """Suggest a threshold or a map for attributes with many or equal levels."""
         counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
@@ -560,13 +558,13 @@ class _Drafting:
 
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
-    """Three limits that cut the numbers into four equal parts; fewer where values repeat, none for one."""
+    """The quartiles of the numbers; fewer if values repeat, none for a single value."""
     numbers = sorted(profile.number(cell) for cell in cells.dropna())
     return tuple(sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]}))
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
-    """Return a question in the table's words; yes means the value `positive`, or above a number."""
+    """Return a question in the table's words; yes: the value `positive` or a number above `above`."""
     is_yes = positive is None or positive.casefold() in YES_WORDS
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
@@ -576,15 +574,15 @@ def draft_question(outcome: str, positive: str | None, above: float | None) -> s
 
 
 def spoken(name: str) -> str:
-    """A column's name in words."""
+    """A column's name as words."""
     return " ".join(re.sub(r"[_\-]+", " ", name).split()) or name
 
 
 def _one_line(text: str, most: int = 40) -> str:
-    """A cell or name in a comment: without line ends and control characters, not too long."""
+    """A cell or name for a comment, without line ends or control characters, truncated."""
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 
 def _toml(value: Any) -> str:
-    """A text, or a list of texts or numbers, as TOML writes it."""
+    """A text, or a list of texts or numbers, in TOML syntax."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -159,8 +159,9 @@ def choose_candidates(
 ) -> tuple[list[Candidate], list[str]]:
     """`count` candidates, and the kinds that refuse this table, with their reason.
 
-    Kinds take turns. Every candidate has a seed of its own; order and wording (template and instruction) take
-    turns, too. With `alone`, the prompt without examples, every wording but the first is tried without any.
+    Kinds alternate. Every candidate has a seed of its own; order and wording (template and instruction)
+    alternate, too. With `alone`, the prompt without examples, every wording but the first is tried without
+    any.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]

@@ -357,17 +357,17 @@ def tune(
     """Find examples with which `model` reaches a fairness target at the least loss of accuracy.
 
     `target_dp` is the DP gap to reach, or `target` another metric by name ("eo=0.1", "dp_ratio=0.8").
-    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. The candidates (so many,
-    by all strategies or those named in `strategies`, with m examples or several numbers in turn, in the
-    `orders` and wordings in turn; by default as many examples as in `evaluate`) are raced on `rows` rows of
-    the pool, by default as many as test rows, drawn like these and equal to none of them nor an example. The
-    winner is then asked once about `n_test` test rows (by default 200, or the nearest number that the table
-    allows), beside zero-shot, balanced and FWC in the same wording; `test` False leaves that out. `client`
-    is how the model is asked, `api` how the question is put ("chat", or for decision models "decisions" or
-    "systemone"); `cancel_batch` ends the folder's batches that are under way and asks live.
+    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. The candidates (this
+    number, by all strategies or those named in `strategies`, with m examples or several numbers in turn, in
+    the `orders` and wordings in turn; by default as many examples as in `evaluate`) are raced on `rows` rows
+    of the pool, by default as many as test rows, drawn like these and equal to none of them nor an example.
+    The winner is then asked once about `n_test` test rows (by default 200, or the nearest number that the
+    table allows), beside zero-shot, balanced and FWC in the same wording; `test` False leaves that out.
+    `client` is how the model is asked, `api` how the question is put ("chat", or for decision models
+    "decisions" or "systemone"); `cancel_batch` ends the folder's batches that are under way and asks live.
 
-    `instructions` are sentences for the end of the system message (or a file of them, one a line, or a folder
-    of template sets): each is tried without examples, and takes turns with the prompt that has none.
+    `instructions` are sentences for the end of the system message (or a file with one per line, or a folder
+    of template sets): each is tried without examples, and alternates with the prompt without a sentence.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there. `dry_run` asks and writes nothing: the

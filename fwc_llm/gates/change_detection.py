@@ -1,10 +1,10 @@
-"""E-detectors: find a change that a running mean hides, with a stated rate of false alarms.
+"""E-detectors: change detection with a bounded rate of false alarms.
 
-Of two groups a *block* is a run of decisions of one, ended by the first decision of the other. The difference
-D of its two rates, less the bound, lies in [−2, 1] and is at most 0 on average while the condition does not
-hold: a bet 1 + λ D gains nothing. The evidence M ← (M + 1)(1 + λ D) sums such bets over all times at which a
-change may have begun (Shiryaev 1963; Roberts 1966). An alarm is logged where M, averaged over λ, pairs of
-groups and rates, reaches N; then M restarts at 0. M plus N for each alarm grows by at most 1 a decision on
+For two groups a *block* is a run of decisions of one group, ended by the first decision of the other. The
+difference D of its two rates, less the bound, lies in [−2, 1] and is at most 0 on average while the condition
+does not hold: a bet 1 + λ D gains nothing. The evidence M ← (M + 1)(1 + λ D) sums such bets over all times at
+which a change may have begun (Shiryaev 1963; Roberts 1966). An alarm is raised when M, averaged over λ, pairs
+of groups and rates, reaches N; then M restarts at 0. M plus N for each alarm grows by at most 1 a decision on
 average, so that false alarms are at most one in N decisions (Shin, Ramdas & Rinaldo 2024, *E-detectors*).
 """
 
@@ -25,8 +25,8 @@ _DATING = 0.1  # the λ by which the beginning of a change is dated
 
 
 def check_watched(condition: GateCondition, labelled: bool = True) -> None:
-    """Refuse conditions without a detector: on arms, on metrics that are not counted from decisions, on too
-    little harm, and on metrics that need labels where there are none.
+    """Raise `FwcError` for conditions without a detector: on arms, on metrics not counted from decisions, on
+    too little harm, and on metrics that need missing labels.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
     worse = ">" if metric.kind == "gap" else "<"
@@ -39,9 +39,10 @@ def check_watched(condition: GateCondition, labelled: bool = True) -> None:
 
 
 class Alarm(NamedTuple):
-    """A rate of two `groups` that was beyond the bound from one moment to another.
+    """A period in which a rate of two `groups` was beyond the bound.
 
-    `inside` and `before` it are the decisions and hits of the group with the higher rate and of the other.
+    `inside` and `before` the period are decisions and hits of the group with the higher rate, then of the
+    other.
     """
 
     rate: str
@@ -55,10 +56,10 @@ class Alarm(NamedTuple):
 
 @dataclass
 class _Comparison:
-    """A rate of two groups, of which the first may have the higher one, or of all decisions.
+    """A rate compared between two groups (alternative: the first is higher), or of all decisions.
 
-    `block` has decisions and hits of both since the last block, `evidence` is by λ. A change would lie in the
-    `stretch` (CUSUM): its rise and moment, decisions and hits of both.
+    `block` has both groups' decisions and hits since the last block; `evidence` is indexed by λ. `stretch` is
+    the CUSUM estimate of the change: its rise, its moment, decisions and hits of both.
     """
 
     block: list[int]
@@ -66,7 +67,7 @@ class _Comparison:
     stretch: list[Any] = field(default_factory=list)
 
     def bet(self, difference: float, moment: int) -> float:
-        """Bet on a whole block; return by how much the evidence grows."""
+        """Bet on a complete block; return the growth of the evidence."""
         old = self.evidence or [0.0] * len(_BETS)
         self.evidence = [(m + 1) * (1 + bet * difference) for m, bet in zip(old, _BETS, strict=True)]
         rise, since, *sums = self.stretch or [0.0, moment, 0, 0, 0, 0]
@@ -79,9 +80,9 @@ class _Comparison:
 
 @dataclass
 class Detector:
-    """The evidence against a condition, and counts (G, 2, 3), since the last alarm.
+    """The evidence for a condition and counts (G, 2, 3), both since the last alarm.
 
-    Both are the same however the decisions are cut into calls. `comparisons` are by rate and groups.
+    Both do not depend on how decisions are split into calls. `comparisons` are keyed by rate and groups.
     """
 
     condition: GateCondition
@@ -90,12 +91,12 @@ class Detector:
 
     @classmethod
     def read(cls, condition: GateCondition, saved: Mapping[str, Any]) -> "Detector":
-        """Return the detector of which `saved` is what `to_dict` returned."""
+        """Return the detector saved by `to_dict`."""
         comparisons = {key: _Comparison(**values) for key, values in saved["comparisons"].items()}
         return cls(condition, np.array(saved["counts"], np.int64).reshape(-1, 2, 3), comparisons)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the condition, for JSON."""
+        """Return the state without the condition, for JSON."""
         comparisons = {key: vars(comparison) for key, comparison in self.comparisons.items()}
         return {"counts": self.counts.tolist(), "comparisons": comparisons}
 
@@ -106,15 +107,15 @@ class Detector:
 
     @property
     def evidence(self) -> float:
-        """M, the mean over all that has a block."""
+        """M, the mean evidence of all comparisons with a block."""
         known = [m for comparison in self.comparisons.values() for m in comparison.evidence]
         return sum(known) / max(1, len(known))
 
     def watch(self, cell: Codes, moments: Codes, limit: float) -> Iterator[Alarm]:
-        """Add decisions (n,) in their order, and yield an alarm where the evidence reaches `limit`.
+        """Add decisions (n,) in order; yield an alarm when the evidence reaches `limit`.
 
-        A cell is 6 · group + 3 · label + answer (0, 1, or 2 for unparsed); numbers of groups must not change.
-        An alarm's `since` and `until` are two of the `moments` (n,).
+        A cell is 6 · group + 3 · label + answer (0, 1, or 2 for unparsed); group indices must not change. An
+        alarm's `since` and `until` are elements of `moments` (n,).
         """
         self._count(cell[:0], 1 + int(cell.max(initial=-1)) // 6)
         of_cell, compared = self._of_cells(), sum(len(one.evidence) for one in self.comparisons.values())
@@ -145,7 +146,7 @@ class Detector:
         self.counts = counts
 
     def _of_cells(self) -> list[list[tuple[_Comparison, int, int]]]:
-        """For each cell the comparisons that it counts in, its place in their blocks, and whether it hits."""
+        """Map each cell to its comparisons, with its index in their blocks and whether it is a hit."""
         of_cell: list[list[tuple[_Comparison, int, int]]] = [[] for _ in range(self.counts.size)]
         groups, share = range(len(self.counts)), self.metric.kind == "share"
         for rate in self.metric.rates:
@@ -159,13 +160,13 @@ class Detector:
         return of_cell
 
     def _sums(self, key: str) -> list[int]:
-        """The decisions and hits of both groups of a comparison; of all, and zeros, where it is of none."""
+        """Decisions and hits of a comparison's two groups; without groups, of all decisions and zeros."""
         rate, *groups = key.split()
         counts = [self.counts[int(group)] for group in groups] or [self.counts.sum(0), 0 * self.counts[0]]
         return [int(of[kinds].sum()) for of in counts for kinds in (RATES[rate].counted, RATES[rate].hits)]
 
     def _alarm(self, moment: int, evidence: float) -> Alarm:
-        """The alarm of the comparison with most evidence; all restart."""
+        """Return the alarm of the comparison with the most evidence, and restart all."""
         key = max(self.comparisons, key=lambda key: sum(self.comparisons[key].evidence))
         _, since, *inside = self.comparisons[key].stretch or [0, moment, 0, 0, 0, 0]
         before = [n - m for n, m in zip(self._sums(key), inside, strict=True)]

@@ -26,10 +26,9 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class GateCondition:
-    """A metric of one arm, or of one arm less that of another (`minus`), set against a number.
+    """A metric of one arm, or its difference to another arm (`minus`), compared with a number.
 
-    Without `arm` every arm is meant; `size` says that the size of a difference counts, whatever its sign.
-    `text` is what was written.
+    Without `arm` it applies to every arm; `size` compares the absolute difference. `text` is the source text.
     """
 
     text: str
@@ -41,21 +40,21 @@ class GateCondition:
     size: bool
 
     def check_arms(self, arms: Sequence[str]) -> None:
-        """Refuse a condition about an arm that is not there: `FwcError`."""
+        """Raise `FwcError` for an unknown arm."""
         for name in (self.arm, self.minus):
             if name is not None and name not in arms:
                 there = ", ".join(arms) if arms else "none"
                 raise FwcError(f"{_quoted(self.text)} names the arm {name!r:.80}; the arms are {there}")
 
     def about(self, arm: str) -> str:
-        """Return the condition with an arm's name in its place."""
+        """Return the condition for the given arm."""
         less = f" - {self.metric}[{self.minus}]" if self.minus is not None else ""
         value = f"{self.metric}[{arm}]{less}"
         return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
 
 
 def parse_condition(text: str) -> GateCondition:
-    """Read a condition; `FwcError` for one that cannot be read, with the reason."""
+    """Parse a condition; raise `FwcError` with the reason if it is invalid."""
     parts = _CONDITION.fullmatch(text)
     if parts is None:
         percent = ": write a share, 0.1 for 10 %" if text.rstrip().endswith("%") else ""
@@ -77,7 +76,7 @@ def parse_condition(text: str) -> GateCondition:
 
 
 def check_sequences(texts: Sequence[str]) -> None:
-    """Refuse conditions that have no interval at every look: `FwcError`."""
+    """Raise `FwcError` for conditions without repeated or anytime-valid intervals."""
     for text in texts:
         if text == UNTIL_VERDICT:
             continue
@@ -88,7 +87,7 @@ def check_sequences(texts: Sequence[str]) -> None:
 
 
 def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
-    """Refuse what ends a run if it is about an arm that is not there: `FwcError`."""
+    """Raise `FwcError` for a stopping condition on an unknown arm."""
     for text in texts:
         if text != UNTIL_VERDICT:
             parse_condition(text).check_arms(arms)
@@ -97,10 +96,10 @@ def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
 def sequential_design(
     settings: Mapping[str, Any], arms: Sequence[str], looks: Sequence[int] | None, ended: str = ""
 ) -> GroupSequential | ConfidenceSequence | None:
-    """Return the design of a run that asks until conditions are decided; None of another run.
+    """Return the sequential design of a run with --until-decided; None for other runs.
 
-    `looks` are the rows at its looks, the last of them the cap. A run without (of an earlier version) has a
-    confidence sequence, as one whose `stopping` says so.
+    `looks` are the rows at each interim analysis; the last is the cap. Runs without looks, including those of
+    earlier versions, use a confidence sequence.
     """
     texts = settings.get("until_decided") or ()
     if texts and looks and settings["stopping"] == "group-sequential":

@@ -1,4 +1,4 @@
-"""Whether a condition holds, by the interval and not by the point; checks as JUnit XML."""
+"""Decide conditions by intervals, not point estimates; write checks as JUnit XML."""
 
 import math
 import re
@@ -26,9 +26,9 @@ LARGEST_ERROR = 1 - LEVEL  # how often a check fails, at most, that should not: 
 class Check:
     """The result of a condition.
 
-    `outcome` is "failed" where the whole 95 % interval meets the condition, "passed" where none of it does,
-    else "undecided"; `reason` is one line. `value`, `low` and `high` are NaN where a metric is undefined, and
-    where the check is of several arms. `more_rows`: more of them may decide it.
+    `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it does, else
+    "undecided"; `reason` is one line. `value`, `low` and `high` are NaN for an undefined metric and for
+    checks of several arms. `more_rows`: more rows may decide it.
     """
 
     condition: str
@@ -41,14 +41,14 @@ class Check:
 
 
 def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
-    """Return a check for the condition's arm, or for every arm. `FwcError` for an arm that is not there."""
+    """Return a check for the condition's arm, or for every arm. `FwcError` for an unknown arm."""
     condition.check_arms(answered.arms)
     arms = answered.arms if condition.arm is None else (condition.arm,)
     return [_decide(condition, answered, arm) for arm in arms]
 
 
 def all_of(condition: str, checks: Sequence[Check]) -> Check:
-    """Return one check for several: failed if any is, else undecided if any is."""
+    """Combine checks: failed if any is failed, else undecided if any is."""
     if len(checks) == 1:
         return checks[0]
     outcomes = {check.outcome for check in checks}
@@ -59,7 +59,7 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
 
 
 def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Return whether every condition is decided, and the verdict of the DP gap where one is `verdict`."""
+    """Whether every condition is decided, and with `verdict` also the DP gap's verdict."""
     for text in texts:
         if text == UNTIL_VERDICT:
             gaps = (estimate(sample)["demographic_parity_difference"] for sample in answered.samples.values())
@@ -71,7 +71,7 @@ def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
 
 
 def several(checks: int) -> str:
-    """Say how often several checks fail wrongly; empty for one."""
+    """State the error rate of several checks together; empty for one check."""
     if checks < 2:
         return ""
     share = min(1.0, LARGEST_ERROR * checks)
@@ -119,7 +119,9 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Return whether all of an interval meets the condition ("failed"), or none of it."""
+    """Return "failed" if the whole interval meets the condition, "passed" if none of it does, else
+    "undecided".
+    """
     bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),
@@ -131,7 +133,7 @@ def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
 
 
 def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple[Enclosed, float, str]:
-    """A metric of one arm, or its difference to another's, its value, and what its interval speaks of."""
+    """A metric of one arm or a difference of two, with value, interval and scope."""
     estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
     if condition.minus is None:
         return (
@@ -146,7 +148,7 @@ def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple
 
 
 def _folded(low: float, high: float) -> Interval:
-    """The interval of the size of what lies in an interval."""
+    """The interval of the absolute value, given an interval of the value."""
     ends = abs(low), abs(high)
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
 
@@ -158,10 +160,10 @@ def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
-    """Return the checks of runs, by their names, as JUnit XML, a suite a run.
+    """Return checks as JUnit XML, with one suite per run.
 
-    `undecided` says what an undecided check counts as: "failed" is a failure, "passed" is skipped, else it is
-    an error, as it ends a run with an exit code of its own.
+    `undecided` sets how an undecided check counts: "failed" as a failure, "passed" as skipped, else as an
+    error.
     """
     kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
 

@@ -1,4 +1,4 @@
-"""Our tasks, metrics and surrogate inside Inspect, and its logs as runs of ours. Extra: `inspect`."""
+"""Tasks, metrics and surrogate for Inspect, and its logs as runs. Extra: `inspect`."""
 
 from fwc_llm.inspect.log import import_log
 

@@ -69,7 +69,7 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 def import_log(log: str | Path, out: str | Path) -> Result:
     """Make a run's folder `out` from a log that Inspect wrote about one of our tasks (.eval or .json).
 
-    The replies are parsed and scored anew; whatever reads a run then reads it. Raises `FwcError` for a log
+    The replies are parsed and scored again; whatever reads a run then reads it. Raises `FwcError` for a log
     that cannot be read, is not about one of our tasks, or holds no sample.
     """
     path, out = Path(log), Path(out)
@@ -209,7 +209,7 @@ def _reply(sample: "EvalSample") -> Reply:
 def _write_examples(
     folder: layout.RunFolder, shots: Sequence[Any], arms: Sequence[str], samples: _Asked, epochs: int
 ) -> None:
-    """The examples of every arm and repeat, and one full prompt per arm, as a run of ours keeps them."""
+    """The examples of every arm and repeat, and one full prompt per arm, as in a run's folder."""
     (folder.path / "shots").mkdir()
     for chosen in shots:
         for epoch in range(epochs):

@@ -102,7 +102,7 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
 
 @scorer(metrics=[decisions()])
 def decision() -> Scorer:
-    """Parse the reply as our harness does: "C" and "I" for right and wrong, "N" for what is neither."""
+    """Parse the reply with the harness's parser: "C" and "I" for right and wrong, "N" for neither."""
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = to_reply(state.output)
@@ -148,7 +148,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def _task(plan: "Plan", logprobs: bool) -> Task:
-    """The run's questions, all arms of a row beside each other, so that a limit cuts no row apart."""
+    """The run's questions, grouped by row, so that a limit keeps all arms of a row."""
     from fwc_llm.runs.plan import describe_asked
     from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json

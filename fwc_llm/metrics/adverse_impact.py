@@ -6,8 +6,8 @@ smallest of them are the impact ratio's (docs/statistics.md, "Impact ratios"). F
 are what laws and practices ask for; they may differ in words from the verdict on a gap.
 
 A design that fixes how many rows of each group and label are asked makes no sample of people. Within a group
-and label its rows are drawn as they fall, so that the shares counted there, weighted as the table has them,
-speak of the table again; the table's own shares count as estimates from its rows.
+and label its rows are a random sample, so that shares counted there, weighted by the table's shares, estimate
+the table's; the table's own shares count as estimates from its rows.
 """
 
 import math

@@ -27,7 +27,7 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     """Return what answers by centred log-odds would be; None where P(yes) is unknown or the same for all.
 
     Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
-    yes. Limits are percentiles of the bootstrap of rows (people), which draws the centre anew.
+    yes. Limits are percentiles of the bootstrap of rows (people), which recomputes the centre.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
     if sample.p_yes is None or not len(known) or not sample.design.labelled:

@@ -46,7 +46,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Difference(Enclosed):
-    """The second arm's value less the first's, with 95 % limits and p-value; NaN where there is none.
+    """The second arm's value less the first's, with 95 % limits and p-value; NaN if undefined.
 
     The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
     a test finds four times in five (see `planning`): smaller ones are missed more often.
@@ -79,7 +79,7 @@ class Difference(Enclosed):
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """Two arms compared, by metric: `scope` of limits and p-values, and the `reason` why there are none.
+    """Two arms compared, by metric: `scope` of limits and p-values, and the `reason` for their absence.
 
     The differences `of_these` hold for these examples whatever the `scope`: for the prompts that were sent,
     on other rows like these.
@@ -298,8 +298,8 @@ def compare_estimates(
 ) -> dict[str, Any]:
     """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
 
-    `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
-    of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
+    `of` is the scope of limits and p-values, `reason` explains their absence; `these_examples` has those of
+    the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
     both answered, `same` says that all these answers are equal, `alike` that one of the arms answered
     (nearly) all rows alike, so that nothing is decided about its gap; `better` and `worse` count the rows on
     which the second arm was right more often, and less often.

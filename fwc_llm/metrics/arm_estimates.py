@@ -263,7 +263,7 @@ class ArmEstimates:
         return MetricEstimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
     def smallest_found(self) -> float:
-        """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
+        """Return the DP gap that a test at 5 % finds four times in five; NaN without a test."""
         if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
@@ -322,8 +322,8 @@ def gaps_of_pairs(
 ) -> Pairs:
     """Return the gaps of pairs of shares (P,), second less first, by MOVER (Zou & Donner 2008).
 
-    All pairs of `groups` hold together, those of so many `kinds` of rates. The gaps are an end of a range of
-    gaps of such a `width` (P,) that replies without an answer leave.
+    Limits of all pairs of `groups` and of all `kinds` of rates hold simultaneously. The gaps are an end of a
+    range of gaps of such a `width` (P,) that replies without an answer leave.
     """
     factor, freedom = shares.spread(first, second)
     critical = shares.sample.critical_values(freedom, groups, kinds)
@@ -355,9 +355,9 @@ def enclosed_gaps(
 def representatives(
     shares: RateEstimates, places: Codes, owners: int | None = None
 ) -> tuple[Codes, Codes, Codes]:
-    """Return shares (K,) that stand for those at `places` that are alike in value and error, which of them
-    stands for each (P,), and for how many each stands (K,): thousands of groups of few rows are few kinds.
-    Of `owners` there are several shares each, one after another.
+    """Group the shares at `places` by value and error: return one index per kind (K,), each share's kind
+    (P,), and the size of each kind (K,). Thousands of small groups have few kinds. Each of the `owners`
+    has several consecutive shares.
     """
     if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
@@ -372,9 +372,9 @@ def representatives(
 def pairs_of(
     shares: RateEstimates, places: Codes, owners: int | None = None
 ) -> Iterator[tuple[Codes, Codes]]:
-    """Yield all pairs of the shares at `places`, so many at once as memory bears.
+    """Yield all pairs of the shares at `places`, in blocks that fit memory.
 
-    Of shares that are alike one stands for all, and is paired with itself too (`representatives`).
+    One share represents all equal ones, and is also paired with itself (`representatives`).
     """
     places, _, count = representatives(shares, places, owners)
     if len(twice := places[count > 1]):
@@ -452,7 +452,7 @@ def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
 
 
 def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
-    """The limits of the smallest ratio of pairs of groups; `raised` readings stand so many places on."""
+    """The limits of the smallest ratio of pairs of groups; readings `raised` are offset by it."""
     low = high = 1.0
     for first, second in pairs_of(shares, judged, raised or None):
         under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]

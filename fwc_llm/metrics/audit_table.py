@@ -61,7 +61,7 @@ class DecisionValues:
     by_column: Mapping[str, Any] = field(default_factory=dict)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means, None: its rows are left out; `FwcError` where that is left open.
+        """Return what each value means, None: its rows are left out; `FwcError` if they do not decide.
 
         `counts` are the rows of each value in a `column`.
         """

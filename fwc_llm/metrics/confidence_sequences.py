@@ -26,7 +26,7 @@ _TIGHTEST = 0.3  # of the most rows, where the sequence is tightest
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """A sequence of looks at up to `most` rows (at 1,000 of an endless one), for so many `checks`.
+    """A sequence of intervals at up to `most` rows (1,000 if endless), for a number of `checks`.
 
     `ended` says why asking ended before all was decided or asked.
     """

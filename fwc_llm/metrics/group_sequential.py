@@ -61,7 +61,7 @@ class GroupSequential:
 
 
 def equal_looks(most: int) -> tuple[int, ...]:
-    """Return the rows of ten looks, as far as there are so many rows, as evenly as can be."""
+    """Return the rows at ten interim analyses, spaced as evenly as possible."""
     return tuple(np.unique(np.ceil(np.arange(1, LOOKS + 1) / LOOKS * most).astype(int)).tolist())
 
 

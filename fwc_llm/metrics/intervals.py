@@ -36,7 +36,7 @@ def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdi
     """Return what an interval decides, given the margin within which a difference does not matter.
 
     `equal` is the value at equality: 0 for a gap and for a difference with a sign, 1 for a ratio, whose
-    margin is the smallest ratio that does not matter. None where there is no interval.
+    margin is the smallest ratio that does not matter. None without an interval.
     """
     if np.isnan(low) or np.isnan(high):
         return None
@@ -160,7 +160,7 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
 
 
 def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-    """Return the p-value of the largest of all differences, which lies so many standard errors from 0."""
+    """Return the p-value of the largest difference, given in standard errors."""
     if groups <= 2 and kinds == 1:
         return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
     return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

@@ -100,7 +100,7 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     """Return what changes where rows are asked in another way: with others in one request, with first names,
     with proxies exchanged.
 
-    Of first names one level is beside another, on the same row; of all else the row as it is.
+        First names compare two levels on the same row; of all else the row as it is.
     """
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)

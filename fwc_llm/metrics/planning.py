@@ -15,7 +15,7 @@ M_c questions of R repeats count as
 
     n_c = M_c / (1 + ρ (R − 1) M_c / (R N_c)),    never more than N_c / ρ.
 
-Of a strategy, whose examples are drawn anew, the variance is V + τ² / R, with t quantiles of R − 1 degrees of
+For a strategy, with new examples per set, the variance is V + τ² / R, with t quantiles of R − 1 degrees of
 freedom in the place of z; τ is the standard deviation that sets of examples give to the difference.
 """
 
@@ -126,7 +126,7 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
     """Return what the design finds four times in five: of these examples and, with repeats enough, of the
-    strategy, as `of` says. Keys are those of `QUESTIONS`; a gap is NaN where there is none (one group).
+    strategy, as `of` says. Keys are those of `QUESTIONS`; a gap is NaN with one group.
     """
     assumed = assumptions or Assumptions()
     kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= MIN_SETS)]

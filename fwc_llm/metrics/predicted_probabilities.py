@@ -225,9 +225,9 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
 def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
     """Return how often the answers to two questions about the same rows cannot both be right.
 
-    `p` and `other` (n,) are P(yes) of each, NaN where there is none. `opposite`: the other question asks
-    whether the answer is no. Keys: `n` rows with both, `contradictions`, `yes_to_both`, `no_to_both`, and
-    `mean_distance` between `p` and what the other question implies for it (None without rows).
+    `p` and `other` (n,) are P(yes) of each, NaN if unknown. `opposite`: the other question asks whether the
+    answer is no. Keys: `n` rows with both, `contradictions`, `yes_to_both`, `no_to_both`, and `mean_distance`
+    between `p` and what the other question implies for it (None without rows).
     """
     first, second = np.asarray(p, float), np.asarray(other, float)
     both = ~np.isnan(first) & ~np.isnan(second)

@@ -131,7 +131,7 @@ class View:
 
 
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
-    """Return every attribute by itself, then (where there are several) the groups as they are, crossed.
+    """Return every attribute by itself, then (for several attributes) the crossed groups.
 
     `groups` join the levels of several attributes by " & ". Groups that do not split into as many parts as
     there are attributes are taken as they are.

@@ -36,7 +36,7 @@ class SamplingDesign:
     """What estimators know of a sample besides its answers.
 
     `labels_fixed`: the number of rows of each group and label was chosen (base parity). Every question was
-    asked `times` times: so many repeats, next to each other, have the same rows and examples. Groups of fewer
+    asked `times` times: that number of consecutive repeats has the same rows and examples. Groups of fewer
     than `min_group` rows (people) are not judged; differences within `margin` do not matter. If it is not
     `labelled`, only rates of yes are defined. With `sequential` intervals hold at every look. `unread`: in
     the worst case verdicts hold for every reading of replies without an answer, else these count as no, or

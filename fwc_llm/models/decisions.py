@@ -207,7 +207,7 @@ class DecisionModel(ChatModel):
         return {"model": self._served_name, **body, **self._options.params}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
+        """The reply in the body of a response to `messages`. Raises `AttemptError` if it is missing."""
         answers = answers_by_name(body, take_apart(messages).questions)
         keys = _KEYS[self._sent[_DIALECT][1]]
         others = {name: p_yes(answer, keys) for name, answer in answers.items()}

@@ -48,7 +48,7 @@ def require_inspect(what: str) -> None:
 
 
 def read_log(path: Path) -> "EvalLog":
-    """Return a log of Inspect; `FwcError` for a file that is none, and where Inspect is not installed."""
+    """Return a log of Inspect; `FwcError` for an invalid file or without Inspect."""
     require_inspect(f"reading the log {path}")
     from inspect_ai.log import read_eval_log
 

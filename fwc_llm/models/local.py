@@ -32,7 +32,7 @@ _FAILURES = 10  # in a row, that stop the run
 def model_file(name: str) -> Path:
     """The GGUF file that a model's name stands for.
 
-    Errors: `FwcError` for a package that is not installed, and for what is no GGUF file.
+    Errors: `FwcError` for a missing package and for an invalid GGUF file.
     """
     needed = [] if find_spec("xllamacpp") else ["pip install 'fwc-llm[local]'"]
     path = home_expanded(name.removeprefix(PREFIX))

@@ -80,7 +80,7 @@ class Replay:
             )
 
     def next_reply(self, messages: Messages) -> Reply | None:
-        """Return the next reply to these messages that was not given yet; None where there is no more."""
+        """Return the next reply to these messages that was not given yet; None at the end."""
         replies = self._replies.get(_text(messages), {})
         key = next((key for key in replies if key not in self._given), None)
         return None if key is None else self._give(key, replies)

@@ -211,7 +211,7 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
 
 
 def _ties(shares: "pd.Series[float]", threshold: float) -> str:
-    """Counts rows just at the threshold, and rows without P(yes); empty where there are none."""
+    """Counts rows just at the threshold, and rows without P(yes); empty if none exist."""
     ties, lost = int((shares == threshold).sum()), int(shares.isna().sum())
     parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
     parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)

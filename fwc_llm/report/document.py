@@ -45,12 +45,11 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `audit` (see
     `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
-    `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose
-    the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
-    the page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes
-    every value with predictions for the rows that were not asked about; `unread` says what replies without
-    an answer are taken for. Raises `FwcError` as `read_runs`
-    does, and for what needs the table where it is not there.
+    `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose the
+    examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for the
+    page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes every value
+    with predictions for the rows that were not asked about; `unread` says what replies without an answer are
+    taken for. Raises `FwcError` as `read_runs` does, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
@@ -124,7 +123,7 @@ def _opens_with_groups(run: Mapping[str, Any]) -> bool:
 def find_task(
     run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
-    """Return the task with its data, or why there is none. A report downloads nothing.
+    """Return the task with its data, or the reason why that is missing. A report downloads nothing.
 
     The run's own record comes before a built-in task of its name. What a record makes of files is not
     told: it may be anybody's, and name any file.

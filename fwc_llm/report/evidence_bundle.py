@@ -71,7 +71,7 @@ def write_bundle(
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return one entry of a document's `runs` as CycloneDX 1.6: the model, its data, and its model card.
 
-    Each arm's gap is a `fairnessAssessment` of the group that is told yes least often.
+    Each arm's gap is a `fairnessAssessment` of the group with the lowest rate of yes.
     """
     about, stated = run["about"], run["provenance"]["about"]
     considerations = {

@@ -110,8 +110,8 @@ KINDS = {
 def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
     """The table in a file's bytes: the results of another tool, a row a reply, or a plain table.
 
-    `layout` is that of `sniff_source`. Raises `FwcError` for what is no table, for results in which a value
-    is not what its tool writes, and for a JSON object of no known kind.
+    `layout` is that of `sniff_source`. Raises `FwcError` for invalid tables, for results in which a value is
+    not what its tool writes, and for a JSON object of no known kind.
     """
     if path.suffix == ".eval":
         return table_of_rows(path, list(_inspect(path)), DEFAULT_MARKERS)
@@ -177,7 +177,7 @@ def _table(path: Path, kind: Kind, whole: Any) -> RawTable:
 
 
 def _first(row: dict[str, Any], places: Iterable[str]) -> Any:
-    """The first value at these paths; an empty text where there is none, but 0 is a value."""
+    """The first value at these paths; an empty text if missing; 0 is a value."""
     return next((value for place in places if (value := at(row, place)) not in (None, "")), "")
 
 

@@ -1,7 +1,7 @@
 """An auditor's first questions: who was asked, answered and selected, by each attribute and crossed.
 
-Selection rates and impact ratios speak of people only where rows are drawn as they fall. Of a designed sample
-they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
+Selection rates and impact ratios describe people only if rows are drawn without a base parity. For a designed
+sample they are re-weighted to the table's rates, or withheld (docs/statistics.md, "Designed samples").
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -209,7 +209,7 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> T
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    """Explains ratios and shortfall, where there are any."""
+    """Explain ratios and shortfall, if any."""
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))

@@ -4,7 +4,7 @@
 above the median of the full sample, § 5-301 (c)), and the impact ratio of each sex category, each
 race/ethnicity category and each intersection of both, and for the number of people whose category is unknown.
 § 5-301 (d): a category of less than 2 % of the data may be left out of the ratios; its number, its rate and
-the reason are told. § 5-302: historical or test data; § 5-303: what is published. No legal advice.
+the reason are listed. § 5-302: historical or test data; § 5-303: what is published. No legal advice.
 """
 
 from collections.abc import Iterator, Mapping

@@ -254,8 +254,8 @@ def _keeps(detector: Detector, of: Codes, checks: int) -> bool:
 def sequence(of: Codes, metric: Metric, checks: int = 1) -> Floats:
     """Return a metric of decisions and hits (R, 2, P, G) with the limits of its confidence sequence (3, P).
 
-    Limits hold at every call together, for so many `checks`. Groups of fewer than 30 decisions are left out;
-    all is NaN where fewer than two are left.
+    Limits hold at all calls together, for all `checks`. Groups of fewer than 30 decisions are left out; all
+    is NaN where fewer than two are left.
     """
     looks, rows, parts = ConfidenceSequence(checks, _TIGHTEST), of[:, 0].sum(0), list[Floats]()
     large, (i, j) = rows >= MIN_ROWS_FIRST_LOOK, np.triu_indices(of.shape[3], 1)

@@ -126,7 +126,7 @@ def _checksums(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The summary of a state, which is begun where there is none; `FwcError` where it was changed."""
+    """The summary of a state, which is created if missing; `FwcError` where it was changed."""
     application, version = (
         database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )

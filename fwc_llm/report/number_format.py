@@ -38,7 +38,7 @@ def percent(value: float | None) -> str:
 
 
 def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """Return "mean ± sd", the mean alone where there is no spread (one repeat)."""
+    """Return "mean ± sd", or only the mean for one repeat."""
     text = number(mean, digits, scale)
     return f"{text} ± {number(sd, digits, scale)}" if text != DASH and defined(sd) else text
 

@@ -260,7 +260,7 @@ def as_numbers(
 
 
 def answered_at(shares: Floats, threshold: float) -> "Names":
-    """Return yes where a share is at the threshold or above, a missing value where there is no share."""
+    """Return yes for shares at or above the threshold; missing shares stay missing."""
     import pandas as pd
 
     answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)

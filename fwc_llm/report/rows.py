@@ -146,7 +146,7 @@ class Pack:
     ) -> None:
         """Add an arm's answer; `line` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does.
 
-        `told_as` is the group that the row was told to be of, where that was not its own.
+        `told_as` is the group of a variant, if it differs from the row's own.
         """
         fixed, query = prompt or (None, None)
         cells = [

@@ -33,13 +33,12 @@ class StrategyComparison:
 
     `distance`: exact Wasserstein distance to the table, in the cost that FWC minimises (L1 over z-scored
     numbers, 1 a categorical mismatch, 1 another level, 1 another outcome), its rows by their weight if the
-    task has weights, here as below; `clustering_cost`: mean over the
-    rows of the squared L2 distance to the nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the
-    levels that have weight; `positives`: per level, how many examples answer yes, and how many there are.
-    Unweighted examples weigh the same. `tokens` of one prompt; `seconds` to choose once, which a strategy
-    that chooses per row does for every row; `spent` seconds in all, choosing and measuring. Strategies that
-    choose per row are averaged over a few test rows. None where there is nothing to measure; `note` then says
-    why.
+    task has weights, here as below; `clustering_cost`: mean over the rows of the squared L2 distance to the
+    nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the levels that have weight; `positives`:
+    per level, how many examples answer yes, and how many there are. Unweighted examples weigh the same.
+    `tokens` of one prompt; `seconds` to choose once, which a strategy that chooses per row does for every
+    row; `spent` seconds in all, choosing and measuring. Strategies that choose per row are averaged over a
+    few test rows. None without anything to measure; `note` then says why.
     """
 
     strategy: str

@@ -164,8 +164,8 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
 
 
 class _Fitting:
-    """A section's table as wide as the terminal allows; else intervals stand on lines of their own, and where
-    that is still too wide several tables have a part of the columns each.
+    """A section's table as wide as the terminal allows; else intervals get their own lines; if that is still
+    too wide, the columns are split over several tables.
     """
 
     def __init__(self, section: Section) -> None:

@@ -1,4 +1,6 @@
-"""The arms that set apart FWC's slots, geometry, weights and order (docs/baselines.md, "Ablation")."""
+"""The arms that separate the effects of FWC's slots, geometry, weights and order (docs/baselines.md,
+"Ablation").
+"""
 
 from dataclasses import dataclass
 from typing import Any

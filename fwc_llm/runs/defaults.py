@@ -23,9 +23,9 @@ def fit_defaults(
     """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    where cells are too small for that, rows as they fall. Base parity and weight: the task's. Examples: as
-    many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base parity
-    outside [0, 1].
+    if cells are too small for that, rows are drawn without a base parity. Base parity and weight: the task's.
+    Examples: as many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base
+    parity outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
@@ -110,7 +110,7 @@ class _Cells:
 def _fit_rows(
     cells: _Cells, wanted: int, parity: float | None, m: int, is_default: bool
 ) -> tuple[int, float | None, str]:
-    """The number of test rows and the parity that come out: rows as they fall where a default cannot."""
+    """The number of test rows and the parity that come out: no base parity if a default is infeasible."""
     groups = cells.task.groups
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
     if parity is None:
@@ -138,7 +138,7 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
-    """The examples that cells of which so many rows are `left` can give in equal parts."""
+    """The number of examples that cells with `left` rows can give in equal parts."""
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
         return m, ""  # of an empty cell, strategies that need every cell refuse; the others do not care

@@ -71,7 +71,7 @@ class RunFolder:
 
     @classmethod
     def existing(cls, path: str | Path) -> "RunFolder":
-        """The folder of a run that was begun; refused with `FwcError` when it is none."""
+        """The folder of a run that was begun; `FwcError` if it is invalid."""
         folder = cls(Path(path))
         if not isdir(path):
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")

@@ -1,7 +1,7 @@
 """hashes.json: the sha256 of a run's files as they were when it was scored, or a report was written.
 
-They show what was changed afterwards. Whoever changes a file can write its hash anew: only who has the hash
-of hashes.json from elsewhere (a signed report, a mail) can tell.
+They show what was changed afterwards. Anyone who changes a file can also rewrite its hash: to detect that,
+keep the hash of hashes.json elsewhere (a signed report, a mail).
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _is_own(path: Path) -> bool:
 
 
 def write_hashes(folder: RunFolder, *names: str) -> None:
-    """Write hashes.json for all files of the run, or anew for these files alone."""
+    """Write hashes.json for all files of the run, or update it for these files."""
     recorded = read_hashes(folder)
     chosen = names or tuple(files_of(folder.path))
     recorded |= {name: sha256(folder.path / name) for name in chosen}

@@ -1,8 +1,8 @@
 """The journal of a run: one JSON line per request, written before it counts.
 
-Each record goes to the operating system before `append` returns, so a kill of the process loses nothing. The
-disk is told to keep it (`fsync`) about once a second and when the journal closes: a power failure can cost
-the last second, whose requests are then asked again. docs/decisions/0004 says why the file is JSON lines.
+Each record goes to the operating system before `append` returns, so a kill of the process loses nothing. It
+is flushed to disk (`fsync`) about once a second and when the journal closes: a power failure can cost the
+last second, whose requests are then asked again. docs/decisions/0004 says why the file is JSON lines.
 
 A record has the messages that were sent: `prompt`, and before it `prefix` (system and examples), which only
 the first record of an arm and repeat carries.

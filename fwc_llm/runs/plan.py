@@ -171,7 +171,7 @@ class Plan:
 
     @property
     def row_columns(self) -> dict[str, str]:
-        """The columns by which rows are judged (`ROW_COLUMNS`); empty where there is none."""
+        """The columns by which rows are judged (`ROW_COLUMNS`); empty if missing."""
         names = self.task.weight, self.task.cluster, self.settings.given or ""
         return dict(zip(ROW_COLUMNS, names, strict=True))
 
@@ -183,7 +183,7 @@ class Plan:
 
     @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
-        """The family, order and template of each arm, where there are several orders or templates."""
+        """The family, order and template of each arm, if there are several orders or templates."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
             return {}
         return {
@@ -270,7 +270,7 @@ class Plan:
         return {}
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Shots:
-        """The shots of one row of an arm that chooses anew for every row."""
+        """The shots of one row of an arm with new examples for every row."""
         _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
         seed = int(np.random.SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)

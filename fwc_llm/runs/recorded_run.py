@@ -94,7 +94,7 @@ class Run:
 
     @property
     def created(self) -> str:
-        """When the run began, in ISO 8601; empty where that is not recorded."""
+        """When the run began, in ISO 8601; empty if not recorded."""
         return str(self.described.get("created") or "")
 
     @property
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def times(self) -> int:
-        """Times that each prompt was asked: so many repeats, next to each other, are of one draw."""
+        """Requests per prompt: that number of consecutive repeats shares one draw of examples."""
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
@@ -147,7 +147,7 @@ class Run:
 
     def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts. An arm
-        whose examples were not kept, in a run that kept others', chose them anew for every row.
+        without saved examples, in a run that saved others', chose new examples for every row.
         """
         a = self.answers[arm]
         if shots := self.shots(arm):
@@ -161,7 +161,7 @@ class Run:
         return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
 
     def shots(self, arm: str) -> "dict[int, Shots]":
-        """Return the arm's examples by repeat; empty for an arm that chooses anew for every row."""
+        """Return the arm's examples by repeat; empty for an arm with new examples for every row."""
         from fwc_llm.shots.storage import load_shots
 
         folder = self.folder / "shots"
@@ -223,7 +223,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
-    """Return the run with the predictions of its answers, which its `task` makes where there are none."""
+    """Return the run with predictions of its answers, which its `task` makes if they are missing."""
     assists = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
     return replace(run, assists=assists) if assists else run
 
@@ -280,9 +280,9 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs of one task for one report; `unread` is said of all. Raises as `read_run` does.
+    """Read several runs of one task for one report; `unread` applies to all. Raises as `read_run` does.
 
-    Runs of one model are told apart by their folder's name.
+    Runs of one model are distinguished by their folder's name.
     """
     if not paths:
         raise FwcError("name at least one run's folder")
@@ -297,7 +297,7 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
 
 
 def check_same_task(run: Run, other: Run) -> None:
-    """Refuse to put two runs beside each other that are not about the same task."""
+    """Raise `FwcError` for a comparison of runs of different tasks."""
     if run.task != other.task:
         both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
         raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")

@@ -29,9 +29,10 @@ def needed(
 ) -> Iterator[dict[str, Any]]:
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
 
-    `n_test` are the least rows with so many `repeats`, None where the table has too few; `question` is one of
-    `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all arms.
-    Dollars, with the provider's cache and without, are shares of `cost`, a forecast of a few such requests.
+    `n_test` are the fewest rows with this number of `repeats`, None if the table has too few; `question` is
+    one of `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all
+    arms. Dollars, with the provider's cache and without, are shares of `cost`, a forecast of a few such
+    requests.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)

@@ -107,7 +107,7 @@ class Settings(Options):
     margin: float = option(0.05, "Largest gap that does not matter, as a share.", VERDICT, ge=0, lt=1)
     min_group: int = option(30, "Smallest number of distinct rows of a judged group.", VERDICT, ge=1)
     min_coverage: float = option(
-        0.8, "Smallest share of parsed replies without a warning (--strict: exit code 4).", VERDICT,
+        0.8, "Smallest share of parsed replies without warning (--strict: exit code 4).", VERDICT,
         ge=0, le=1,
     )  # fmt: skip
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
@@ -116,7 +116,7 @@ class Settings(Options):
         None,
         "Numeric column of sampling weights (adult: fnlwgt), or `none`.",
         VERDICT,
-        shown="that of the task file, where there is one",
+        shown="the task file's, if any",
         none=True,
     )
     given: str | None = option(None, "Column of strata for conditional parity (Mantel-Haenszel).", VERDICT)
@@ -182,5 +182,5 @@ class Settings(Options):
         return "" if self.api == "chat" else "several" if self.consistency else "one"
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as they stand in run.json."""
+        """The settings in the form of run.json."""
         return self.model_dump(mode="json")

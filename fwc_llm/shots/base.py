@@ -23,12 +23,12 @@ _OF_SHOTS = ("rows", "weights")
 
 @dataclass(frozen=True)
 class Example:
-    """One real row with its true label, unless `altered` says what is not true of it.
+    """One real row with its true label, except for the changes in `altered`.
 
-    `row` is the row's id ("adult.data:17": file and line); `values` maps every column that a prompt may
-    show (protected attribute included, outcome not) to its value; `weight` is the exact θ of the coreset
-    (summing to m over the shots), or None for unweighted shots. `altered` is empty for a real row; a copy
-    with another protected level (`counterfactual`) and a flipped label (`flipped`) say so there.
+    `row` is the row's id ("adult.data:17": file and line); `values` maps every column that a prompt may show
+    (protected attribute included, outcome not) to its value; `weight` is the exact θ of the coreset (summing
+    to m over the shots), or None for unweighted shots. `altered` is empty for a real row; `counterfactual`
+    and `flipped` describe there the changed protected level or label.
     """
 
     row: str
@@ -39,7 +39,7 @@ class Example:
 
 
 class Certificate(dict[str, Any]):
-    """A selection's certificate: a dict of plain values, the same in memory and in a file of shots.
+    """A selection's certificate: a dict of plain values, in memory and in shots files.
 
     For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the `violation` of
     parity, `slots` (how many examples each cell has), `rows` and `weights`, iterations, restarts, seed and
@@ -47,7 +47,7 @@ class Certificate(dict[str, Any]):
     """
 
     def facts(self) -> dict[str, str]:
-        """The entries in words, without the lists that stand with the examples."""
+        """The certificate entries as text, without per-example lists."""
         return {str(name): _words(value) for name, value in self.items() if name not in _OF_SHOTS}
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Shots:
 
     @property
     def untrue(self) -> str:
-        """Tells how many examples are not true; empty if all are real rows with their true labels."""
+        """Say how many examples are altered; empty if all are real rows with their true labels."""
         kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
         counts = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
         return f"{sum(kinds.values())} of {self.m} examples are not true ({counts})" if kinds else ""
@@ -108,9 +108,9 @@ class Shots:
         return any(example.weight is not None for example in self.examples)
 
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
-        """The examples that a prompt shows, each with its displayed weight θ/max θ.
+        """The examples in the prompt, each with its displayed weight θ/max θ.
 
-        An example whose θ is 0 is left out; a displayed weight has two decimals and is never "0.00"
+        Examples with θ = 0 are left out; a displayed weight has two decimals and is at least 0.01
         (docs/method.md, "Weights in prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
@@ -125,7 +125,7 @@ class Shots:
     def to_frame(self) -> "pd.DataFrame":
         """The examples as a table indexed by row id: their values, then `label` and `weight` (None: NaN).
 
-        If the task has a column named `label` or `weight`, ours is named `label_` or `weight_`.
+        If the task already has a column `label` or `weight`, the added one is `label_` or `weight_`.
         """
         import pandas as pd
 
@@ -139,7 +139,7 @@ class Shots:
         return values
 
     def plot(self) -> "Figure":
-        """Draw the examples in the order of the prompt, as long as their weight, coloured by label.
+        """Plot the examples' weights as bars in prompt order, coloured by label.
 
         Raises `FwcError` without matplotlib (extra `plot`).
         """
@@ -199,8 +199,8 @@ class Request:
     """The input of a strategy.
 
     `pool` (n rows, indexed by row id) is the table; `candidates` (n,) marks the rows that may become
-    examples; `query` is the row to be answered, given to strategies that choose per row. `weights` (n,) say
-    for how many a row of the pool stands; None: all count the same. A row of weight 0 is no candidate.
+    examples; `query` is the row to be answered, given to strategies that choose per row. `weights` (n,) are
+    sampling weights of the pool; None: equal. A row of weight 0 is not a candidate.
     """
 
     task: "Task"

@@ -1,6 +1,6 @@
-"""Baselines: no examples, named rows, random rows, those by group and label, and copies that are not true.
+"""Baselines: no examples, given rows, random rows, rows by group and label, and altered copies.
 
-What is not true shows what a model takes from its examples: every output marks it.
+Altered examples are diagnostics of what a model learns from examples; every output marks them.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
 
 @strategy()
 def zero(request: Request) -> Shots:
-    """Zero-shot: the question alone; m is ignored."""
+    """Zero-shot: no examples; m is ignored."""
     return examples.make_shots(request, "zero", [])
 
 
@@ -41,8 +41,7 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
     Option: `rows`, ids such as "adult.data:17" (file and line), a sequence or comma-separated.
 
-    Errors: `FwcError` for no ids, an id that is not in the pool or may not become an example, and one named
-    twice.
+    Errors: `FwcError` without ids, for an id outside the pool or the candidates, and for a repeated id.
     """
     wanted = [row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)]
     if not wanted:
@@ -92,7 +91,7 @@ def balanced(request: Request, redraw: str) -> Shots:
 def _draw_labelled(
     request: Request, rng: np.random.Generator, shares: "Sequence[tuple[str, np.ndarray, int]]"
 ) -> list[int]:
-    """As many rows of every cell as it shall give, in random order, labels alternating."""
+    """Draw each cell's quota in random order, alternating labels."""
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for label, rows, wanted in shares:
         drawn[label] += examples.draw(request, rng, rows, wanted).tolist()
@@ -125,9 +124,9 @@ def strata(
     Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
     yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
-    `slots` names the number of every cell instead, as `fwc` takes it; cells left out give none.
-    `pick="surprising"` (ours) draws from the tenth of each stratum whose label the features predict least,
-    by a logistic regression: from them a model has most to learn.
+    `slots` sets the number in every cell instead, as for `fwc`; missing cells give no examples.
+    `pick="surprising"` (ours) draws from the tenth of each stratum whose labels a logistic regression finds
+    least probable.
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
@@ -148,7 +147,7 @@ def strata(
 
 
 def _likely(request: Request) -> np.ndarray:
-    """Predicts the probability of each row's own label (n,), from rows that do not vary by seed."""
+    """Predict the probability of each row's true label (n,), from training rows fixed across seeds."""
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
     probabilities = examples.predict_classes(request.task, request.pool, labels, train)
@@ -182,7 +181,7 @@ def _by_shares(
 
 @strategy(labels=tuple(LABELLED), group=None)
 def minority(request: Request, labels: str, group: str | None) -> Shots:
-    """m examples of one group alone, by default the smallest, drawn uniformly, labels alternating.
+    """m examples from one group, by default the smallest, drawn uniformly, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024): prioritised minority samples, with balanced labels or with the positive label alone. They draw
@@ -203,14 +202,14 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 
     The counterfactual baseline of Bhaila, Van, Edemacu, Zhao, Chen, Wu (*Fair In-Context Learning via Latent
     Concept Variables*, 2024): minority examples with copies whose protected attribute is changed, same
-    answer. They change one binary attribute; here, where there are more levels, each copy takes the next one
-    in turn. If m is odd, the last row has no copy. The rows are drawn uniformly, labels alternating.
+    answer. They change one binary attribute; here, with more levels, copies cycle through the other levels.
+    If m is odd, the last row has no copy. The rows are drawn uniformly, labels alternating.
 
-    A copy is no real row. Its `altered` says so, and every output marks it.
+    A copy's `altered` describes the change, and every output marks it.
 
     Option: `group`, a protected level to take instead of the smallest.
 
-    Errors: `FwcError` for an unknown group, one that is alone in the table, and a stratum that is too small.
+    Errors: `FwcError` for an unknown group, for a table of one group, and for a stratum that is too small.
     """
     task = request.task
     half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
@@ -243,12 +242,12 @@ def flipped(request: Request, flip: str) -> Shots:
     """m candidates drawn uniformly, with labels flipped until every group has the same share of yes.
 
     Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
-    Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether
-    a model follows them; here that is `flip="all"`. By default as few labels are flipped as give every
-    group the nearest whole number to the share of yes that the drawn rows have together.
+    Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a
+    model follows them; here that is `flip="all"`. By default the fewest labels are flipped that give every
+    group the drawn rows' overall share of yes, up to rounding.
 
-    A diagnostic: **its labels are not true.** The strategy is taken only by name, each flipped example's
-    `altered` says so, and every output marks it. Such a prompt must not decide about people.
+    A diagnostic: **its labels are not true.** The strategy runs only when named; each flipped example has it
+    in `altered`, and every output marks it. Never use such a prompt to decide about people.
 
     Option: `flip="parity"` or `"all"`.
     """

@@ -1,4 +1,6 @@
-"""Fair Wasserstein Coresets, in memory or of a table on disk; rivals by sensitivity and by clustering."""
+"""Strategies from coresets: Fair Wasserstein Coresets (in memory or on disk), sensitivity sampling,
+clustering.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -60,11 +62,11 @@ def fwc(
     1 for a categorical mismatch, 1 each for another protected level and another outcome.
 
     Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"; also as the text
-    `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
-    `max_iter` iterations of the solver (its defaults unless given), `column_weights` of features in the
-    distance (a mapping, or the text `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit in the
-    place of ε), `crossed` (False: the levels of each protected attribute keep ε, not their combinations),
-    `prove` (True: also a lower bound over all choices of rows; docs/method.md, "The outer bound").
+    `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and `max_iter` iterations of the
+    solver (its defaults unless given), `column_weights` of features in the distance (a mapping, or the text
+    `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit instead of ε), `crossed` (False: the
+    levels of each protected attribute keep ε, not their combinations), `prove` (True: also a lower bound over
+    all choices of rows; docs/method.md, "The outer bound").
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
     violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
@@ -97,9 +99,9 @@ def disk_shots(
     say: Callable[[str], None] = lambda words: None,
     **options: Any,
 ) -> Shots:
-    """The examples that the strategy `fwc`, with its `options`, chooses from a task's table on disk.
+    """Choose examples from a task's table on disk with the strategy `fwc` and its `options`.
 
-    Raises `FwcError`: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
+    Errors: `FwcError` for an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
@@ -127,9 +129,9 @@ def disk_shots(
 def _settings(
     task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
 ) -> dict[str, Any]:
-    """Arguments of the estimator. A penalty takes the place of ε.
+    """Arguments of the estimator; a penalty replaces ε.
 
-    The weights of columns are those given, as a mapping or a text, else the task's own, if any.
+    Column weights are a mapping or a text; default: the task's own.
     """
     if column_weights is None:
         features = {column.name for column in task.features}
@@ -147,7 +149,7 @@ def _settings(
 
 
 def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
-    """The shots with their certificate; the pool of the `request` (m) are the chosen rows."""
+    """The shots with their certificate; the `request`'s pool holds the m chosen rows."""
     recorded: dict[str, Any] = {
         "column_weights": estimator.column_weights, "penalty": estimator.penalty,
         "crossed": None if estimator.crossed else False, "prove": estimator.prove or None,

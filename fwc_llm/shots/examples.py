@@ -34,10 +34,10 @@ def make_shots(
     note: str = "",
     **options: Any,
 ) -> Shots:
-    """The rows of the pool at `positions` as shots, in this order; with `weights` (m,) highest first.
+    """Make shots from the pool's rows at `positions`, in this order or, with `weights` (m,), highest first.
 
-    Weights are scaled so that they sum to m; None makes unweighted shots. `options` are recorded beside m, so
-    that the file says how its examples were chosen, and a `note` that names any bound that was applied.
+    Weights are scaled so that they sum to m; None makes unweighted shots. `options` and a `note` on applied
+    bounds are recorded with m, so that the file says how its examples were chosen.
     """
     chosen = np.asarray(positions, dtype=np.int64)
     if weights is not None:
@@ -70,7 +70,7 @@ def make_examples(
 
 
 def plain(value: Any) -> Any:
-    """A cell as a plain Python int, float or str."""
+    """Convert a value to a plain Python int, float or str."""
     value = value.item() if hasattr(value, "item") else value
     return value if isinstance(value, (int, float)) and math.isfinite(value) else str(value)
 
@@ -78,12 +78,12 @@ def plain(value: Any) -> Any:
 def cell_shares(
     request: Request, counts: Mapping[tuple[str, str], int] | None = None
 ) -> list[tuple[str, np.ndarray, int]]:
-    """The "no" or "yes" of every cell, its candidates (positions), and how many of the m examples it gives.
+    """Return every cell's label, its candidates (positions), and its number of examples.
 
-    Levels are in sorted order, "no" before "yes". By default equal numbers, the first cells one more where m
-    is no multiple of their number.
+    Levels are sorted, "no" before "yes". Numbers are equal by default; the first cells get one more if m is
+    not a multiple of their number.
 
-    Errors: `FwcError` for a cell that has too few candidates.
+    Errors: `FwcError` for a cell with too few candidates.
     """
     sensitive, labels = request.task.sensitive(request.pool), request.task.labels(request.pool)
     cells = [(str(level), code) for level in np.unique(sensitive) for code in (0, 1)]
@@ -104,19 +104,19 @@ def cell_shares(
 
 
 def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
-    """`count` of the rows (positions), without replacement: uniformly, or in proportion to their weights."""
+    """Draw `count` rows (positions) without replacement, uniformly or in proportion to their weights."""
     if request.weights is None:
         return np.asarray(rng.choice(rows, count, replace=False))
     return np.asarray(rows[random_order(request.weights[rows], rng)[:count]])
 
 
 def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-    """The rows (positions) in random order, the first drawn as `draw` draws them."""
+    """Return the rows (positions) in random order, weighted as in `draw`."""
     return rng.permutation(rows) if request.weights is None else draw(request, rng, rows, len(rows))
 
 
 def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
-    """The columns that distances are measured on, in file order: the features, `protected` ones on request.
+    """The columns of the distance in file order: features, and on request `protected` columns.
 
     Ordinal columns become ordered categoricals, so that encoders know their ranks.
     """
@@ -134,9 +134,9 @@ def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -
 
 
 def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Probabilities (n, classes) of each class 0, 1, … of `codes` (n,), by a logistic regression on `train`.
+    """Class probabilities (n, classes) of `codes` (n,), from a logistic regression on `train`.
 
-    The features are those of FWC, without protected attributes. A class without rows in `train` has 0.
+    The features are FWC's, without protected attributes. A class without rows in `train` has probability 0.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -157,7 +157,7 @@ def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: 
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
-    """Caches what `make` returns under a name, until another pool needs it or the pool is deleted."""
+    """Cache the result of `make` per name, until another pool replaces it or the pool is deleted."""
     key = (id(request.pool), request.task.name, request.task.fingerprint)
     if name not in _made or _made[name][0] != key:
         _made[name] = key, make()
@@ -166,7 +166,7 @@ def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _It
 
 
 def labelled_pool(task: "Task", pool: pd.DataFrame, weights: np.ndarray | None = None) -> "LabelledTable":
-    """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
+    """The pool's rows as points of features, protected level and answer, in FWC's encoding."""
     from fwc_llm.coreset.rivals.base import as_rows
 
     return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights)
@@ -191,7 +191,7 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
 
 
 def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray") -> list[_Item]:
-    """Items with labels alternating no, yes, …; the rest of the longer list comes last."""
+    """Alternate items by label no, yes, …; the rest of the longer list comes last."""
     paired = min(len(no), len(yes))
     mixed = [item for pair in zip(no, yes, strict=False) for item in pair]
     return [*mixed, *no[paired:], *yes[paired:]]
@@ -201,11 +201,11 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     """The number of examples of every cell (protected level, "no" or "yes").
 
     `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or a rule by which `fwc`
-    fills its slots. A level is written as in the table or as prompts write it, in capitals or not; crossed
-    levels as "Female & White".
+    fills its slots. Levels are spelled as in the table or in prompts, in any case; crossed levels as "Female
+    & White".
 
-    Errors: `FwcError` for a text that does not read so, an unknown level or answer, a cell named twice,
-    counts that are not whole, and counts that do not sum to m.
+    Errors: `FwcError` for an invalid text, an unknown level or answer, a repeated cell, counts that are not
+    whole, and counts that do not sum to m.
     """
     task, pool = request.task, request.pool
     from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
@@ -224,7 +224,7 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
-    """The counts of a text or mapping, by the table's level and 0 or 1."""
+    """Parse counts, keyed by the table's level and label 0 or 1."""
     levels = {level.lower(): level for level in task.groups}
     if len(task.protected) == 1:
         words = dict(task.column(task.protected[0]).values)

@@ -1,4 +1,4 @@
-"""Strategies by name: ours, those of installed plugins, and `module:function`."""
+"""The registry of strategies: built-in, from installed plugins, and `module:function`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -37,17 +37,17 @@ _F = TypeVar("_F", bound=Callable[..., Shots])
 
 
 def strategies() -> tuple[str, ...]:
-    """The names of all strategies: the built-in ones first, then those that installed packages add."""
+    """The names of all strategies: built-in ones first, then those of installed packages."""
     return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
 
 
 def is_kept(name: str) -> bool:
-    """Whether the examples of the strategy go into the cache: nothing tells when others' code changes."""
+    """Whether the strategy's examples are cached; those of plugins are not, because their code may change."""
     return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy called `name`, which may also be `module:function`.
+    """Return the strategy `name`, which may be `module:function`.
 
     Errors: `FwcError` for an unknown name (with the list) and for a module that cannot be imported.
     """
@@ -63,9 +63,8 @@ def strategy(
 ) -> Callable[[_F], Strategy]:
     """Make a strategy of `function(request, **options)`: `defaults` are its options with their defaults.
 
-    A tuple of texts as default lists the values that an option may have, the default first. `per_row` says
-    whether the examples are chosen anew for every queried row; it may depend on the options. Options not
-    among the defaults are refused, so that a typing error is not ignored.
+    A tuple of texts as default lists an option's values, the default first. `per_row`: whether every queried
+    row gets new examples; it may depend on the options. Unknown options are refused.
     """
     choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
     first = defaults | {name: values[0] for name, values in choices.items()}
@@ -88,16 +87,16 @@ def strategy(
 
 
 def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
-    """Whether the strategy chooses examples for each queried row (`nearest`, `balanced` drawn per row).
+    """Whether the strategy chooses new examples for each queried row (`nearest`, `balanced` per row).
 
-    A plugin says so with an attribute `per_row` on its function: a bool, or a function of the options.
+    A plugin's function may have an attribute `per_row`: a bool, or a function of the options.
     """
     per_row = getattr(find_strategy(name), "per_row", False)
     return bool(per_row(options or {}) if callable(per_row) else per_row)
 
 
 def accepted_options(name: str) -> tuple[str, ...] | None:
-    """The names of the options that the strategy takes; None when a plugin does not say."""
+    """The names of the strategy's options; None if a plugin does not declare them."""
     return cast("tuple[str, ...] | None", getattr(find_strategy(name), "options", None))
 
 

@@ -1,4 +1,4 @@
-"""Examples chosen by what the columns say: rows like the queried one, rows whose group is hard to predict."""
+"""Examples chosen by features: rows near the queried one, rows whose group is hard to predict."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -76,17 +76,18 @@ def _distances(
 
 @strategy(coverage=0.95)
 def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates drawn uniformly from those whose protected level the features leave open, unweighted.
+    """m candidates drawn uniformly from those with an uncertain protected level given the features,
+    unweighted.
 
     Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
     2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into
-    sets of levels, and only rows whose set has more than one level become examples. Theirs predict with a
-    tabular foundation model or a logistic regression and keep all such rows as context; ours is a logistic
-    regression, one level against the rest, and draws m of them. If there are fewer than m, the rows with the
-    least certain prediction are taken.
+    sets of levels, and only rows whose set has more than one level become examples. They predict with a
+    tabular foundation model or a logistic regression and keep all such rows as context; here a
+    one-against-rest logistic regression predicts, and m rows are drawn. If there are fewer than m, the rows
+    with the least certain prediction are used.
 
-    Option: `coverage`, the share of rows whose set must hold their level: the larger, the more rows count
-    as uncertain.
+    Option: `coverage`, the share of rows whose set must contain their level; larger values make more rows
+    uncertain.
 
     Errors: `FwcError` for a coverage outside (0, 1) and for a table with one protected level.
     """

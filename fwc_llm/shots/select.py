@@ -43,13 +43,12 @@ def select_shots(
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
     choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges the
     examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
-    `query`; `progress` False hides it. `sample_weight` (n,) says for how many each row of the pool stands, by
-    default what the task says (docs/own-data.md, "Survey weights"). Further options belong to the strategy;
-    see its docstring.
+    `query`; `progress` False hides it. `sample_weight` (n,) are the pool's sampling weights, by default the
+    task's (docs/own-data.md, "Survey weights"). Further options belong to the strategy; see its docstring.
 
-    Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
-    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
-    returns a wrong result.
+    Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of candidates,
+    an ε that is negative, NaN or at least 1, duplicate row ids, and a strategy that fails or returns an
+    invalid result.
     """
     import numpy as np
 
@@ -106,7 +105,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:
-    """Refuse a result that is not a valid choice."""
+    """Raise `FwcError` for an invalid selection."""
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
         raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
     check_examples(shots.examples, f"strategy {strategy!r}")
@@ -117,7 +116,7 @@ def _check_result(shots: Any, strategy: str, request: Request) -> None:
 
 
 def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
-    """Refuse examples of a plugin that are not the table's own rows."""
+    """Raise `FwcError` if a plugin's examples are not rows of the table."""
     from fwc_llm.shots.examples import make_examples
 
     places = {str(row): place for place, row in enumerate(request.pool.index)}
@@ -161,7 +160,7 @@ def check_order(order: str) -> None:
 
 
 def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
-    """The same examples in another order.
+    """Return the same examples in another order.
 
     * `given`: as the strategy or the file has them;
     * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the end;

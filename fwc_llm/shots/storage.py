@@ -1,9 +1,9 @@
-"""Shots as a JSON file: what was chosen, from which table, with which weights and certificate.
+"""Shots files (JSON): the examples, their table, weights and certificate.
 
-Chosen examples also go into the cache folder, so that the same choice is not solved again. A choice is named
-by a checksum of all it depends on: the table's content and what its columns mean, the candidates, the
-strategy with its options, m, epsilon and seed, and the versions that compute it. Any file there may be
-deleted at any time; one that cannot be read or written only costs the work again.
+The cache folder keeps chosen examples under a checksum of everything that the choice depends on: the table's
+content and column roles, the candidates, the strategy with its options, m, epsilon, seed, and software
+versions. Its files may be deleted at any time; a file that cannot be read or written only costs a new
+solution.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
 def save_shots(shots: Shots, path: str | Path) -> None:
-    """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
+    """Write `shots` to `path` atomically. Errors: `FwcError` if it cannot be written."""
     path = Path(path)
     text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
@@ -45,12 +45,12 @@ def save_shots(shots: Shots, path: str | Path) -> None:
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
-    """Read shots that `save_shots` wrote to `path`.
+    """Read the shots file at `path`, written by `save_shots`.
 
-    With a `task` the file must be of this task and, unless `allow_changed_data`, of the same table.
+    With a `task` the file must belong to it and, unless `allow_changed_data`, to the same table.
 
-    Errors: `FwcError` for a file that cannot be read or is not a shots file (naming the key), for duplicate
-    rows, another task, and a changed table.
+    Errors: `FwcError` for an unreadable or invalid file (naming the key), duplicate rows, another task, and a
+    changed table.
     """
     where = f"shots file {path}"
     with failing_as(FwcError, f"{where} cannot be read: "):
@@ -136,7 +136,7 @@ def kept_shots(
     candidates: "np.ndarray | None" = None,
     **options: Any,
 ) -> Shots:
-    """Return what `select_shots` returns, from the cache where it was chosen before."""
+    """Return the result of `select_shots`, from the cache if possible."""
 
     def choose() -> Shots:
         return select_shots(task, strategy, m, epsilon, seed, pool, candidates, progress=False, **options)

@@ -32,7 +32,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
     `source` says what is answered:
 
-    None or a `Surrogate`     the simulated model: it reads the prompt, which must be one of ours
+    None or a `Surrogate`     the simulated model: it reads the prompt, which must be from this package
     text                      that text ("Yes"); in a decision, yes or no is a probability of 1 or 0
     number                    P(yes); a chat answers with the likelier word and its log-probabilities
     `fwc_llm.Reply`           a refusal, a reply that was cut off, its usage
@@ -46,7 +46,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     Where no OPENAI_API_KEY is set, one that is no key is set for the block.
 
     Raises `AssertionError` at the end of the block for calls that were not expected, and what the function
-    raised. Raises `FwcError` for a source that is none of these.
+    raised. Raises `FwcError` for other sources.
     """
     answering = Answers(source)
     send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
@@ -73,7 +73,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
 
 def _passes(request: httpx2.Request) -> bool:
-    """Whether a request stays on this machine and is none that is answered here: a test's own server."""
+    """Whether a request goes to a test's own server on this machine, not to the mock."""
     return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 
@@ -148,7 +148,7 @@ class Answers:
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
-    """The function that gives the answer to a call, None where there is none."""
+    """The function that gives the answer to a call, None if missing."""
     if source is None:
         source = Surrogate()
     if isinstance(source, Path):
@@ -171,7 +171,7 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
 
 
 def _as_reply(answer: Any) -> Reply:
-    """An answer as a reply; `FwcError` where it is none."""
+    """An answer as a reply; `FwcError` if it is invalid."""
     if isinstance(answer, Reply):
         return replace(answer, text=answer.text or "")
     if isinstance(answer, bool):

@@ -65,7 +65,7 @@ class Costs(NamedTuple):
 
 
 def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Room for the rows that wait in each cell, for how many they are, and for what `_scan` needs."""
+    """Buffers for the waiting rows of each cell, their number, and the needs of `_scan`."""
     # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
     work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
     nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)

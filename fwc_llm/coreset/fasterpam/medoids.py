@@ -36,7 +36,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Points:
-    """m points: `values` (m, p) float32, `cells` (m,), and `keys` (m,), −1 for what is no row."""
+    """m points: `values` (m, p) float32, `cells` (m,), and `keys` (m,), −1 for points that are not rows."""
 
     values: np.ndarray
     cells: np.ndarray
@@ -252,7 +252,7 @@ def two_nearest(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room.
 
-    `slots` (q,) are the points of the `tiles` and `cell_of` (q,) their cells; `anew`: there are no others.
+    `slots` (q,) are the points of the `tiles` and `cell_of` (q,) their cells; `anew`: no others exist.
     """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):

@@ -91,7 +91,7 @@ class BlockTable:
 
 
 def block_rows(columns: int) -> int:
-    """Rows of a block of a table with so many columns."""
+    """Rows per block of a table with this number of columns."""
     return min(max(_VALUES // max(columns, 1), _FEWEST), BLOCK_ROWS)
 
 

@@ -55,9 +55,9 @@ def run_sampling_pass(
     seed: int,
     tick: Callable[[float], None],
 ) -> SamplePass:
-    """Read the table, of more than `sample` rows, once, and draw so many by the `seed`.
+    """Read a table of more than `sample` rows once, and draw a sample of that size by the `seed`.
 
-    Of every group there are `least` rows, where it has so many. `tick` takes the share of rows that are read.
+    Every group keeps up to `least` rows. `tick` takes the share of rows that are read.
 
     Raises `InputError`: a label, weight or value that cannot be used; a cell without rows, a single level.
     """

@@ -241,7 +241,7 @@ def _z_scores(
 
 
 def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
-    """The columns (n,) as one matrix, of this kind if there are none."""
+    """The columns (n,) as one matrix; `kind` is its dtype without columns."""
     return np.column_stack(columns) if columns else np.empty((n, 0), kind)
 
 

@@ -161,7 +161,7 @@ class Solver:
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
     ) -> Descent:
-        """The descent from where a sample's descent ended, at the objective `reached`, or from anew."""
+        """The descent from the end of a sample's descent, at the objective `reached`, or a fresh one."""
         descent = descend(self.steps, start, self.effort.max_iter, tolerance)
         each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample for a representative
         if not missed(descent.history[0], reached, each):

@@ -272,7 +272,7 @@ class Service:
         raise NotImplementedError
 
     def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
-        """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is told."""
+        """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is printed."""
         self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # they are made again
@@ -335,7 +335,7 @@ def _without_custom_headers() -> dict[str, Any]:
 
 
 def read_key(variable: str, model: str) -> str:
-    """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
+    """The key in an environment variable; `FwcError` if it is missing or malformed."""
     # Somebody may write the key itself in the place of the variable's name: only a plain name is repeated.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     source = f"the environment variable {variable}" if is_name else "that variable"
@@ -372,8 +372,8 @@ class ChatModel(Service):
     """A model behind an OpenAI-compatible service, asked as `client` or its `options` say.
 
     With a base URL a key is sent only when `api_key_env` is given. Without one, OPENAI_BASE_URL names the
-    service, as it does for OpenAI's SDK, and that is said; else it is OpenAI. Keys are read at the first
-    request, so that a run that is answered already needs none.
+    service, as for OpenAI's SDK, with a notice; else it is OpenAI. Keys are read at the first request, so
+    that a run that is answered already needs none.
 
     name     the model's name, sent as it is
     notice   called once for each thing worth saying (an adapted parameter, an unexpected model)
@@ -483,7 +483,7 @@ class ChatModel(Service):
         return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
+        """The reply in the body of a response to `messages`. Raises `AttemptError` if it is missing."""
         return read_reply(body)
 
     async def ask(self, messages: Messages) -> Reply:
@@ -529,7 +529,7 @@ class ChatModel(Service):
             return reply
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Send the conversation once, and again where that is adapted. Raises `AttemptError`."""
+        """Send the conversation once, and again after an adaptation. Raises `AttemptError`."""
         sent, sent_at = self._sent, time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
@@ -622,7 +622,7 @@ class ChatModel(Service):
         return began + self._deadline - time.monotonic()
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Leave out or rename a parameter of ours that the model refuses: once each, and said once."""
+        """Leave out or rename a default parameter that the model refuses, each once, with a notice."""
         name = failure.parameter
         if name in self._options.params or name not in sent:
             return False

@@ -75,9 +75,9 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     """The terms that the examples add (5,): all zero without examples.
 
     The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 4) and by their
-    shown weights; the surprise is the same mean of how far each label lies from what the world would say.
-    The mean labels of the examples of the person's own sex and of the other one are weighted as shown, and 0
-    where there are none.
+    shown weights; the surprise is the same mean of how far each label lies from what the world would say. The
+    mean labels of examples of the person's own sex and of the other sex use the displayed weights, and are 0
+    without examples.
     """
     if not reading.examples:
         return np.zeros(len(CONTEXT))
@@ -143,7 +143,7 @@ class Surrogate:
         return self.reply(messages)
 
     def reply(self, messages: Messages) -> Reply:
-        """`ask` for callers without an event loop. Of numbered records each is answered by itself."""
+        """`ask` for callers without an event loop. Numbered records are answered one by one."""
         parts = apart(messages[-1]["content"]) if messages else []
         if parts:
             alone = [self.reply([*messages[:-1], {**messages[-1], "content": part}]) for part in parts]

@@ -38,7 +38,7 @@ class UnreadablePromptError(ProviderError):
 
 @dataclass(frozen=True)
 class Person:
-    """Adult's attributes as read from a message: numbers, and words as they stand there."""
+    """Adult's attributes parsed from a message: numbers and literal words."""
 
     numbers: tuple[float, ...]
     words: tuple[str, ...]
@@ -99,7 +99,7 @@ def read(messages: Messages) -> Reading:
 
 
 def apart(text: str) -> list[str]:
-    """The numbered records ("Record 1:") in a message, each by itself; empty where there are none."""
+    """The numbered records ("Record 1:") in a message, separately; empty without examples."""
     return re.split(r"^Record \d+:$", text, flags=re.MULTILINE)[1:]
 
 

@@ -31,7 +31,9 @@ Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event str
 
 @dataclass(eq=False)
 class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a Failure(429))
-    """An HTTP error in place of an answer. The SDK retries some of them, unless it is told not to."""
+    """An HTTP error in place of an answer. The SDK retries some of them, unless the application disables
+    that.
+    """
 
     status: int
     message: str = "a failure that the test asked for"
@@ -220,8 +222,8 @@ def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
 def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
     """The response body, from the answer to a call or, one after the other, to each of its questions.
 
-    An answer is a reply, or a whole body or answer as it is. The reply to a question says P(yes); one
-    without is a refusal. Raises `Failure` for what cannot be answered.
+    An answer is a reply, or a whole body or answer as it is. The reply to a question says P(yes); one without
+    is a refusal. Raises `Failure` for unsupported requests.
     """
     if call.questions:
         return _decision_body(call, answer_to)
@@ -350,7 +352,7 @@ def _new_id(kind: str) -> str:
 
 
 def chat_body(call: Call, *replies: Reply) -> Body:
-    """The response that gives `replies` to a chat; the text of an event stream where that is asked for."""
+    """The response that gives `replies` to a chat; the text of an event stream if requested."""
     request, usage = call.body, replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
     counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
