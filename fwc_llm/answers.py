@@ -200,6 +200,7 @@ _NOT_OF_ROW = re.compile(  # but of the model, or of the task
         I(?:['’]d| would|['’]m| am)? ?(?:be )?(?:happy|glad|able) to, please (?:provide|share|paste|send),
         can(?:not| not|['’]t) be (?:answered|determined|given|inferred|known|made|predicted|said|told),
         (?:im|not )possible to,
+        (?:can(?:not| not|['’]t)|could(?: not|n['’]t)) (?:determine|say|tell|judge|assess),
         (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
         (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
         non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,

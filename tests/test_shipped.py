@@ -20,7 +20,7 @@ def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout() -> None
         for page in CHECKOUT.glob(place):
             text = page.read_text(encoding="utf-8")
             if re.search(r"python3? -m evals\b", text):
-                said = re.search(r"\[from a\s+checkout\]\([^)]*evals/README\.md(#from-a-checkout)?\)", text)
+                said = re.search(r"\[from\s+a\s+checkout\]\([^)]*evals/README\.md(#from-a-checkout)?\)", text)
                 assert said, page
     for path in (CHECKOUT / "fwc_llm").rglob("*.py"):
         assert "-m evals" not in path.read_text(encoding="utf-8"), path

@@ -1,7 +1,7 @@
 """The exact Wasserstein distance between n rows, weighted or not, and a weighted coreset of m points.
 
-Unlike in the inner problem of FWC, the weights are given: it is that problem with a single protected level, a
-point in the place of every outcome, the weights as the target and no slack.
+It is the inner problem of FWC with one protected level, one point per outcome, the given weights as the target
+and ε = 0.
 """
 
 from dataclasses import dataclass

@@ -319,6 +319,8 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
 def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
     """Make a table of objects; keys are columns, nested objects become columns by path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
+    if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
+        raise FwcError(f"{where}: its rows have hardly a key in common: they are no rows of one table")
     columns = [(title, [row.get(title) for row in rows]) for title in titles]
     return _table_of_columns(where, columns, range(1, len(rows) + 1), markers)
 

@@ -91,7 +91,7 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
     """Return the place of the threshold with the least gap; of equal ones that of the most accurate.
 
     Thresholds that answer all rows alike have no gap and are no choice; nor are those less accurate than
-    `least_accuracy`. None where nothing is left, and where there is one group.
+    `least_accuracy`. None if nothing is left, and for a single group.
     """
     mixed = (curve.share > 0.0) & (curve.share < 1.0)
     allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
@@ -103,7 +103,7 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
 def least_gap_keeping_half(curve: Curve) -> int | None:
     """Return the place of the least gap that keeps half of what the most accurate threshold gains.
 
-    The gain is over one answer for all; None where there is none.
+    The gain is over one answer for all; None if there is no gain.
     """
     constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
     return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None

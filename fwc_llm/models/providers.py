@@ -45,7 +45,7 @@ def provided_model(name: str, client: Client) -> Model | None:
 def imported_model(name: str, timeout: float) -> Model:
     """The model, or the function as a model, that `python:MODULE:NAME` names.
 
-    Errors: `FwcError` for a module that cannot be imported and what is no model.
+    Errors: `FwcError` for a module that cannot be imported or an object that is not a model.
     """
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:

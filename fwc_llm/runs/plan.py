@@ -171,7 +171,7 @@ class Plan:
 
     @property
     def row_columns(self) -> dict[str, str]:
-        """The columns by which rows are judged (`ROW_COLUMNS`); empty if missing."""
+        """The columns used for judging (`ROW_COLUMNS`); empty if missing."""
         names = self.task.weight, self.task.cluster, self.settings.given or ""
         return dict(zip(ROW_COLUMNS, names, strict=True))
 

@@ -146,7 +146,8 @@ def test_nothing_is_overwritten_unasked(init: Init, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protected", "words"), [("gender", "no column 'gender'"), ("sex,sex", "named more"), ("", "protected")]
+    ("protected", "words"),
+    [("gender", "no column 'gender'"), ("sex,sex", "named more"), ("", "no column ''")],
 )
 def test_bad_input_to_init(init: Init, tmp_path: Path, protected: str, words: str) -> None:
     table = people(tmp_path)

@@ -136,7 +136,7 @@ class EncodedTable:
 
 
 def value_ids(table: EncodedTable) -> np.ndarray:
-    """(n,) ids, equal for rows of equal values: by a hash of 64 bits, which differs where rows do."""
+    """64-bit hashes of the rows (n,): equal rows have equal ids, and different rows different ones."""
     whole = np.int32 if table.n < 2**31 else np.int64  # half the memory, where they fit
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
     keys = np.zeros(table.n, np.uint64)

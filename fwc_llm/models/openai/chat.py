@@ -184,7 +184,7 @@ def asks_json(parameters: Mapping[str, Any]) -> bool:
 
 
 def json_answer(text: str) -> Any:
-    """The answer in a reply that is a JSON object with one, else None."""
+    """Extract the answer from a JSON reply; None if there is none."""
     try:
         reply = parse_json(text)
     except ValueError:
