@@ -1,7 +1,7 @@
 """The exact Wasserstein distance between n rows, weighted or not, and a weighted coreset of m points.
 
-It is the inner problem of FWC with one protected level, one point per outcome, the given weights as the target
-and ε = 0.
+It is the inner problem of FWC with one protected level, one point per outcome, the given weights as the
+target and ε = 0.
 """
 
 from dataclasses import dataclass

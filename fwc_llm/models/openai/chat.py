@@ -184,7 +184,7 @@ def asks_json(parameters: Mapping[str, Any]) -> bool:
 
 
 def json_answer(text: str) -> Any:
-    """Extract the answer from a JSON reply; None if there is none."""
+    """Extract the answer from a JSON reply, or None."""
     try:
         reply = parse_json(text)
     except ValueError:
