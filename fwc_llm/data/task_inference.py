@@ -560,7 +560,9 @@ class _Drafting:
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
     """The quartiles of the numbers; fewer if values repeat, none for a single value."""
     numbers = sorted(profile.number(cell) for cell in cells.dropna())
-    return tuple(sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]}))
+    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
+    rounded = [float(f"{limit:.3g}") for limit in limits]
+    return tuple(rounded if len(set(rounded)) == len(limits) else limits)
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:

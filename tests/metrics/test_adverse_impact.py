@@ -266,7 +266,7 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     "name",
     [
         "Adult, n = 200, alike under each label, R = 1", "groups of 90 and 8, the rarest rates, R = 1",
-        "four crossed groups of 30, equal arms, R = 5", "German, 100 random rows, no gap, R = 1",
+        "four crossed groups of 30, no gap, R = 1",
     ],
 )  # fmt: skip
 def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
