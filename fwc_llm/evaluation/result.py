@@ -27,8 +27,7 @@ class Result:
 
     @property
     def arms(self) -> list[dict[str, Any]]:
-        """One object per arm: its values over all repeats, the standard deviations of the repeats' own, and
-        each repeat."""
+        """One object per arm: values over all repeats, their standard deviations, and each repeat."""
         return list(self.data["arms"])
 
     @property

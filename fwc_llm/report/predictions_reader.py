@@ -58,8 +58,8 @@ def read_predictions(
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
     The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
-    p_yes, score, examples, weight, cluster, given) to columns of the file. Where `decisions` names values,
-    labels and answers become yes and no. With `replies` the answers are what models wrote, to be parsed, by
+    p_yes, score, examples, weight, cluster, given) to columns of the file. If `decisions` is given, it
+    maps labels and answers to yes and no. With `replies` the answers are what models wrote, to be parsed, by
     the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
