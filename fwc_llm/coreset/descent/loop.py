@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import RowAssignment, means, medians, medoids
+from fwc_llm.coreset.descent.updates import RowAssignment, centres, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
@@ -78,8 +78,7 @@ class Steps:
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over all points, (m, p)."""
-        update = medians if self.problem.cost == "l1" else means
-        return update(self.problem.table, shares, points)
+        return centres(self.problem.table, shares, points, self.problem.cost)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over the candidates that they carry, (m,)."""

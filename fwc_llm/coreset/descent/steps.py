@@ -28,7 +28,7 @@ from fwc_llm.coreset.descent.assignment import (
     pick,
 )
 from fwc_llm.coreset.descent.loop import Steps, share_out
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, means, medians, medoids
+from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
@@ -216,9 +216,9 @@ class CompiledSteps(Steps):
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
-        update = medians if self.problem.cost == "l1" else means
         only = self._changes.find(shares, points)
-        return self._changes.keep(update(self.problem.table, shares, points, only, self._threads))
+        table, cost = self.problem.table, self.problem.cost
+        return self._changes.keep(centres(table, shares, points, cost, only, self._threads))
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """See `Steps`."""

@@ -139,38 +139,27 @@ class Changes:
         return moved
 
 
-def means(
+def centres(
     table: EncodedTable,
     shares: RowAssignment,
     points: np.ndarray,
+    cost: str,
     only: Any = None,
     threads: Threads = _ALONE,
 ) -> np.ndarray:
-    """The points, or `only` some, at weighted means of numeric columns and weighted modes of the others."""
-    moved, groups = points.copy(), shares.grouped(only)
+    """The points, or `only` some, at weighted medians of numeric columns and weighted modes of the others.
 
-    def move(j: int) -> None:
-        rows, weight = groups.of(j)
-        moved[j, : table.n_numeric] = weight @ table.numbers_of(rows) / weight.sum()
-
-    threads.over(move, np.flatnonzero(np.diff(groups.start)))
-    return modes(table, shares, moved)
-
-
-def medians(
-    table: EncodedTable,
-    shares: RowAssignment,
-    points: np.ndarray,
-    only: Any = None,
-    threads: Threads = _ALONE,
-) -> np.ndarray:
-    """The same with medians in the place of means.
-
-    Any value between the lower and the upper median is as good: a point moves the least that reaches one.
+    With the `cost` "sqeuclidean" at weighted means. Any value between the lower and the upper median is as
+    good: a point moves the least that reaches one.
     """
     moved, groups = points.copy(), shares.grouped(only)
 
     def move(j: int) -> None:
+        place = moved[j, : table.n_numeric]
+        if cost != "l1":
+            rows, weight = groups.of(j)
+            place[:] = weight @ table.numbers_of(rows) / weight.sum()
+            return
         part = slice(groups.start[j], groups.start[j + 1])
         units, ordered = groups.units[part], np.ascontiguousarray(table.numbers[groups.rows[part]].T)
         if (units == units[0]).all():
@@ -180,8 +169,7 @@ def medians(
             order, columns = np.argsort(ordered, axis=1), np.arange(table.n_numeric)
             upto, total = np.cumsum(units[order], axis=1), units.sum()
             at = (upto < (total + 1) // 2).sum(axis=1), (upto <= total // 2).sum(axis=1)
-            low, high = (ordered[columns, order[columns, place]] for place in at)
-        place = moved[j, : table.n_numeric]
+            low, high = (ordered[columns, order[columns, middle]] for middle in at)
         np.minimum(np.maximum(place, low, out=place), high, out=place)
 
     threads.over(move, np.flatnonzero(np.diff(groups.start)))

@@ -8,7 +8,7 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, means, medians
+from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -40,17 +40,17 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
     table, threads, label = numbers(x), Threads(2), rng.integers(0, m, n)
-    changes = {update: Changes() for update in (medians, means)}
-    points = {update: rng.normal(size=(m, 3)) for update in changes}
+    changes = {cost: Changes() for cost in ("l1", "sqeuclidean")}
+    points = {cost: rng.normal(size=(m, 3)) for cost in changes}
     for share in (0.0, 0.001, 0.1, 0.9, 0.0):
         changed = rng.random(n) < share
         label[changed] = rng.integers(0, m, changed.sum())
         for shares in (torn(label, m, rng), whole(label, m)):
-            for update, own in changes.items():
-                expected = update(table, shares, points[update])
-                only = own.find(shares, points[update])
-                points[update] = own.keep(update(table, shares, points[update], only, threads))
-                np.testing.assert_array_equal(points[update], expected)
+            for cost, own in changes.items():
+                expected = centres(table, shares, points[cost], cost)
+                only = own.find(shares, points[cost])
+                points[cost] = own.keep(centres(table, shares, points[cost], cost, only, threads))
+                np.testing.assert_array_equal(points[cost], expected)
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -58,7 +58,7 @@ def test_medians_halve_the_mass(split: bool):
     rng = np.random.default_rng(4)
     x, label = rng.integers(0, 9, (300, 2)).astype(float), rng.integers(0, 4, 300)
     shares = torn(label, 4, rng) if split else whole(label, 4)
-    moved = medians(numbers(x), shares, np.full((4, 2), 99.0))
+    moved = centres(numbers(x), shares, np.full((4, 2), 99.0), "l1")
     mass = np.zeros((4, 300))
     mass[label, np.arange(300)] = 1
     np.add.at(mass, (label[shares.part_row], shares.part_row), -shares.part_weight)
