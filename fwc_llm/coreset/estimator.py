@@ -50,44 +50,56 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     weighted representatives subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
     outcome y (the paper's problem (4); docs/method.md, "The problem").
 
-    Args: m: number of representatives. epsilon: parity limit in [0, 1), or one for each level ({level:
-    limit}, a tuple where levels are crossed), or None for no constraint; `fit` then takes X alone, too. cost:
-    "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1. support: "free" (any
-    point), "rows" (real rows of the representative's own cell) or "features" (the features of any real row).
-    slots: how many representatives each cell gets: "proportional", "balanced-positive", "equal", or a table
-    of counts, (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}. target: outcome
-    distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'. positive: the outcome
-    that "balanced-positive" balances. cost_sensitive: what it costs to move a row to another protected level.
-    cost_outcome: what it costs to move a row to another outcome. init: "k-means++", "random", rows (m,) by
-    position (their cells then are the slots), or, with support="free", points (m, p) in cell order and in the
-    units of X. n_init: number of starts; the best is kept. "auto": one; with at most 30,000 coresets of rows,
-    the best of all; on other small tables (n · m up to 4,000) as many starts as it takes for four to end at
-    the best objective, at most 30; two on up to 8,192 rows (free: 4,096). Where swaps follow, the best of the
-    starts is then kicked (docs/method.md, "Starts and local optima"). max_iter: largest number of moves of
-    the representatives in one start. random_state: seed, or a numpy Generator. swaps: whether swaps follow
-    the descent, to escape its local optimum. "auto": with a support of rows, on up to 262,144 rows, of which
-    a start on a larger table grows; free representatives are swapped on up to 4,096 rows, and on up to
-    262,144 start from real rows that were, unless all columns are numbers and n · m exceeds a million. True:
-    always, for larger tables on samples of rows; the fit may then take several times as long as the descent
-    alone. progressive: whether a named start uses larger and larger samples, so that few iterations run on
-    all rows; "auto": from 8,192 rows on, with support="free" also 64 for a representative. The last
-    iterations always run on all rows, and end when one lowers the objective by less than 2e-5 of it. n_jobs:
-    number of threads; None or -1 for all processors, -2 for all but one. The result does not depend on it.
-    scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array are
-    used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude. sample: rows of a
-    table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000 for every
-    representative (3,200 with cost="sqeuclidean"); all rows then certify the result. Real rows (support
-    "rows" and "features") are chosen among them. A table of no more rows is fitted in memory. column_weights:
-    what the cost of each column is multiplied by, after scaling: {column: weight} (of an array, by position),
-    those that are not named having 1, or (p,). 0 leaves a column out of the distance: in a free
-    representative it is then the mean, or any category. penalty: a soft limit, with epsilon=None: what it
-    costs for a unit of mass to have another outcome than parity asks for, in units of the cost. 0 is no
-    limit; from some penalty on, parity is exact. Cells may lack rows. crossed: whether the combinations of
-    several protected attributes keep the limit, or, if False, the levels of each: combinations may then lack
-    outcomes, and {level: limit} has the levels of all attributes ("0: x" and "1: x" if two share x). HiGHS
-    solves the inner problem, which takes longer. prove: whether to find `outer_bound_`, with support "rows"
-    or "features" and at most 25 million pairs of a row and a candidate. It takes up to 20 CPU seconds for
-    5,000 rows.
+    Args:
+        m: number of representatives.
+        epsilon: parity limit in [0, 1), or one for each level ({level: limit}, a tuple where levels are
+            crossed), or None for no constraint; `fit` then takes X alone, too.
+        cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
+        support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
+            (the features of any real row).
+        slots: how many representatives each cell gets: "proportional", "balanced-positive", "equal", or a
+            table of counts, (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
+        target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
+        positive: the outcome that "balanced-positive" balances.
+        cost_sensitive: what it costs to move a row to another protected level.
+        cost_outcome: what it costs to move a row to another outcome.
+        init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
+            support="free", points (m, p) in cell order and in the units of X.
+        n_init: number of starts; the best is kept. "auto": one; with at most 30,000 coresets of rows,
+            the best of all; on other small tables (n · m up to 4,000) as many starts as it
+            takes for four to end at the best objective, at most 30; two on up to 8,192 rows (free: 4,096).
+            Where swaps follow, the best of the starts is then kicked (docs/method.md, "Starts and local
+            optima").
+        max_iter: largest number of moves of the representatives in one start.
+        random_state: seed, or a numpy Generator.
+        swaps: whether swaps follow the descent, to escape its local optimum. "auto": with a support of rows,
+            on up to 262,144 rows, of which a start on a larger table grows; free representatives are swapped
+            on up to 4,096 rows, and on up to 262,144 start from real rows that were, unless all columns are
+            numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
+            may then take several times as long as the descent alone.
+        progressive: whether a named start uses larger and larger samples, so that few iterations run on all
+            rows; "auto": from 8,192 rows on, with support="free" also 64 for a representative.
+            The last iterations always run on all rows, and end when one lowers the objective
+            by less than 2e-5 of it.
+        n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
+            depend on it.
+        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
+            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
+        sample: rows of a table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000
+            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result.
+            Real rows (support "rows" and "features") are chosen among them. A table of no more rows is fitted
+            in memory.
+        column_weights: what the cost of each column is multiplied by, after scaling: {column: weight} (of an
+            array, by position), those that are not named having 1, or (p,). 0 leaves a column out of the
+            distance: in a free representative it is then the mean, or any category.
+        penalty: a soft limit, with epsilon=None: what it costs for a unit of mass to have another outcome
+            than parity asks for, in units of the cost. 0 is no limit; from some penalty on, parity is exact.
+            Cells may lack rows.
+        crossed: whether the combinations of several protected attributes keep the limit, or, if False, the
+            levels of each: combinations may then lack outcomes, and {level: limit} has the levels of all
+            attributes ("0: x" and "1: x" if two share x). HiGHS solves the inner problem, which takes longer.
+        prove: whether to find `outer_bound_`, with support "rows" or "features" and at most 25 million pairs
+            of a row and a candidate. It takes up to 20 CPU seconds for 5,000 rows.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.

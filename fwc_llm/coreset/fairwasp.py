@@ -1,9 +1,8 @@
-"""FairWASP: fair weights for the rows of a table, with no new points (docs/method.md, "Weights without
-new points").
+"""FairWASP: fair weights for the rows of a table (docs/method.md, "Weights without new points").
 
 Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024. Only the
-weights are unknown, and the optimum is global. A
-row that must leave its cell moves to the nearest one elsewhere.
+weights are unknown, and the optimum is global. A row that must leave its cell moves to the nearest row of
+another cell.
 """
 
 from collections.abc import Callable, Mapping

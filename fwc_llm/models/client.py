@@ -28,7 +28,7 @@ class Client(Options):
 
     base_url: str | None = option(
         None,
-        "Address of an OpenAI-compatible server; never gets OPENAI_API_KEY.",
+        "Address of an OpenAI-compatible server; OPENAI_API_KEY goes to OpenAI alone.",
         SERVICE,
         shown="OPENAI_BASE_URL, else OpenAI",
     )

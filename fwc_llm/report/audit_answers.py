@@ -127,13 +127,11 @@ def audit(
     Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
     verdict is "no difference shown" where the interval ends there. Verdicts and gates hold whatever replies
     without an answer would have been (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them out.
-    `against` names the arm that the others
-    are compared with ("": the first, "all": each with each).
+    `against` names the arm that the others are compared with ("": the first, "all": each with each).
 
     `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
     columns predict the answers to rows that have none, and every value is assisted by them
-    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
-    lacks are taken from it.
+    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from it.
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
     others, and answers of more than two kinds.

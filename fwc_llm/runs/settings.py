@@ -94,7 +94,7 @@ class Settings(Options):
     )
     threshold_rows: int | None = option(
         None,
-        "Held rows that --threshold fit and base-rate ask about.",
+        "Rows of the pool that --threshold fit or base-rate asks about.",
         shown="as many as test rows, at most 200",
         ge=2,
     )

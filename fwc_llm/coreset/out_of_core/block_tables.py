@@ -102,7 +102,7 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
     `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are names of its columns;
     of a memory map values (n,), of a dask.array others.
 
-        Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
+    Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
     """
     X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
