@@ -12,7 +12,7 @@ quiet machine.
 import argparse
 from pathlib import Path
 
-from evals.real_model.ask import collect, run
+from evals.real_model.ask import EXPERIMENTS, collect, run
 from evals.real_model.parts import FILES, STRANGERS, fetch
 from evals.real_model.report import report
 
@@ -23,7 +23,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("step", choices=("fetch", "run", "collect", "report"))
-    parser.add_argument("experiment", nargs="?", choices=("A", "D"), default="A")
+    parser.add_argument("experiment", nargs="?", choices=tuple(EXPERIMENTS), default="A")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder of the model files")
     parser.add_argument("--out", type=Path, default=Path("runs/real-model"), help="folder of the runs")
     parser.add_argument("--threads", type=int, default=2, help="threads of llama.cpp")
