@@ -41,11 +41,11 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=lambda: {"n_test": 200, "base_parity": 0.5})
 
 
-_AS_THEY_FALL = {"n_test": 400, "base_parity": None}  # the first rows of each group are asked about
+_FALL = {"n_test": 400, "base_parity": None}  # the first rows of each group are asked about
 EXPERIMENTS = {
     "A": Experiment(5),
     "B": Experiment(2, strategies=("shuffled", "random", "kmedoids", "flipped"), zero=False),
-    **{f"C-{task}": Experiment(3, task=task, settings=_AS_THEY_FALL) for task in ("adult", "german", "compas")},
+    **{f"C-{task}": Experiment(3, task=task, settings=_FALL) for task in ("adult", "german", "compas")},
     "D": Experiment(1, model="0.5b"),
 }
 ROWS = 100  # of B and of each part of C
