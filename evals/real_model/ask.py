@@ -97,7 +97,8 @@ def prepared(experiment: str, models: Path, threads: int) -> Job:
         test = test[~equal_rows(table, test, shown)].iloc[: ROWS if experiment == "B" else None]
     elif experiment.startswith("C"):
         groups = table.sensitive(test)
-        of_groups = [np.flatnonzero(groups == name)[: ROWS // 2] for name in table.groups]
+        largest = sorted(table.groups, key=lambda name: -(groups == name).sum())[:2]
+        of_groups = [np.flatnonzero(groups == name)[: ROWS // 2] for name in largest]
         test = test.iloc[np.sort(np.concatenate(of_groups))]
     repeats = (replace(repeat, split=replace(repeat.split, test=test)),)
     return replace(job, plan=replace(job.plan, repeats=repeats))

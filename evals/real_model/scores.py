@@ -51,7 +51,8 @@ class Experiment:
         """What each row counts for (n,), of mean 1."""
         if self.shares is None:
             return np.ones(len(self.label))
-        return (np.array(self.shares) * len(self.label) / np.bincount(self.group))[self.group]
+        shares = np.array(self.shares) / sum(self.shares)
+        return (shares * len(self.label) / np.bincount(self.group))[self.group]
 
     def sets(self) -> dict[str, list[int]]:
         """Arms of each strategy, by their number."""
