@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evals.real_model.parts import FILES, fetch
 from fwc_llm.evaluation.evaluate import Job, prepare
@@ -21,6 +22,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import equal_rows
 from fwc_llm.shots import load_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.tasks import Task
 
 HERE = Path(__file__).resolve().parent
 ANSWERS = HERE / "answers.csv"
@@ -92,7 +94,7 @@ def prepared(experiment: str, models: Path, threads: int) -> Job:
     repeat, table = job.plan.repeats[0], job.plan.task
     test = repeat.split.test
     if experiment in {"B", "D"}:
-        test = prepared("A", models, threads).plan.repeats[0].split.test
+        test = test_rows()[1]
         shown = [example.values for shots in repeat.shots.values() for example in shots.examples]
         test = test[~equal_rows(table, test, shown)].iloc[: ROWS if experiment == "B" else None]
     elif experiment.startswith("C"):
@@ -102,6 +104,13 @@ def prepared(experiment: str, models: Path, threads: int) -> Job:
         test = test.iloc[np.sort(np.concatenate(of_groups))]
     repeats = (replace(repeat, split=replace(repeat.split, test=test)),)
     return replace(job, plan=replace(job.plan, repeats=repeats))
+
+
+def test_rows() -> tuple[Task, pd.DataFrame]:
+    """The task and the test rows of A."""
+    arms, settings = [examples("adult", arm) for arm in arms_of("A")], EXPERIMENTS["A"].settings
+    plan = prepare("adult", "baseline", arms, Settings(seed=1, **settings), Client()).plan
+    return plan.task, plan.repeats[0].split.test
 
 
 def run(experiment: str, models: Path, out: Path, threads: int) -> None:
