@@ -104,7 +104,7 @@ def read_experiment(
         np.array([int(row["label"] == "yes") for row in first]),
         np.array([[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]),
         np.array([[float(row["p_yes"]) for row in arm] for arm in table]),
-        shares and (shares[groups[0]], shares[groups[1]]),
+        None if shares is None else (shares[groups[0]], shares[groups[1]]),
     )
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -56,8 +57,11 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
     Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
     """
-    with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as opened:
-        file = gzip.open(opened) if path.suffix == ".gz" else opened
+    with (
+        failing_as(StorageError, f"cannot read {path}: ", also=(EOFError, zlib.error)),
+        open_binary(path) as opened,
+        gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened as file,
+    ):
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):  # being written, or torn
                 return
