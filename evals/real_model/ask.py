@@ -20,9 +20,9 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json, parsed
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import equal_rows
-from fwc_llm.shots import load_shots
+from fwc_llm.shots import load_shots, select_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
 
 HERE = Path(__file__).resolve().parent
 ANSWERS = HERE / "answers.csv"
@@ -61,11 +61,16 @@ def arms_of(experiment: str) -> list[str]:
 
 
 def examples(task: str, arm: str) -> str | Shots:
-    """The source of an arm: a file of `shots`, or FWC's examples with their weights shuffled."""
+    """The source of an arm: a file of `shots`, or FWC's examples with their weights shuffled.
+
+    Rows of COMPAS have no licence and are in no file here: its examples are chosen anew.
+    """
     strategy, _, seed = arm.partition("-")
     if not seed:
         return arm
     folder = SHOTS if task == "adult" else SHOTS / task
+    if task == "compas":
+        return replace(select_shots(load_task(task), strategy, m=16, seed=int(seed)), strategy=arm)
     if strategy != "shuffled":
         return str(folder / f"{arm}.json")
     shots = load_shots(folder / f"fwc-{seed}.json")
