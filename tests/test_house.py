@@ -109,6 +109,7 @@ def modules_after(statement: str) -> set[str]:
         ("from fwc_llm import load_task\nload_task('adult').features; load_task('census').shown",
          {"numpy", "openai"}),
         ("import fwc_llm.coreset.estimator", {"dask"}),
+        ("import fwc_llm.shots.coresets", {"dask", "sklearn", "scipy.stats", "scipy.optimize"}),
         ("import fwc_llm.shots.baselines", {"openai", "numba", "sklearn"}),  # zero-shot and balanced prompts
         ("from fwc_llm import FwcError, Client, Model, Shots", {"numpy", "openai", "rich", "jinja2"}),
         ("import fwc_llm.testing.plugin", {"numpy", "openai", "httpx2", "inspect_ai"}),

@@ -1,49 +1,39 @@
 """`FairCoreset`: the solver as a scikit-learn estimator."""
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from fwc_llm.coreset.certificate import ComparedRows, CoresetCertificate, Represented, certified
-from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
-from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
-from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
-from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
-from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
-from fwc_llm.coreset.problem.allocation import count_slots
-from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target
-from fwc_llm.coreset.problem.encoded_input import EncodedInput, Estimator, ProblemParams
-from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
-from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
+from fwc_llm.coreset.fit import CoresetFit
+from fwc_llm.coreset.problem.encoded_input import is_constrained
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import between_cells, blocks
-from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.restarts import best_start
-from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.transport.parity import imbalance, violation
+from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_STARTS = ("k-means++", "random")
-# Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
-ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's tools."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = is_constrained(self)
+        return tags
 
 
-@dataclass(eq=False, repr=False)
-class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):  # type: ignore[misc]
+class FairCoreset(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator, CoresetFit
+):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -132,106 +122,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
-    m: int
-    epsilon: float | Mapping[Any, float] | None = 0.01
-    cost: str = "l1"
-    support: str = "free"
-    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional"
-    target: Any = None
-    positive: Any = 1
-    cost_sensitive: float = 1.0
-    cost_outcome: float = 1.0
-    init: str | np.ndarray | Sequence[Any] = "k-means++"
-    n_init: int | str = "auto"
-    max_iter: int = 300
-    random_state: Any = None
-    swaps: bool | str = "auto"
-    progressive: bool | str = "auto"
-    n_jobs: int | None = None
-    scale: bool | str = "auto"
-    sample: int = 400_000
-    column_weights: ColumnWeights = None
-    penalty: float | None = None
-    crossed: bool = True
-    prove: bool = False
-
     # Hardly anybody who passes `sensitive` means something else, so `fit` and `score` ask for it.
     __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"sensitive": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sensitive: Any = None,
-        candidates: Any = None,
-        sample_weight: Any = None,
-        *,
-        progress: Callable[[str], None] | None = None,
-    ) -> Self:
-        """Chooses the coreset of the rows.
-
-        Args:
-            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
-                Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`). What does not fit into memory is read in blocks: Parquet files, memory maps,
-                tables of Dask (docs/scaling.md, "Tables beyond memory").
-            y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
-                name of a column of X, or a list of names. May be left out with epsilon=None.
-            candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
-                their positions; the distance is still to the whole table. All rows by default.
-            sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
-
-            progress: called with how far the fit of a table on disk is, in words. To show them:
-                `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
-
-        Raises:
-            InputError: bad input, naming the row, column or cell.
-        """
-        self._check_parameters()
-        by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        columns, table, sample_pass = Columns(X, y, sensitive, sample_weight), None, None
-        self.outer_bound_: float | None = None
-        self.proven_: bool = False
-        if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
-            table = open_table(columns, check_jobs(self.n_jobs))
-        if table is not None and by_position:
-            raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
-        say = progress or (lambda words: None)
-        if table is not None and table.n > self._sample_size():
-            if self.prove:
-                raise InputError(f"prove needs all {table.n:,} rows in memory: leave it out, or raise sample")
-            sample_pass = self._sample_pass(table, say)
-            rows = sample_pass.rows
-        else:
-            rows = ProblemParams.of(self).read(columns if table is None else table.whole())
-        problem = self._problem(rows, candidates)
-        if self.prove:
-            check_pairs(problem)
-        best, steps = self._solve(problem, rows)
-        points = self._represent(best, problem, rows, None if sample_pass is None else sample_pass.positions)
-        if table is None or sample_pass is None:
-            inner, shares = steps.certify(points)
-            self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-            if self.prove and best.rows is not None:
-                self.outer_bound_ = inner.lower_bound
-                if not self.proven_:
-                    bound = outer_bound(problem, best.rows, inner.prices, inner.objective)
-                    self.outer_bound_ = min(bound, inner.lower_bound)
-            self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
-            self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-            return self
-        steps.rest()
-        whole = certify_table(
-            table, sample_pass, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
-        )
-        self._certify(*whole, best, problem)
-        self.labels_, self.proven_ = None, False
-        return self
 
     def plot(self) -> "Figure":
         """Draw the weighted share of each outcome within each protected level, and the descent.
@@ -321,201 +216,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         check_is_fitted(self)
         return self._represented, self._represented.read(Columns(*columns))
 
-    def problem(
-        self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None, sample_weight: Any = None
-    ) -> Problem:
-        """The problem that `fit` solves, checked and encoded; for your own searches."""
-        self._check_parameters()
-        return self._problem(ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
-
     @property
     def _n_features_out(self) -> int:
         """Columns of `transform`, named faircoreset0, faircoreset1, …"""
         return len(self.weights_)
-
-    def _check_parameters(self) -> None:
-        check_choice("support", self.support, ("free", "rows", "features"))
-        if isinstance(self.init, str) and self.init not in _STARTS:
-            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
-        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
-            value = getattr(self, name)
-            whole = isinstance(value, Integral) and not isinstance(value, bool)
-            if not (whole and value >= least) and not (name == "n_init" and value == "auto"):
-                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
-        for name in ("swaps", "progressive"):
-            value = getattr(self, name)
-            if value != "auto" and not isinstance(value, bool):
-                raise InputError(f"{name}={value!r}: use True, False or 'auto'")
-        if not isinstance(self.prove, bool) or (self.prove and self.support == "free"):
-            raise InputError(
-                f"prove={self.prove!r}: use True or False; True needs support='rows' or 'features'"
-            )
-        check_jobs(self.n_jobs)
-
-    def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:
-        """The problem of these rows: cells, slots and the rows that may stand for each cell."""
-        table, cells = rows.table, rows.cells
-        if candidates is not None and self.support == "free":
-            raise InputError(
-                "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
-            )
-        may = rows.of_all(candidate_mask(candidates, rows.n))
-        ids = value_ids(table)
-        if self.support == "features":
-            pools = [np.flatnonzero(may)] * cells.n_cells
-        else:
-            pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
-        repeat = ids.max() + 1 < len(ids)
-        available = np.array([len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools])
-        available *= cells.counts > 0
-        slots = self.slots
-        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            slots = np.bincount(cells.cell[self._init_rows(rows)], minlength=cells.n_cells)
-        if self.m > table.n:
-            raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
-        groups = groups_of(cells.levels, self.crossed)
-        limited = self.epsilon is not None and groups is None
-        seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
-        for g in np.flatnonzero(seats > available).tolist():
-            # Only in a cell with fewer distinct values than seats, equal rows count as different.
-            if seats[g] > len(pools[g]):
-                raise InputError(
-                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
-                )
-            ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
-        cell_of = np.repeat(np.arange(cells.n_cells), seats)
-        target = overall_target(cells, self.target)
-        if not self.crossed:
-            check_attributes(self.epsilon, cells, seats > 0, target)
-        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        kinds = {column.kind for column in rows.encoder.columns}
-        to_ranks = rows.encoder.to_ranks if "ordinal" in kinds else None
-        terms = (target, limits_of(self.epsilon, cells.levels, self.crossed), self.cost, self.support)
-        return Problem(
-            table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
-        )
-
-    def _init_rows(self, among: EncodedInput) -> np.ndarray:
-        """The rows given as `init`, checked, in cell order."""
-        rows, n = np.asarray(self.init), among.n
-        if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
-        if len(np.unique(rows)) < len(rows):
-            raise InputError("init names a row twice: the representatives start from different rows")
-        place = np.full(n, -1)
-        place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
-        if (place[rows] < 0).any():
-            raise InputError(f"init names row {rows[place[rows].argmin()]}, whose weight is 0")
-        rows = place[rows]
-        return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
-
-    def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
-        """The rows (m,) or points (m, p) given as `init`, checked."""
-        if np.ndim(self.init) == 1:
-            rows = self._init_rows(among)
-            for g, pool in enumerate(problem.pools):
-                refused = np.setdiff1d(rows[problem.cell_of == g], pool)
-                if len(refused):
-                    row = among.positions(refused)[0]
-                    raise InputError(f"init names row {row}, which is no candidate of its cell")
-            return rows
-        if self.support != "free":
-            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        points = among.encoder.encode(self.init).values
-        if len(points) != self.m:
-            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
-        return points
-
-    def _solve(self, problem: Problem, rows: EncodedInput) -> tuple[Descent, Steps]:
-        """The best descent from what `init` says, and its steps."""
-        rng = generator(self.random_state)
-        starts = None if self.n_init == "auto" else int(self.n_init)
-        effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
-        if isinstance(self.init, str):
-            solver = Solver(problem, effort)
-            best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
-                solver, self.init, rng, starts
-            )
-        else:
-            solver = Solver(problem, effort)
-            self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
-            best = solver.from_start(self._init_start(problem, rows), rng)
-        return best, solver.steps
-
-    def _sample_size(self) -> int:
-        """The rows of a table on disk that are solved in memory."""
-        return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
-
-    def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        """A sample of a table on disk."""
-        sample_pass = run_sampling_pass(
-            table,
-            ProblemParams.of(self),
-            sample=self._sample_size(),
-            least=int(self.m),
-            seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
-            tick=lambda share: say(f"pass 1, a sample: {share:.0%}"),
-        )
-        say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
-        return sample_pass
-
-    def _represent(
-        self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
-    ) -> np.ndarray:
-        """Sets the attributes of the representatives; returns them (m, p) as published: in X's precision.
-
-        `positions` are those of the rows in X, if they are a sample.
-        """
-        cells, points = problem.cells, best.points
-        level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level] if rows.has_levels else None
-        self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        own = self.row_index_ = None if best.rows is None else rows.positions(best.rows)
-        if own is not None:
-            self.row_index_ = own if positions is None else positions[own]
-            self.representatives_ = pick(rows.X, own)
-        else:
-            self.representatives_ = rows.encoder.decode(points)
-            if rows.encoder.dtype is not None:
-                points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
-        self._set_features(rows)
-        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
-        self._represented = Represented(
-            EncodedTable(numbers, codes.astype(np.int32)),
-            rows.encoder,
-            problem.cell_of,
-            cells.levels if rows.has_levels else None,
-            cells.outcomes if rows.has_y else None,
-            problem.target,
-            ProblemParams.of(self),
-        )
-        return points
-
-    def _certify(
-        self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
-    ) -> None:
-        """Sets the attributes of the certificate and of the way there."""
-        self.weights_ = weights * (problem.m / weights.sum())
-        self.objective_ = objective
-        self.lower_bound_ = lower_bound
-        mass = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
-        self.violation_ = violation(mass, problem.target, groups=problem.groups)
-        self.imbalance_ = imbalance(mass, problem.target)
-        self.target_ = problem.target
-        # The points in the precision of X may be a rounding above or below those of the descent.
-        self.history_ = np.maximum(best.history, objective)
-        self.history_[-1] = objective
-        self.n_iter_ = len(best.history) - 1
-        self.converged_ = best.converged
-
-
-def main_labels(shares: RowAssignment) -> np.ndarray:
-    """(n,) the representative that carries most of each row; of equal parts, that of the lowest number."""
-    labels = np.array(shares.label)
-    for row in np.unique(shares.part_row):
-        parts = shares.part_row == row
-        carried = np.zeros(shares.m)
-        np.add.at(carried, shares.part_label[parts], shares.part_weight[parts])
-        carried[labels[row]] += 1 - carried.sum()
-        labels[row] = carried.argmax()
-    return labels

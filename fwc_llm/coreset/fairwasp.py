@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.descent.loop import share_out
+from fwc_llm.coreset.estimator import Estimator
 from fwc_llm.coreset.problem.cells import (
     Cells,
     check_attributes,
@@ -22,7 +23,7 @@ from fwc_llm.coreset.problem.cells import (
     limits_of,
     overall_target,
 )
-from fwc_llm.coreset.problem.encoded_input import Estimator, ProblemParams, is_constrained
+from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained, set_features
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
@@ -125,7 +126,7 @@ class FairWASP(Estimator):
         self.weights_[rows.of_all(np.arange(rows.n))] = weights
         mass = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(mass, target, groups=groups)
-        self._set_features(rows)
+        set_features(self, rows)
         return self
 
 

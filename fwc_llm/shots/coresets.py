@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.problem.allocation import RULES
 from fwc_llm.coreset.rivals.base import sizes
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
@@ -79,7 +79,7 @@ def fwc(
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
-    estimator = FairCoreset(**settings, crossed=crossed, prove=prove).fit(
+    estimator = CoresetFit(**settings, crossed=crossed, prove=prove).fit(
         features_frame(task, pool),
         task.labels(pool),
         task.sensitive(pool) if crossed else pool[list(task.protected)],
@@ -114,7 +114,7 @@ def disk_shots(
     assert whole is not None
     columns = list(dict.fromkeys([*(column.name for column in task.features), *filter(None, [task.weight])]))
     weight = whole.names[task.weight] if task.weight else None
-    estimator = FairCoreset(**settings).fit(
+    estimator = CoresetFit(**settings).fit(
         whole.dataset(columns), LABEL, LEVEL, sample_weight=weight, progress=say
     )
     say("a checksum of the table")
@@ -148,7 +148,7 @@ def _settings(
     return settings | {"epsilon": epsilon if penalty is None else None, "penalty": penalty}
 
 
-def _certified(request: Request, estimator: FairCoreset, slots: str) -> Shots:
+def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
     """The shots with their certificate; the `request`'s pool holds the m chosen rows."""
     recorded: dict[str, Any] = {
         "column_weights": estimator.column_weights, "penalty": estimator.penalty,

@@ -88,7 +88,7 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str
 
 def test_a_split_row_is_labelled_by_its_largest_part() -> None:
     from fwc_llm.coreset.descent.updates import RowAssignment
-    from fwc_llm.coreset.estimator import main_labels
+    from fwc_llm.coreset.fit import main_labels
 
     parts = [(0, 1, 0.4), (1, 0, 0.6), (2, 0, 0.3), (2, 2, 0.4), (3, 1, 0.5)]
     row, label, weight = (np.array(column) for column in zip(*parts, strict=True))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
@@ -112,21 +111,9 @@ def is_constrained(terms: Any) -> bool:
     return terms.epsilon is not None or terms.penalty is not None
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators."""
-
-    epsilon: float | Mapping[Any, float] | None
-    penalty: float | None
-
-    def _set_features(self, rows: EncodedInput) -> None:
-        """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
-        self.n_features_in_ = rows.table.p
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        if rows.encoder.dtype is None:
-            self.feature_names_in_ = np.array(rows.encoder.order, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn's tools."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = is_constrained(self)
-        return tags
+def set_features(model: Any, rows: EncodedInput) -> None:
+    """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
+    model.n_features_in_ = rows.table.p
+    model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+    if rows.encoder.dtype is None:
+        model.feature_names_in_ = np.array(rows.encoder.order, dtype=object)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_array
 
 from fwc_llm.errors import InputError, InputTypeError
 
@@ -95,6 +94,8 @@ def plain_array(x: Any) -> np.ndarray:
         raise InputError("X is an array with masked values: drop or fill such rows")
     if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
         raise InputError("X holds dates or durations: turn them into numbers, such as days")
+    from sklearn.utils.validation import check_array  # a second to import
+
     try:
         return np.asarray(check_array(x, dtype=(np.float64, np.float32), ensure_all_finite=False))
     except (TypeError, ValueError) as error:

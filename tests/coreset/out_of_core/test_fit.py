@@ -156,7 +156,7 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weight
 
 
 def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 100})
+    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 100})
     x, y, d = made()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
