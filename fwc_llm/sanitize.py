@@ -31,14 +31,8 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
     text = text.removeprefix("\ufeff")
-    constant = _refuse_constant if strict else lambda name: None
     try:
-        return json.loads(
-            text,
-            parse_constant=constant,
-            parse_float=lambda number: parse_finite(float(number)),
-            parse_int=lambda number: int(number) if len(number) <= _MOST_DIGITS else None,
-        )
+        return (_STRICT if strict else _LENIENT).decode(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -169,3 +163,14 @@ def _replace(character: str) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _decoder(constant: Callable[[str], None]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        parse_constant=constant,
+        parse_float=lambda number: parse_finite(float(number)),
+        parse_int=lambda number: int(number) if len(number) <= _MOST_DIGITS else None,
+    )
+
+
+_LENIENT, _STRICT = _decoder(lambda name: None), _decoder(_refuse_constant)

@@ -123,7 +123,7 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
         code, different = pd.factorize(column)
         values = different.tolist()
     missing = {"", *(marker.strip() for marker in markers)}
-    known = [None if is_null(value) else as_text(value, written).strip() for value in values]
+    known = [as_text(value, written).strip() for value in values]
     texts = [None if text in missing else text for text in known]
     merged, names = pd.factorize(np.array([*texts, None], dtype=object))  # the code -1 takes the last
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))

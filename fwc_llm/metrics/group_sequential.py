@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import Floats
-from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, wilson
+from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, root, wilson
 
 LOOKS = 10
 INFLATION = 1.038  # N over the fixed sample of equal error and power, at a power of 0.8 (`evals.stopping`)
@@ -73,8 +73,6 @@ def spent(share: float) -> float:
 @lru_cache(maxsize=64)
 def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
     """Return the level of the interval at each look, after so large `shares` of the information."""
-    from scipy.optimize import brentq  # a quarter of a second to import
-
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     score, mass, before, levels = np.zeros(1), np.ones(1), 0.0, list[float]()
     for share in shares:
@@ -86,7 +84,7 @@ def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
 
         bound = farthest = _FARTHEST * np.sqrt(share)
         if excess(farthest) < error:
-            bound = brentq(lambda at, of=excess, error=error: of(at) - error, 0.0, farthest)
+            bound = root(lambda at, of=excess, error=error: error - of(at), 0.0, farthest)
         density = np.exp(-(((bound * nodes[:, None] - score) / step) ** 2) / 2) @ mass
         score, mass = bound * nodes, density * bound * weights / (step * np.sqrt(2 * np.pi))
         before = share
