@@ -110,13 +110,15 @@ def audit(
         "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
         "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,
         "small": small, "because": because,
-        "about": _about(about or ()), "settings": {name: getattr(settings, name) for name in JUDGED},
+        "about": _about(about or ()), "fail_if": [condition.text for condition in gates.conditions],
+        "settings": {name: getattr(settings, name) for name in JUDGED},
     }  # fmt: skip
     made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
     gates.begin(made.crossed.arms)
     if not as_json:
         stats, views = made.document["statistics"], made.document["audit"]["attributes"]
-        console.out.print(audit_summary(stats, views, predictions.name, made.document["created"], verbose))
+        created = made.document["created"]
+        console.out.print(audit_summary(stats, views, predictions.name, created, verbose, made.kept))
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))

@@ -238,9 +238,13 @@ def filter_rows(
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
         elif not can_be_unknown(task, item):
+            whole = within & ~np.logical_or.reduce([missing[one.name] for one in used if not one.missing])
+            stay = f"{int(whole.sum()):,} of {int(within.sum()):,} rows stay"
+            several = len(counts) > 1 and not item.missing
+            top = f', or all columns missing = "drop" at the top ({stay})' if several else ""
             raise FwcError(
                 f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
-                f"{_remedies(task, item, mask, int(within.sum()))} in {task.path}, or repair the table"
+                f"{_remedies(task, item, mask, int(within.sum()))}{top} in {task.path}, or repair the table"
             )
         else:
             filled[item.name] += counts[item.name]

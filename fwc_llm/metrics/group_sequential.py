@@ -78,13 +78,15 @@ def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
     for share in shares:
         step, error = np.sqrt(share - before), spent(share) - (spent(before) if before else 0.0)
 
-        def excess(bound: float, score: Floats = score, mass: Floats = mass, step: float = step) -> float:
-            """What ends beyond a bound at this look alone."""
-            return float(mass @ (ndtr((score - bound) / step) + ndtr((-score - bound) / step)))
+        def unspent(
+            bound: float, score: Floats = score, mass: Floats = mass, step: float = step, error: float = error
+        ) -> float:
+            """What this look's error has left after what ends beyond a bound at this look alone."""
+            return error - float(mass @ (ndtr((score - bound) / step) + ndtr((-score - bound) / step)))
 
         bound = farthest = _FARTHEST * np.sqrt(share)
-        if excess(farthest) < error:
-            bound = root(lambda at, of=excess, error=error: error - of(at), 0.0, farthest)
+        if unspent(farthest) > 0:
+            bound = root(unspent, 0.0, farthest)
         density = np.exp(-(((bound * nodes[:, None] - score) / step) ** 2) / 2) @ mass
         score, mass = bound * nodes, density * bound * weights / (step * np.sqrt(2 * np.pi))
         before = share

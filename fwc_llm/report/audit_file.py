@@ -23,7 +23,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, missed, what_was_decided
+from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, what_was_decided
 from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -67,6 +67,7 @@ class AuditOptions(Checked):
     small: Literal["keep", "exclude"] | None = None
     because: str | None = None
     about: About = About()
+    fail_if: tuple[str, ...] = ()
     settings: Mapping[str, Any] = {}
 
 
@@ -85,12 +86,20 @@ class AuditOfFile:
     ties: str
     about: Mapping[str, Any]
 
+    @property
+    def kept(self) -> dict[str, frozenset[str] | None]:
+        """The arms that keep to the conditions, by attribute; see `keeping_to`."""
+        conditions = self.document["asked"].get("fail_if") or ()
+        return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
+
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
         """Return the document (`make_document`) of the audits, one entry of `runs` each."""
         keep_small = self.document["asked"].get("small") == "keep"
         law = self.document["ll144"] if with_law else None
         digest = self.document["files"]["predictions"]["sha256"]
-        return document_of_decisions(self.audits, digest, self.about, with_rows, keep_small, law)
+        return document_of_decisions(
+            self.audits, digest, self.about, with_rows, keep_small, law, kept=self.kept
+        )
 
 
 def audit_of_file(
@@ -225,15 +234,18 @@ def document_of_decisions(
     with_rows: bool = False,
     keep_small: bool = False,
     ll144: Mapping[str, Any] | None = None,
+    kept: Mapping[str, frozenset[str] | None] = {},
 ) -> dict[str, Any]:
     """Return the document (`make_document`) of audits of the same answers, one entry of `runs` each.
 
     `digest` is the sha256 of the file, `about` where the answers come from (see `AuditOfFile`). What only a
-    run has is empty. `keep_small`: see `impact_tables`; `ll144`: the summary of that law.
+    run has is empty. `keep_small`: see `impact_tables`; `ll144`: the summary of that law; `kept`: see
+    `AuditOfFile`.
     """
     title = f"Decisions in {about['predictions']}"
     described = [
-        _describe(audit, {**about, "sha256": digest}, title, keep_small) for audit in audits.values()
+        _describe(audit, {**about, "sha256": digest}, title, keep_small, kept.get(name))
+        for name, audit in audits.items()
     ]
     described[-1]["ll144"] = ll144
     if with_rows:  # all attributes crossed, the last, have every row
@@ -242,7 +254,9 @@ def document_of_decisions(
     return document_of(about["predictions"], title, described)
 
 
-def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: bool) -> dict[str, Any]:
+def _describe(
+    audit: Audit, source: Mapping[str, Any], title: str, keep_small: bool, kept: frozenset[str] | None
+) -> dict[str, Any]:
     names = list(audit.answered.attributes)
     answers, stats, where = _with_reasons(audit), audit.to_dict(), {**source, "protected": names}
     for arm in stats["arms"]:  # all else is the same whatever the reason
@@ -260,7 +274,7 @@ def _describe(audit: Audit, source: Mapping[str, Any], title: str, keep_small: b
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
     hashes = {"run.json": _sha256(record), "answers.csv": source["sha256"], "results.json": _sha256(stats)}
     hashes["table as used"] = source["sha256"]
-    answer, *others = findings(stats, record["created"])
+    answer, *others = findings(stats, record["created"], kept)
     return entry(
         label,
         list(answers),

@@ -89,10 +89,11 @@ def watch(
     known, asked = summary["asked"], {**options, "conditions": [condition.text for condition in conditions]}
     asked["period"] = asked["period"] or known.get("period")
     for name in (name for name in known if known[name] != asked[name]):
-        was = f"{name} {known[name]!r}"
-        raise FwcError(f"{state.path} monitors {was}, not {asked[name]!r}: name another state")
-    for alarm in summary["alarms"]:
-        alarm["acknowledged"] = alarm["acknowledged"] or acknowledge
+        was, now = (f"{name} {of[name]!r}" if of[name] else f"no {name}" for of in (known, asked))
+        raise FwcError(f"{state.path} monitors {was}, not {now}: name another state")
+    waiting = [alarm for alarm in summary["alarms"] if not alarm["acknowledged"]]
+    for alarm in waiting:
+        alarm["acknowledged"] = acknowledge
     state.forget(forget)
     meanings = _Meanings(**values, where=path.name, typed=True, seen=summary["values"])
     rows, notes = _read(path, asked, meanings, layout)
@@ -114,6 +115,8 @@ def watch(
     order = sorted(range(len(names)), key=lambda p: (len(names[p]), names[p]))  # call 9 before call 10
     by_period, by_version = state.counts("period")[order], state.counts("version")
     periods = [names[p] for p in order]
+    if acknowledge and not waiting:
+        late.append("--acknowledge: no alarm of earlier calls is without a reason")
     return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
 
 

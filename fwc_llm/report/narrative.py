@@ -14,6 +14,7 @@ from fwc_llm.report.number_format import day, interval, number, percent
 from fwc_llm.report.tuning import tuning_goal
 
 if TYPE_CHECKING:
+    from fwc_llm.metrics.run_answers import RunAnswers
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
@@ -92,22 +93,25 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
     None for a run without either.
     """
-    from fwc_llm.gates import decide, parse_condition
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
     texts = [*(run.described.get("fail_if") or ()), *(text for text in until if text != UNTIL_VERDICT)]
     if goal := tuning_goal(run.folder):
         texts.append(f"{goal['metric']} {'<' if goal['metric'] == 'dp_ratio' else '>'} {goal['target']}")
-    conditions = list(map(parse_condition, texts))
-    if not conditions:
-        return None
-    kept = dict.fromkeys(run.arms, True)
-    for condition in conditions:
-        checks = decide(condition, run.answered)
-        for arm, check in zip((condition.arm,) if condition.arm else run.arms, checks, strict=True):
+    return keeping_to(texts, run.answered)
+
+
+def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
+    """Return the arms that pass all conditions on them; None where there are no conditions."""
+    from fwc_llm.gates import decide, parse_condition
+
+    kept = dict.fromkeys(answered.arms, True)
+    for condition in map(parse_condition, conditions):
+        checks = decide(condition, answered)
+        for arm, check in zip((condition.arm,) if condition.arm else kept, checks, strict=True):
             kept[arm] &= check.outcome == "passed"
-    return frozenset(arm for arm in run.arms if kept[arm])
+    return frozenset(arm for arm in kept if kept[arm]) if conditions else None
 
 
 def findings(

@@ -109,16 +109,17 @@ def audit_summary(
     predictions: str,
     created: str,
     verbose: bool,
+    kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
     """Return the answers and first tables of audits by attribute, then what holds for all of them, once.
 
-    `views` are the `attributes` of `impact_tables`, in the same order.
+    `views` are the `attributes` of `impact_tables`, in the same order; `kept` is as in `findings`.
     """
     shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
         of_groups = len(view["arms"]) == 1
         table = selected(view, most=_MOST_GROUPS) if of_groups else sections.first(stats)
-        shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created)]
+        shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created, kept.get(name))]
         shown.append(terminal(replace(table, title="")))
         notes |= dict.fromkeys(_notes(stats))
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):

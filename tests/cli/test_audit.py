@@ -247,6 +247,18 @@ def test_one_verdict_on_two_groups_whatever_a_third_of_five_rows_does(fwc: Run, 
     assert "not judged" not in judged_all.out
 
 
+def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> None:
+    k = np.arange(800)
+    frame = pd.DataFrame({"id": k // 2, "model": np.where(k % 2, "new", "old"), "sex": k // 2 % 2})
+    frame["said"] = np.where(frame["model"] == "new", k // 4 % 2, k // 4 % 10 < 2 + 6 * frame["sex"])
+    path, page = tmp_path / "two.csv", tmp_path / "two.html"
+    frame.astype({"said": int}).to_csv(path, index=False)
+    words = ("audit", path, "--answer", "said", "--protected", "sex", "--arm", "model", "--row", "id")
+    out = fwc(*words, "--report", page, "--fail-if", "dp > 0.3", code=5).out
+    for text in (" ".join(out.split()), page.read_text()):
+        assert "Best: new, which keeps to the limits set. " in text
+
+
 def test_sixty_people_with_many_rows(fwc: Run, tmp_path: Path) -> None:
     """A person is told the same eight times: 480 rows know no more than 60."""
     rng = np.random.default_rng(3)

@@ -162,6 +162,7 @@ BAD_DATA = {
         "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),
     "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
+    "several columns": ("?,?,f,yes\n2,a,m,no", {}, 'missing = "drop" at the top (1 of 2 rows stay)'),
     "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "(1 of 2 rows stay)"),
     "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
 }  # fmt: skip
