@@ -31,9 +31,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class FairCoreset(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator, CoresetFit
-):
+class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator, CoresetFit):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
