@@ -12,9 +12,9 @@ from fwc_llm.cli.flags import print_json
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
 from fwc_llm.models import is_local, opened_as, traits
 from fwc_llm.models.openai.prices import Price
+from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
-from fwc_llm.runs.watch import UnreadError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job

@@ -23,7 +23,7 @@ from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
-from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.execute import KEPT_BACK, ExecutionSummary, Watch, execute
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
@@ -31,7 +31,6 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
-from fwc_llm.runs.watch import KEPT_BACK, Watch
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots

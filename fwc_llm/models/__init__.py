@@ -71,7 +71,7 @@ def open_model(
 
         return Replay(name, client)
     if name.startswith("python:"):
-        from fwc_llm.models.providers import imported_model
+        from fwc_llm.models.functions import imported_model
 
         return imported_model(name, client.deadline)
     if name.startswith("inspect:"):
@@ -86,7 +86,7 @@ def open_model(
         from fwc_llm.models.decisions import DecisionModel
 
         return DecisionModel(name, client, notice, api=api)
-    from fwc_llm.models.providers import provided_model
+    from fwc_llm.models.functions import provided_model
 
     if (model := provided_model(name, client)) is not None:
         return model

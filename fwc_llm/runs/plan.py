@@ -33,8 +33,7 @@ from fwc_llm.shots.storage import kept_shots
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-    from fwc_llm.metrics.group_sequential import GroupSequential
+    from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
     from fwc_llm.tasks import Task
 
 
@@ -149,7 +148,7 @@ class Plan:
 
         The first has enough rows (people) of every group that has as many in all.
         """
-        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
+        from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
 
         if self.sequential is None:
             return []
@@ -387,7 +386,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     plan = replace(plan, repeats=tuple(repeats))
     if settings.until_decided:
         from fwc_llm.gates.condition import sequential_design
-        from fwc_llm.metrics.group_sequential import equal_looks
+        from fwc_llm.metrics.sequential import equal_looks
 
         looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
         names = [arm.name for arm in plan.arms]
