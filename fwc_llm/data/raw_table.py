@@ -24,10 +24,10 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
+from fwc_llm.cell_rules import as_number, as_text, at, bases_of, is_null, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
-from fwc_llm.values import as_number, as_text, at, bases_of, is_null, title_of
 
 NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, opened_as, traits
+from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
@@ -201,7 +201,7 @@ class Job:
                     folder.begin(described)
                 else:
                     _write_examples(folder, self.plan)
-                    self.write_options(folder.path, opened_as(self.model))
+                    self.write_options(folder.path, traits(self.model).opened_as)
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:

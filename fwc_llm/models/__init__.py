@@ -21,14 +21,8 @@ __all__ = [
     "Usage",
     "is_local",
     "open_model",
-    "opened_as",
     "traits",
 ]
-
-
-def opened_as(model: Model) -> str:
-    """Return the name by which `open_model` opens the model again."""
-    return traits(model).opened_as or model.name
 
 
 def open_model(

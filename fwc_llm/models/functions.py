@@ -15,7 +15,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from numbers import Real
 from operator import attrgetter
 from threading import Thread
@@ -298,7 +298,9 @@ def provided_model(name: str, client: Client) -> Model | None:
     points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
     if not points:
         return None
-    where = f"the model {prefix!r} of {_package(points[0])}, entry point {points[0].value!r},"
+    package = points[0].dist
+    of = f"{package.name} {package.version}" if package else "an installed package"
+    where = f"the model {prefix!r} of {of}, entry point {points[0].value!r},"
     provider = _run(f"{where} cannot be loaded", points[0].load)
     model = _run(f"{where} cannot be opened", lambda: provider(name, client))
     if not isinstance(model, Model) or model.name != name:
@@ -320,10 +322,6 @@ def imported_model(name: str, timeout: float) -> Model:
     except AttributeError:
         raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}") from None
     return as_model(value, timeout=timeout)
-
-
-def _package(point: EntryPoint) -> str:
-    return "an installed package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def _run(what: str, call: Callable[[], Any]) -> Any:

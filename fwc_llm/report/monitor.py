@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.cell_rules import as_number
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
 from fwc_llm.gates.condition import GateCondition
@@ -19,7 +20,6 @@ from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.report.monitor_state import State, plain_keys
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.values import as_number
 from fwc_llm.words import UNKNOWN, merged_categories
 
 if TYPE_CHECKING:

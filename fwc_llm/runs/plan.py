@@ -255,10 +255,13 @@ class Plan:
             return self._builders[key]
         settings = self.settings
         edits = arm.edits if settings.weights == "show" else (*arm.edits, "unweighted")
-        prompt = Prompt(
-            self.task, shots or self.shots_for_row(repeat, arm, position, validation),
-            arm.template or settings.template, edits, settings.questions,
-        )  # fmt: skip
+        if shots is None:  # the arm has new examples for every row
+            _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
+            entropy = [repeat.seed, position, *[1] * validation]
+            seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+            shots = _select(self.task, arm, settings, repeat.split, seed, query)
+        template = arm.template or settings.template
+        prompt = Prompt(self.task, shots, template, edits, settings.questions)
         if shared:
             self._builders[key] = prompt
         return prompt
@@ -267,12 +270,6 @@ class Plan:
     def _builders(self) -> dict[tuple[int, str], Prompt]:
         """Cached builders by seed and arm; if each row has its own examples, only the first row's."""
         return {}
-
-    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Shots:
-        """The shots of one row of an arm with new examples for every row."""
-        _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
-        seed = int(np.random.SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
-        return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
     @cached_property
     def _levels(self) -> dict[str, list[str]]:

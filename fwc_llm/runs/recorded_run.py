@@ -257,8 +257,11 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         samples = assisted_samples(run.answered, run.answered.plain_samples, table_of(task))
     except FwcError:  # weights, or rows that were not asked about at random
         return run
-    by_arm = {arm: sample.assist for arm, sample in samples.items()}
-    arms = {arm: _lists(found) for arm, found in by_arm.items() if isinstance(found, Predictions)}
+    arms = {
+        arm: {name: plain(getattr(sample.assist, name).round(6).tolist()) for name in _KINDS}
+        for arm, sample in samples.items()
+        if isinstance(sample.assist, Predictions)
+    }
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(run.folder).write_json(PREDICTIONS, content.model_dump())
@@ -273,10 +276,6 @@ def _key(answered: RunAnswers) -> str:
         digest.update("\x1f".join(answered.answers[arm].row).encode())
         digest.update(sample.unit.tobytes() + sample.repeat.tobytes())
     return digest.hexdigest()
-
-
-def _lists(assist: Predictions) -> dict[str, list[Any]]:
-    return {name: plain(getattr(assist, name).round(6).tolist()) for name in _KINDS}
 
 
 def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
