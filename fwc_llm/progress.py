@@ -22,7 +22,7 @@ _LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's progress. `total` is None when unknown; `rate` is requests a second, lately.
+    """A run's progress. `total` is None when unknown; `rate` is requests a second, lately; `left` is seconds.
 
     `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
     cost so far, earlier passes included, in dollars; None where no price is known.
@@ -34,6 +34,7 @@ class Progress:
     total: int | None
     rate: float
     cost: float | None = None
+    left: float | None = None
 
     def line(self, total: int) -> str:
         """Questions asked of `total`, rate, errors, cost and time left, as far as known."""
@@ -43,8 +44,9 @@ class Progress:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:
             words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
-        if self.rate > 0 and total > passed:
-            words.append(f"{timedelta(seconds=round((total - passed) / self.rate))} left")
+        left = (total - passed) / self.rate if self.left is None and self.rate > 0 else self.left
+        if left and total > passed:
+            words.append(f"{timedelta(seconds=round(left))} left")
         return f"asked {passed:,} of {total:,} ({', '.join(words)})"
 
 

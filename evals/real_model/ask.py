@@ -3,8 +3,13 @@
 import asyncio
 import csv
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from evals.real_model.parts import FILES, fetch
 from fwc_llm.evaluation.evaluate import Job, prepare
@@ -14,19 +19,67 @@ from fwc_llm.progress import choose
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json, parsed
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import equal_rows
+from fwc_llm.shots import load_shots, select_shots
+from fwc_llm.shots.base import Shots
+from fwc_llm.tasks import Task, load_task
 
 HERE = Path(__file__).resolve().parent
 ANSWERS = HERE / "answers.csv"
 SHOTS = HERE / "shots"  # chosen by `fwc-llm shots --task adult --m 16 --seed K`
-SETS = {"A": 5, "D": 1}
 ASKED_AGAIN = 3  # arms whose first question is asked again before a run goes on
 _SAME = 0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """A line of the plan's table: what is asked about which rows."""
+
+    sets: int
+    model: str = "1.5b"
+    task: str = "adult"
+    strategies: tuple[str, ...] = ("fwc", "balanced")
+    zero: bool = True
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"n_test": 200, "base_parity": 0.5})
+
+
+_FALL = {"n_test": 400, "base_parity": None}  # the first rows of each group are asked about
+EXPERIMENTS = {
+    "A": Experiment(5),
+    "B": Experiment(2, strategies=("shuffled", "random", "kmedoids", "flipped"), zero=False),
+    **{f"C-{task}": Experiment(3, task=task, settings=_FALL) for task in ("adult", "german", "compas")},
+    "D": Experiment(1, model="0.5b"),
+}
+ROWS = 100  # of B and of each part of C
+
+
 def arms_of(experiment: str) -> list[str]:
     """Names of the arms, in the order in which they are asked."""
-    sets = range(1, SETS[experiment] + 1)
-    return ["zero", *(f"{strategy}-{seed}" for seed in sets for strategy in ("fwc", "balanced"))]
+    asked = EXPERIMENTS[experiment]
+    sets = range(1, asked.sets + 1)
+    return [*["zero"] * asked.zero, *(f"{name}-{seed}" for seed in sets for name in asked.strategies)]
+
+
+def examples(task: str, arm: str) -> str | Shots:
+    """The source of an arm: a file of `shots`, or FWC's examples with their weights shuffled.
+
+    Rows of COMPAS have no licence and are in no file here: its examples are chosen anew.
+    """
+    strategy, _, seed = arm.partition("-")
+    if not seed:
+        return arm
+    folder = SHOTS if task == "adult" else SHOTS / task
+    if task == "compas":
+        return replace(select_shots(load_task(task), strategy, m=16, seed=int(seed)), strategy=arm)
+    if strategy != "shuffled":
+        return str(folder / f"{arm}.json")
+    shots = load_shots(folder / f"fwc-{seed}.json")
+    order = np.random.default_rng(int(seed)).permutation(shots.m)
+    moved = tuple(
+        replace(each, weight=shots.examples[place].weight)
+        for each, place in zip(shots.examples, order, strict=True)
+    )
+    return replace(shots, strategy=arm, examples=moved)
 
 
 def read_answers(path: Path = ANSWERS) -> list[dict[str, str]]:
@@ -37,11 +90,32 @@ def read_answers(path: Path = ANSWERS) -> list[dict[str, str]]:
 
 def prepared(experiment: str, models: Path, threads: int) -> Job:
     """Return the planned run of an experiment. All sets are given to it, since they decide the test rows."""
-    model = fetch(FILES["0.5b" if experiment == "D" else "1.5b"], models)
-    arms = ["zero", *(str(SHOTS / f"{name}.json") for name in arms_of(experiment)[1:])]
-    settings = Settings(n_test=200, base_parity=0.5, seed=1)
+    asked = EXPERIMENTS[experiment]
+    model = fetch(FILES[asked.model], models)
+    arms = [examples(asked.task, arm) for arm in arms_of(experiment)]
+    settings = Settings(seed=1, **asked.settings)
     client = Client(params={"threads": threads}, deadline=3600.0)
-    return prepare("adult", f"gguf:{model}", arms, settings, client, notice=print)
+    job = prepare(asked.task, f"gguf:{model}", arms, settings, client, notice=print)
+    repeat, table = job.plan.repeats[0], job.plan.task
+    test = repeat.split.test
+    if experiment in {"B", "D"}:
+        test = test_rows()[1]
+        shown = [example.values for shots in repeat.shots.values() for example in shots.examples]
+        test = test[~equal_rows(table, test, shown)].iloc[: ROWS if experiment == "B" else None]
+    elif experiment.startswith("C"):
+        groups = table.sensitive(test)
+        largest = sorted(table.groups, key=lambda name: -(groups == name).sum())[:2]
+        of_groups = [np.flatnonzero(groups == name)[: ROWS // 2] for name in largest]
+        test = test.iloc[np.sort(np.concatenate(of_groups))]
+    repeats = (replace(repeat, split=replace(repeat.split, test=test)),)
+    return replace(job, plan=replace(job.plan, repeats=repeats))
+
+
+def test_rows() -> tuple[Task, pd.DataFrame]:
+    """The task and the test rows of A."""
+    arms, settings = [examples("adult", arm) for arm in arms_of("A")], EXPERIMENTS["A"].settings
+    plan = prepare("adult", "baseline", arms, Settings(seed=1, **settings), Client()).plan
+    return plan.task, plan.repeats[0].split.test
 
 
 def run(experiment: str, models: Path, out: Path, threads: int) -> None:

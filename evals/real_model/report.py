@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evals.paper.published import published
-from evals.real_model.ask import SHOTS, arms_of, read_answers
+from evals.real_model.ask import EXPERIMENTS, SHOTS, arms_of, read_answers
 from evals.real_model.scores import (
     DRAWS,
     LEAST_DIFFERENT,
@@ -29,9 +29,13 @@ from fwc_llm.models.surrogate.model import FORMS
 from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import load_task
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-CONTRASTS = (("fwc", "zero"), ("fwc", "balanced"), ("balanced", "zero"))
+CONTRASTS = (
+    *(("fwc", "zero"), ("fwc", "balanced"), ("balanced", "zero")),
+    *(("fwc", other) for other in ("shuffled", "random", "kmedoids", "flipped")),
+)
 MARGIN = 0.05  # of accuracy and of the DP gap, by the plan
 _TITLES = {"accuracy": "accuracy", "dp": "DP gap", "eo": "EO gap", "auc": "AUC"}
 
@@ -40,10 +44,11 @@ def report(folder: Path = RESULTS) -> None:
     """Write the page, its picture and its numbers, of the experiments that have complete arms."""
     rows = read_answers()
     content: dict[str, Any] = {"command": "python -m evals.real_model report", "experiments": {}}
-    for name in ("A", "D"):
+    for name in EXPERIMENTS:
         part = [row for row in rows if row["experiment"] == name]
-        content["experiments"][name] = summary(name, part) if part else {"complete": []}
-    content["missing"] = ["B", "C", *(n for n, e in content["experiments"].items() if not e["complete"])]
+        complete = part and read_experiment(part, arms_of(name)).arms
+        content["experiments"][name] = summary(name, part, rows) if complete else {"complete": []}
+    content["missing"] = [name for name, found in content["experiments"].items() if not found["complete"]]
     content["surrogate"] = surrogate_scores(content["experiments"]["A"]["complete"])
     content["recorded"] = recorded_contrasts()
     (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -51,21 +56,41 @@ def report(folder: Path = RESULTS) -> None:
     picture(content["experiments"]["A"], folder / "real-model.svg")
 
 
-def summary(name: str, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The scores of an experiment's complete arms, its contrasts, and the verdicts of the plan."""
+def summary(
+    name: str, rows: Sequence[Mapping[str, str]], recorded: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """The scores of an experiment's complete arms, its contrasts, and the verdicts of the plan.
+
+    Beside B stand the arms of A, with as many sets, on the rows of B.
+    """
     expected = arms_of(name)
-    data = read_experiment(rows, expected)
+    data = read_experiment(rows, expected, group_shares(name))
+    asked = list(data.arms)
+    if name == "B":
+        of_a = ["zero", *(f"{strategy}-{seed}" for seed in (1, 2) for strategy in ("fwc", "balanced"))]
+        same = {row["row"] for row in rows}
+        beside = [row for row in recorded if row["experiment"] == "A" and row["row"] in same]
+        data = read_experiment([*beside, *rows], [*of_a, *asked])
     found = scores(data)
     return {
-        "complete": list(data.arms),
-        "missing": [arm for arm in expected if arm not in data.arms],
+        "complete": asked,
+        "missing": [arm for arm in expected if arm not in asked],
         "questions": len(rows),
         "planned": len(expected) * len(data.label),
         "seconds": round(sum(float(row["seconds"]) for row in rows)),
         "rows": len(data.label),
         **found,
-        "verdicts": verdicts(found["contrasts"]),
+        "verdicts": verdicts(found["contrasts"]) if name == "A" else [],
     }
+
+
+def group_shares(name: str) -> dict[str, float] | None:
+    """The groups' shares of the table of an experiment whose rows are drawn by group."""
+    if not name.startswith("C"):
+        return None
+    task = load_task(EXPERIMENTS[name].task)
+    counts = task.cells_of(task.test()).sum(1)
+    return dict(zip(task.groups, (counts / counts.sum()).tolist(), strict=True))
 
 
 def scores(data: Experiment) -> dict[str, Any]:
@@ -160,13 +185,15 @@ def recorded_contrasts() -> list[dict[str, Any]]:
 def page(content: Mapping[str, Any]) -> str:
     """The page: what was asked and is missing, the verdicts, the scores, and the surrogate beside them."""
     blocks = [_HEAD]
-    for name, model in (("A", "1.5B"), ("D", "0.5B")):
-        found = content["experiments"][name]
+    for name, found in content["experiments"].items():
         if not found["complete"]:
             continue
+        asked = EXPERIMENTS[name]
+        tables = METRICS if name == "A" else ("centred", "ranking")
         so_far = "so far " * bool(found["missing"])
         blocks += [
-            f"## Qwen2.5-Coder-{model}-Instruct, experiment {name}",
+            f"## Experiment {name}: Qwen2.5-Coder-{asked.model.upper()}-Instruct, {asked.task.capitalize()}",
+            *([_WHICH[name[0]]] if name[0] in _WHICH else []),
             f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
             f"Missing: {', '.join(found['missing']) or 'nothing'}.",
@@ -174,16 +201,24 @@ def page(content: Mapping[str, Any]) -> str:
                 f"**FWC against {_NAMES[judged['against']]}, centred DP gap: {so_far}{judged['verdict']}.**"
                 for judged in found["verdicts"]
             ),
-            _NOTE,
-            *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in METRICS),
-            _calibration(found),
+            *[_NOTE] * (name == "A"),
+            *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in tables),
+            *[_calibration(found)] * (name == "A"),
         ]
-    missing = ", ".join(content["missing"])
-    blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
+    if missing := ", ".join(content["missing"]):
+        blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
     return "\n\n".join([*blocks, _SURROGATE, _side_by_side(content)]) + "\n"
 
 
 _NAMES = {"zero": "zero-shot", "balanced": "balanced examples", "fwc": "FWC"}
+_NAMES |= {"shuffled": "FWC, weights shuffled", "random": "random examples", "kmedoids": "k-medoids"}
+_NAMES |= {"flipped": "random, labels flipped to parity"}
+_WHICH = {
+    "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about them.",
+    "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table. Here "
+    "perfect answers have the table's own gap.",
+    "D": "The same rows and examples as A, asked of the smaller model.",
+}
 _HEAD = """\
 # A real model: do FWC's examples make its answers fairer?
 
@@ -234,10 +269,10 @@ def _cell_of(
 
 
 def _table(found: Mapping[str, Any], scoring: str) -> str:
-    lines = []
+    lines, told = [], "as answered" if len(found["verdicts"]) else "centred"
     for name, entry in found["strategies"].items():
         title = f"{_NAMES[name]} ({entry['sets']} set{'s' * (entry['sets'] > 1)}"
-        if scoring == "as answered":
+        if scoring == told:  # where there is no table of the answers as given, beside the centred ones
             title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
             title += "; no evidence" * (not entry["evidence"])
         lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS[scoring])])

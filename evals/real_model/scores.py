@@ -34,6 +34,7 @@ class Experiment:
     label: npt.NDArray[np.intp] = field(repr=False)  # (n,)
     said: Flags = field(repr=False)  # (A, n), answered yes
     p_yes: Floats = field(repr=False)  # (A, n)
+    shares: tuple[float, float] | None = None  # of the groups in the table, where rows are drawn by group
 
     @property
     def log_odds(self) -> Floats:
@@ -44,6 +45,14 @@ class Experiment:
     def cell(self) -> npt.NDArray[np.intp]:
         """Cell of each row (n,)."""
         return 2 * self.group + self.label
+
+    @property
+    def weight(self) -> Floats:
+        """What each row counts for (n,), of mean 1."""
+        if self.shares is None:
+            return np.ones(len(self.label))
+        shares = np.array(self.shares) / sum(self.shares)
+        return (shares * len(self.label) / np.bincount(self.group))[self.group]
 
     def sets(self) -> dict[str, list[int]]:
         """Arms of each strategy, by their number."""
@@ -59,7 +68,9 @@ class Experiment:
         for arm, p in enumerate(self.p_yes):
             for half in (0, 1):
                 there, here = fold != half, fold == half
-                curve = threshold_curve(p[there], self.label[there], self.group[there].astype(str))
+                curve = threshold_curve(
+                    p[there], self.label[there], self.group[there].astype(str), self.weight[there]
+                )
                 yes[arm, here] = p[here] >= curve.thresholds[most_accurate(curve)]
         return yes
 
@@ -69,12 +80,17 @@ def strategy_of(arm: str) -> str:
     return arm.partition("-")[0]
 
 
-def read_experiment(rows: Sequence[Mapping[str, str]], expected: Sequence[str]) -> Experiment:
-    """Return the arms that answer every row that `zero` does, in the expected order."""
+def read_experiment(
+    rows: Sequence[Mapping[str, str]], expected: Sequence[str], shares: Mapping[str, float] | None = None
+) -> Experiment:
+    """Return the arms that answer every row that the first one does, in the expected order.
+
+    `shares` are the groups' shares of the table, to which the rows are weighted back.
+    """
     by_arm: dict[str, dict[str, Mapping[str, str]]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], {})[row["row"]] = row
-    order = list(by_arm["zero"])
+    order = list(by_arm[expected[0]])
     arms = tuple(arm for arm in expected if by_arm.get(arm, {}).keys() == set(order))
     table = [[by_arm[arm][row] for row in order] for arm in arms]
     first = table[0]
@@ -88,6 +104,7 @@ def read_experiment(rows: Sequence[Mapping[str, str]], expected: Sequence[str]) 
         np.array([int(row["label"] == "yes") for row in first]),
         np.array([[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]),
         np.array([[float(row["p_yes"]) for row in arm] for arm in table]),
+        None if shares is None else (shares[groups[0]], shares[groups[1]]),
     )
 
 
@@ -107,7 +124,7 @@ def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[s
     """
     rng = np.random.default_rng(SEED)
     n, sets = len(data.label), data.sets()
-    share = np.bincount(data.cell, minlength=4) / n
+    share = np.bincount(data.cell, data.weight, minlength=4) / n
     fitted = data.fitted()
     parts: dict[str, list[Floats]] = {name: [] for name in METRICS}
     for first in range(0, draws + 1, _CHUNK):
@@ -117,7 +134,8 @@ def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[s
             weight[:, rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), count)
         if first == 0:
             weight[0] = 1.0
-        centre = weight @ data.log_odds.T / n
+        weighted = weight * data.weight
+        centre = weighted @ data.log_odds.T / n
         yes = {"as answered": data.said[None], "fitted": fitted[None]}
         yes["centred"] = data.log_odds[None] > centre[:, :, None]
         chosen = [
@@ -131,7 +149,7 @@ def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[s
             rates = [(weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells]
             found = [measure(_mean(np.stack(rates, -1), arms), share) for arms in chosen]
             parts[name].append(np.stack(found, 1))
-        areas = np.stack([_auc(p, data.label, weight) for p in data.p_yes], 1)[..., None]
+        areas = np.stack([_auc(p, data.label, weighted) for p in data.p_yes], 1)[..., None]
         parts["ranking"].append(np.stack([_mean(areas, arms) for arms in chosen], 1))
     return {name: np.concatenate(part) for name, part in parts.items()}
 

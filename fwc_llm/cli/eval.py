@@ -10,6 +10,7 @@ from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_for
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
 from fwc_llm.errors import FwcError
+from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
@@ -17,6 +18,7 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     pass
 
+RECORDED = "recorded"  # what a real model answered, in this package
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test} rows of a simulated census. `zero` \
@@ -27,7 +29,9 @@ of groups and outcomes. To measure a real model:
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the experiment file's options as defaults of the flags."""
+    """Use the experiment file's options as defaults of the flags; `recorded` is the one of this package."""
+    if path == Path(RECORDED) and not path.exists():
+        path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
         context.default_map = read_experiment(path, evaluate)
     return path
@@ -36,7 +40,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
 @flags.command("eval", Settings, Client)
 def evaluate(
     experiment: Path | None = flags.argument(
-        "Experiment file (.toml) with these options; flags override it.",
+        "Experiment file (.toml) with these options, or `recorded`; flags override it.",
         default=None,
         callback=_read,
         is_eager=True,

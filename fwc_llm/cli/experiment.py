@@ -13,6 +13,7 @@ from typer.models import OptionInfo
 
 from fwc_llm.cli.flags import words
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.evaluation.experiment_file import placed_model
 from fwc_llm.files import read_text, reason
 from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import first_error
@@ -78,6 +79,8 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
             options[name] = place(options[name])
     if str(options.get("task", "")).endswith(".toml"):
         options["task"] = place(options["task"])
+    if "model" in options:
+        options["model"] = placed_model(options["model"], place)
     if "shots" in options:
         arms = words(options["shots"])
         options["shots"] = ",".join(place(arm) if _A_FILE.search(arm) else arm for arm in arms)

@@ -5,7 +5,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     task = others.pop("task", None)
     values: dict[str, Any] = {
         "task": relative(task, folder) if task and task.endswith(".toml") else task,
-        "model": model,
+        "model": placed_model(model, lambda path: relative(path, folder)),
         "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
     }
     for name, value in plan.settings.as_json().items():
@@ -47,6 +47,12 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     values |= {name: relative(values[name], folder) for name in _PATHS if name in values}
     lines = [_line(name, value) for name, value in values.items() if value not in ([], {})]
     return _HEAD + "\n".join(lines) + "\n"
+
+
+def placed_model(name: str, place: Callable[[str], str]) -> str:
+    """The model's name, with the path in it as `place` says; names of several models stay."""
+    kind, colon, path = name.partition(":")
+    return kind + colon + place(path) if kind in {"gguf", "replay"} and "," not in name else name
 
 
 def task_option(task: str | Path | Task) -> str | None:

@@ -1,6 +1,8 @@
 """The replies that a run's journal holds, read and checked line by line."""
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -51,11 +53,15 @@ class _Record(BaseModel, strict=True):
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield every record of a journal, which may be written to at this moment.
+    """Yield every record of a journal, which may be written to at this moment, or packed (.gz).
 
     Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
     """
-    with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as file:
+    with (
+        failing_as(StorageError, f"cannot read {path}: ", also=(EOFError, zlib.error)),
+        open_binary(path) as opened,
+        gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened as file,
+    ):
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):  # being written, or torn
                 return

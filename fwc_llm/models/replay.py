@@ -50,7 +50,8 @@ class Replay:
     def __init__(self, name: str, client: Client) -> None:
         self.opened_as = name
         folder = home_expanded(name.removeprefix(PREFIX))
-        described, journal = folder / "run.json", folder / FILE_NAME
+        described, packed = folder / "run.json", folder / f"{FILE_NAME}.gz"
+        journal = packed if packed.is_file() else folder / FILE_NAME
         with failing_as(
             FwcError, f"cannot read {replace_invisible(str(described))}: ", "; name the folder of a run"
         ):

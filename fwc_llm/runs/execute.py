@@ -5,7 +5,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fwc_llm.errors import FwcError, ProviderError
@@ -23,6 +23,7 @@ KEPT_BACK = ("refused", "filtered")  # findings, not faults
 _SHOWN = 120  # characters of a reply
 _REPORT_SECONDS = 0.1
 _LATELY = 50  # replies that the rate is of: arms differ in their pace, and a machine in its load
+_A_REPLY = 50  # characters whose reading takes a model in this process about as long as a reply
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
 
@@ -60,7 +61,12 @@ async def execute(
     journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the
     journal keeps all that was answered.
     """
-    run = _Execution(model, iter(calls), journal, progress, total, budget, price, watch)
+    work: dict[str, int] = {}
+    if progress is not None and traits(model).local and traits(model).ask_row is None:
+        calls = list(calls)
+        asked = work_of(calls, parameters_json(model)).items()
+        work = {request: size for request, size in asked if not journal.answered(request)}
+    run = _Execution(model, iter(calls), journal, progress, total, budget, price, watch, work)
     if budget is not None:
         budget.start(journal)
     workers = [asyncio.create_task(run.work()) for _ in range(concurrency)]
@@ -80,6 +86,19 @@ async def execute(
     return ExecutionSummary(run.done, run.errors, run.skipped, run.stopped)
 
 
+def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
+    """What each call costs a model that keeps what it read before: characters that are new to it, by request.
+
+    The first question of an arm is as long as its examples; the others are one row long.
+    """
+    work, arm = dict[str, int](), ("", -1)
+    for call in calls:
+        new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
+        work.setdefault(call_id(parameters, call), sum(len(message["content"]) for message in new) + _A_REPLY)
+        arm = call.arm, call.repeat
+    return work
+
+
 @dataclass
 class _Execution:
     """The state that the workers of one `execute` share."""
@@ -92,6 +111,7 @@ class _Execution:
     budget: Budget | None
     price: Price | None
     watch: "Watch | None"
+    ahead: dict[str, int] = field(default_factory=dict)  # work of the calls without a reply, if known
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
@@ -101,7 +121,7 @@ class _Execution:
         self.closing = False
         self.settled = asyncio.Event()
         self.reported = time.monotonic()
-        self.lately = deque([self.reported], _LATELY + 1)  # when the last replies came
+        self.lately = deque([(self.reported, 0)], _LATELY + 1)  # when the last replies came, and their work
 
     async def work(self) -> None:
         """Answer one call after another; where that fails, nobody begins another."""
@@ -145,7 +165,7 @@ class _Execution:
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
-        self.lately.append(time.monotonic())
+        self.lately.append((time.monotonic(), self.ahead.pop(request, 1)))
         if self.watch is not None:
             self.watch.end(call)
             if reply.text is not None:
@@ -177,10 +197,13 @@ class _Execution:
         self.reported = time.monotonic()
         if self.progress is None:
             return
-        rate = (len(self.lately) - 1) / max(self.reported - self.lately[0], 1e-9)
+        seconds = max(self.reported - self.lately[0][0], 1e-9)
+        rate = (len(self.lately) - 1) / seconds
+        done = sum(work for _, work in self.lately) - self.lately[0][1]
+        left = sum(self.ahead.values()) * seconds / done if self.ahead and done else None
         cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
-            self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost))
+            self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost, left))
 
 
 class _Attempts(Attempts):

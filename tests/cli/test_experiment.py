@@ -6,8 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from evals.real_model.ask import read_answers
+from evals.real_model.record import ARMS
 from fwc_llm import evaluate
 from fwc_llm.files import resource_dir
 from tests.command import Run
@@ -53,6 +56,22 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
     assert described(by_file) == described(tmp_path / "again")
     same(by_file, tmp_path / "again", "answers.csv", "results.json", "experiment.toml")
     same(by_file, tmp_path / "function", "results.json")
+
+
+def test_what_a_real_model_answered_comes_without_data(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`eval recorded` gives the replies of answers.csv again; the new run's own experiment file does, too."""
+    for name in ("FWC_LLM_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    asked = [row for row in read_answers() if row["experiment"] == "A"]
+    fwc("eval", "recorded", "-o", tmp_path / "first", code=0)
+    answers = pd.read_csv(tmp_path / "first" / "answers.csv")
+    for arm, recorded in ARMS.items():
+        expected = sorted(float(row["p_yes"]) for row in asked if row["arm"] == recorded)
+        assert sorted(answers.loc[answers["arm"] == arm, "p_yes"]) == pytest.approx(expected, rel=1e-9)
+    fwc("eval", tmp_path / "first" / "experiment.toml", "-o", tmp_path / "second", code=0)
+    same(tmp_path / "first", tmp_path / "second", "answers.csv", "results.json")
 
 
 @pytest.mark.slow

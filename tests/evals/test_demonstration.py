@@ -5,28 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from evals.demonstration import PAGES, PICTURE, parts_of, picture_says, run, written
+from evals.demonstration import PAGES, PICTURES, parts_of, picture_says, run, written
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.runs.recorded_run import read_run
 
 pytestmark = pytest.mark.slow
 
 
-def test_pages_picture_and_words_show_the_run_which_tells_arms_apart_to_five_points(tmp_path: Path) -> None:
-    """One test: its run is made once, whatever else runs beside it."""
-    shown = run(tmp_path)
-    assert "SIMULATED" in shown
-    assert "fwc-llm eval --model" in shown
-    parts = parts_of(shown)
-    assert all(parts.values())
-    shown = " ".join(parts.values())
+def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_points(tmp_path: Path) -> None:
+    """One test: its runs are made once, whatever else runs beside it."""
+    simulated, recorded = run("simulated", tmp_path), run("recorded", tmp_path)
+    assert "SIMULATED" in simulated
+    assert "fwc-llm eval --model" in simulated
+    assert "SIMULATED" not in recorded
+    assert "replayed" in recorded.splitlines()[0]
+    parts = {"simulated": parts_of(simulated), "recorded": parts_of(recorded)}
+    shown = " ".join(text for each in parts.values() for text in each.values())
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        assert "<!-- demonstration: " in text
+        assert "<!-- simulated: " in text
         assert text == written(text, parts), f"{page.name}: run python -m evals.demonstration"
         for number in re.findall(r"\b0\.\d{3}\b", text):
             assert number in shown, (page.name, number)
-    assert picture_says(PICTURE) == parts["results"]
+    for name, picture in PICTURES.items():
+        assert picture_says(picture) == parts[name]["results"] > ""
     demonstrated = read_run(tmp_path / "demo")
     assert demonstrated.simulated
     assert list(demonstrated.arms) == ["zero", "balanced", "fwc"]

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 from evals.real_model import ask
 from evals.real_model.report import RESULTS, scores, verdicts
 from evals.real_model.scores import bootstrap, holm, read_experiment, strategy_of
+from fwc_llm import load_shots
 
 ARMS = ["zero", *(f"{name}-{seed}" for seed in (1, 2, 3) for name in ("fwc", "balanced"))]
 N = 200
@@ -48,6 +49,25 @@ def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
     assert low < draws["centred"][0, 0, 1] < high
 
 
+def test_rows_drawn_by_group_count_as_the_table_has_them() -> None:
+    shares = {"Female": 0.3, "Male": 0.7}
+    data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS, shares)
+    accuracy, gap, _ = bootstrap(data, redraw_sets=False, draws=50)["as answered"][0, 0]
+    right = [(data.said[0] == data.label)[data.group == group].mean() for group in (0, 1)]
+    rates = [data.said[0][data.group == group].mean() for group in (0, 1)]
+    assert accuracy == pytest.approx(0.3 * right[0] + 0.7 * right[1])
+    assert gap == pytest.approx(abs(rates[0] - rates[1]))
+
+
+def test_shuffled_weights_stand_beside_other_rows() -> None:
+    shots, shuffled = load_shots(ask.SHOTS / "fwc-1.json"), ask.examples("adult", "shuffled-1")
+    assert not isinstance(shuffled, str)
+    weights = [[example.weight for example in each.examples] for each in (shots, shuffled)]
+    assert sorted(weights[0]) == sorted(weights[1])  # type: ignore[type-var]
+    assert weights[0] != weights[1]
+    assert [example.row for example in shots.examples] == [example.row for example in shuffled.examples]
+
+
 def judged(shift: dict[str, float], **options: Any) -> list[str]:
     data = read_experiment(made(shift, **options), ARMS)
     found = scores(data)["contrasts"]
@@ -74,7 +94,9 @@ def test_what_was_recorded_is_of_the_plan_and_whole() -> None:
     rows = ask.read_answers()
     keys = [(row["experiment"], row["arm"], row["row"]) for row in rows]
     assert len(set(keys)) == len(keys) >= 600
-    assert {row["arm"] for row in rows if row["experiment"] == "A"} <= set(ask.arms_of("A"))
-    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))["experiments"]["A"]
-    assert reported["questions"] == sum(row["experiment"] == "A" for row in rows), "run the report again"
+    reported = json.loads((RESULTS / "real-model.json").read_text(encoding="utf-8"))["experiments"]
+    for name in ask.EXPERIMENTS:
+        part = [row for row in rows if row["experiment"] == name]
+        assert {row["arm"] for row in part} <= set(ask.arms_of(name))
+        assert reported[name].get("questions", 0) in {0, len(part)}, "run the report again"
     assert all(Path(ask.SHOTS / f"{arm}.json").is_file() for arm in ask.arms_of("A")[1:])

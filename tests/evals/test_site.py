@@ -171,7 +171,7 @@ def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
 
 def test_the_readme_is_one_screen_and_shows_a_small_picture() -> None:
     assert len(README.splitlines()) <= 100
-    picture = (CHECKOUT / "docs" / "pictures" / "report.png").read_bytes()
+    picture = (CHECKOUT / "docs" / "pictures" / "recorded.png").read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
     assert picture.startswith(b"\x89PNG")
     assert len(picture) < 200_000

@@ -54,7 +54,7 @@ def test_a_replay_gives_every_reply_again_in_its_place(two: Task, moody: Any, tm
     evaluate(two, name, ("balanced", "zero"), out=tmp_path / "part", **OPTIONS)  # other arms are not needed
     resumed = evaluate(two, name, ARMS, out=copy, **OPTIONS)  # rows without an answer are asked again
     assert resumed.answers().equals(first.answers())
-    assert f'"{name}"' in (copy / "experiment.toml").read_text(encoding="utf-8")
+    assert '"replay:../source"' in (copy / "experiment.toml").read_text(encoding="utf-8")
     page = again.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "replayed" in page
     assert "moody" in page
@@ -101,6 +101,7 @@ def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Pa
         (None, {"base_url": "http://127.0.0.1:1/v1"}, "in this process"),
         (("run.json", "{}"), {}, "run.json is damaged"), (("run.json", ""), {}, "name the folder of a run"),
         (("journal.jsonl", "{}\n"), {}, "not a journal"),
+        (("journal.jsonl.gz", "{}"), {}, "cannot read .*journal.jsonl.gz"),
         (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
     ],
 )  # fmt: skip

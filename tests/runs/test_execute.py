@@ -141,6 +141,36 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     assert len(seen) <= 30
 
 
+class Reader(Scripted):
+    """A model in this process that takes a second for 100 characters, and keeps what it read before."""
+
+    local, seconds, read = True, 0.0, ""
+
+    async def ask(self, messages: Messages) -> Reply:
+        prefix, row = (message["content"] for message in messages)
+        self.seconds += (50 + len(row) + len(prefix) * (prefix != self.read)) / 100
+        self.read = prefix
+        return Reply("Yes")
+
+
+def test_the_time_left_holds_across_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_arm(arm: str, examples: int) -> list[PlannedCall]:
+        prefix = [{"role": "system", "content": "x" * examples}]
+        rows = [[*prefix, {"role": "user", "content": f"row {k}".ljust(100)}] for k in range(40)]
+        return [PlannedCall(arm, 0, str(k), "", row, fixed=1) for k, row in enumerate(rows)]
+
+    model = Reader()
+    monkeypatch.setattr(execute_module.time, "monotonic", lambda: model.seconds)
+    calls = [*of_arm("zero", 100), *of_arm("fwc", 8000), *of_arm("balanced", 6000)]
+    calls = [calls[0], *calls]  # and one that was answered before
+    seen: list[tuple[float, float]] = []
+    run(model, calls, tmp_path, progress=lambda state: seen.append((model.seconds, state.left or 0.0)),
+        concurrency=1, total=len(calls))  # fmt: skip
+    wrong = [left / (model.seconds - now) for now, left in seen if model.seconds - now > 20]
+    assert len(wrong) > 50
+    assert 0.99 < min(wrong) <= max(wrong) < 1.01
+
+
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""
