@@ -311,7 +311,7 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     alone = {}
     for place, name in enumerate(names):
         answers = {
-            arm: replace(a, group=mapped(a.group, lambda group, place=place: group.split(CROSSING)[place]))
+            arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
