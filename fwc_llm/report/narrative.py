@@ -103,7 +103,7 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
 
 def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """Return the arms that pass all conditions on them; None where there are no conditions."""
+    """Return the arms that pass all conditions on them, or None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
     kept = dict.fromkeys(answered.arms, True)
