@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.coreset import FairCoreset, certify
+from fwc_llm.coreset import certify
+from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.data import load
 from fwc_llm.errors import FwcError
 from fwc_llm.report.strategies import compare
@@ -95,7 +96,7 @@ def test_blocks_give_the_same_examples(folder: Path, monkeypatch: pytest.MonkeyP
 def test_a_table_beyond_the_sample_is_certified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "LARGE", 300)
     monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 30})
-    monkeypatch.setattr("fwc_llm.shots.coresets.FairCoreset", partial(FairCoreset, sample=300))
+    monkeypatch.setattr("fwc_llm.shots.coresets.CoresetFit", partial(CoresetFit, sample=300))
     task = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
     found: Any = disk_shots(task, 8, 0.05, seed=1).certificate
     monkeypatch.undo()
