@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from fwc_llm.models.surrogate.features import feature_names, vector
-from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context
+from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context, feature_names, vector
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
 

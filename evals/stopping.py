@@ -22,11 +22,17 @@ from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-from fwc_llm.metrics.group_sequential import GAPS, INFLATION, GroupSequential, equal_looks, simulate
 from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.sequential import (
+    GAPS,
+    INFLATION,
+    ConfidenceSequence,
+    GroupSequential,
+    equal_looks,
+    simulate,
+)
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.runs.splits import interleave_cells
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict, model_validator
 
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import read_text, reason
+from fwc_llm.files import failing_as, read_text
 from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import Checked, check
 from fwc_llm.words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
@@ -455,20 +455,15 @@ ABOUT = tuple(About.model_fields)
 
 def read_taskfile(path: Path) -> TaskFile:
     """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
-    try:
-        text = read_text(path, _LARGEST)
-    except (OSError, ValueError) as error:
-        raise FwcError(f"cannot read the task file {path}: {reason(error).lower()}") from error
-    return parse_taskfile(text, path)
+    with failing_as(FwcError, f"cannot read the task file {path}: "):
+        return parse_taskfile(read_text(path, _LARGEST), path)
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     """Check the text of a task file; errors name `path`. `name` overrules the task's own."""
-    try:
+    start = "; `fwc-llm task init DATA.csv` writes a task file to start from"
+    with failing_as(FwcError, f"{path} is no TOML file: ", start):
         data = parse_toml(text)
-    except ValueError as error:  # TOMLDecodeError, and numbers with too many digits
-        start = "`fwc-llm task init DATA.csv` writes a task file to start from"
-        raise FwcError(f"{path} is no TOML file: {error}; {start}") from error
     task = check(TaskFile, data, str(path))
     names = {"name": name or task.name or path.stem, "title": task.title or path.stem}
     return task.model_copy(update={**names, "path": path, "text": text})

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from fwc_llm.cell_rules import Domain, FrozenTask, Record, clean_record
+from fwc_llm.cell_rules import (
+    Domain,
+    FrozenTask,
+    Record,
+    as_text,
+    at,
+    bases_of,
+    clean_record,
+    is_null,
+    title_of,
+)
 from fwc_llm.errors import FwcError, did_you_mean
-from fwc_llm.files import home_expanded, json_text, read_text, reason, resource_dir, write_whole
+from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.sanitize import parse_json
 from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
-from fwc_llm.values import as_text, at, bases_of, is_null, title_of
 from fwc_llm.words import YES_NO, spellings
 
 if TYPE_CHECKING:
@@ -413,10 +422,8 @@ def load_task(
 
 def _thawed(path: Path) -> Task:
     """The task of a file that `Task.freeze` wrote."""
-    try:
+    with failing_as(FwcError, f"cannot read the frozen task {path}: "):
         frozen = check(FrozenTask, parse_json(read_text(path)), str(path))
-    except (OSError, ValueError) as error:
-        raise FwcError(f"cannot read the frozen task {path}: {reason(error)}") from error
     task = _of_file(parse_taskfile(frozen.text, path, frozen.name))
     if frozen.simulated:
         task = census_task()

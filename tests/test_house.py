@@ -24,14 +24,14 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
     "errors", "apportion", "files", "lazy", "sanitize", "version", "notebook", "plotting",
-    "validation", "options", "words", "taskfile", "values", "cell_rules",
+    "validation", "options", "words", "taskfile", "cell_rules",
     "coreset", "metrics", "progress", "data", "tasks", "prompt_rows", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = set(ORDER[: ORDER.index("taskfile")])
 ALONE = {
     "taskfile": BASE, "coreset": BASE, "metrics": BASE, "models": BASE | {"coreset", "metrics"},
-    "data": BASE | {"taskfile", "values", "cell_rules", "progress"},
+    "data": BASE | {"taskfile", "cell_rules", "progress"},
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

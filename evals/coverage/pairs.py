@@ -26,7 +26,6 @@ from evals.coverage.worlds import EXAMPLES as THESE
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity, estimate
-from fwc_llm.metrics.group_sequential import GroupSequential, equal_looks
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
@@ -45,6 +44,7 @@ from fwc_llm.metrics.sampling_design import (
     WEIGHTS,
     SamplingDesign,
 )  # fmt: skip
+from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 from fwc_llm.runs.splits import interleave_cells, whole_people
 
 GAP = "demographic_parity_difference"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console
 from fwc_llm.cli.flags import print_json
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
-from fwc_llm.models import is_local, opened_as, traits
+from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
+from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
-from fwc_llm.runs.watch import UnreadError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
@@ -222,7 +222,7 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
             job.preflight()
     group = Group.begin(out, first.plan.task.name, names)
-    first.write_options(group.path, ",".join(opened_as(job.model) for job in jobs))
+    first.write_options(group.path, ",".join(traits(job.model).opened_as for job in jobs))
     return group
 
 

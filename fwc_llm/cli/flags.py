@@ -113,8 +113,8 @@ def _models() -> Iterator[str]:
     from datetime import date
     from importlib.metadata import entry_points
 
+    from fwc_llm.models.functions import ENTRY_POINTS, OURS
     from fwc_llm.models.openai.prices import ending_of, priced
-    from fwc_llm.models.providers import ENTRY_POINTS, OURS
 
     today = date.today()
     yield from OURS

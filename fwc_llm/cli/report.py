@@ -10,7 +10,6 @@ from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.listing import expanded
 
 
@@ -60,7 +59,7 @@ def report(
         return
     write_whole(text, path)
     if len(runs) == 1 and path.parent.resolve() == runs[0].resolve():
-        write_hashes(RunFolder(runs[0]), path.name)
+        RunFolder(runs[0]).write_hashes(path.name)
     console.notes(f"wrote {path}")
 
 

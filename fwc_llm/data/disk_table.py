@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.cell_rules import Domain
+from fwc_llm.cell_rules import Domain, as_number
 from fwc_llm.sanitize import parse_finite, utf8_safe
 from fwc_llm.taskfile import Column
-from fwc_llm.values import as_number
 
 if TYPE_CHECKING:
     import pandas as pd

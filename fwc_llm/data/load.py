@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fwc_llm.cell_rules import bases_of
 from fwc_llm.data.clean_table import (
     CleanedCounts,
     CleanTables,
@@ -25,7 +26,6 @@ from fwc_llm.data.raw_table import arrow_table, open_parquet, open_table
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import TaskFile
-from fwc_llm.values import bases_of
 
 if TYPE_CHECKING:
     import pandas as pd

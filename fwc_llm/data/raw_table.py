@@ -24,10 +24,11 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 
+from fwc_llm.cell_rules import as_number, as_text, at, bases_of, is_null, title_of
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
-from fwc_llm.values import as_number, as_text, at, bases_of, is_null, title_of
 
 NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
@@ -249,14 +250,10 @@ def _mismatch(
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
     """The records of a CSV file with their 1-based first lines, without empty and comment lines."""
-    try:
+    remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
+    with failing_as(FwcError, f"{path} is no table of {source.encoding} text (", remedy, (LookupError,)):
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings write half a character
-    except (ValueError, LookupError) as error:
-        raise FwcError(
-            f"{path} is no table of {source.encoding} text ({error}); name its encoding "
-            '(encoding = "latin-1") or format = "parquet" under [data]'
-        ) from error
     if "\0" in text:
         raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
     sep_line = _SEP_LINE.match(text)
@@ -282,10 +279,8 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
 
 def json_value(path: Path, content: bytes) -> Any:
     """Parse a JSON file, or JSON lines as a list of values."""
-    try:
+    with failing_as(FwcError, f"{path} is no JSON: "):
         text = content.decode("utf-8-sig")
-    except ValueError as error:
-        raise FwcError(f"{path} is no JSON: {error}") from error
     try:
         return parse_json(text)
     except ValueError as error:
@@ -293,10 +288,8 @@ def json_value(path: Path, content: bytes) -> Any:
             raise FwcError(f"{path} is no JSON: {error}") from error
     values = []
     for number, line in enumerate(text.splitlines(), 1):
-        try:
+        with failing_as(FwcError, f"{path}:{number}: this line is no JSON object: "):
             values += [parse_json(line)] if line.strip() else []
-        except ValueError as error:
-            raise FwcError(f"{path}:{number}: this line is no JSON object: {error}") from error
     return values
 
 

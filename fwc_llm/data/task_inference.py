@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
-from fwc_llm.values import as_number, as_plain
 from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
 _FEW = 10  # a numeric column with at most so many distinct whole values may be a code

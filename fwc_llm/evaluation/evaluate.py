@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, opened_as, traits
+from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
@@ -23,7 +23,7 @@ from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget, Forecast, forecast
-from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.execute import KEPT_BACK, ExecutionSummary, Watch, execute
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
@@ -31,7 +31,6 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
-from fwc_llm.runs.watch import KEPT_BACK, Watch
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
@@ -202,7 +201,7 @@ class Job:
                     folder.begin(described)
                 else:
                     _write_examples(folder, self.plan)
-                    self.write_options(folder.path, opened_as(self.model))
+                    self.write_options(folder.path, traits(self.model).opened_as)
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:

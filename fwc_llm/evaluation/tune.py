@@ -41,13 +41,13 @@ from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.budget import Forecast, forecast
+from fwc_llm.runs.execute import Watch
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.runs.plan import Plan, make_plan, rows_of
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
-from fwc_llm.runs.watch import Watch
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.select import check_order

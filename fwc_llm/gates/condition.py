@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
 from fwc_llm.metrics.counts import REPLIES, TABLE
-from fwc_llm.metrics.group_sequential import GroupSequential
+from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
-from fwc_llm.files import is_file
+from fwc_llm.files import failing_as, is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.inspect import from_chat, generate_options, is_simulated, read_log, to_reply
@@ -118,10 +118,8 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
             f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` reads any log "
             "whose samples have a group in their metadata, and writes a page with --report report.html"
         )
-    try:
+    with failing_as(FwcError, f"{path} is damaged: "):
         plain = parse_json(json.dumps(content))  # without the numbers that JSON does not have
-    except ValueError as error:
-        raise FwcError(f"{path} is damaged: {error}") from None
     fields = check(_Content, plain, f"{path} is damaged").model_dump()
     layout.check_described(fields["run"], path)
     return fields

@@ -310,17 +310,15 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
         return dict.fromkeys(names, crossed)
     alone = {}
     for place, name in enumerate(names):
-        answers = {arm: replace(a, group=_part_of(a.group, place)) for arm, a in crossed.answers.items()}
+        answers = {
+            arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
+            for arm, a in crossed.answers.items()
+        }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
         alone[name] = replace(
             crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
         )
     return {**alone, CROSSING.join(names): crossed}
-
-
-def _part_of(groups: "Names", place: int) -> "Names":
-    """The level of one attribute of crossed groups ("Male & White")."""
-    return mapped(groups, lambda group: group.split(CROSSING)[place])
 
 
 def empty_but(names: "Names", mask: Any) -> "Names":

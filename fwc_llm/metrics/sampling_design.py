@@ -11,8 +11,7 @@ from itertools import combinations
 from typing import Literal
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-from fwc_llm.metrics.group_sequential import GroupSequential
+from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 
 Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
 WORST: Unread = "worst"

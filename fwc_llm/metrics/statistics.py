@@ -8,16 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from fwc_llm.metrics import arm_estimates, counts
-from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_comparison import comparisons
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
-from fwc_llm.metrics.predicted_probabilities import decision_notes, probability_statistics
+from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
+from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 
 SMALL = 10  # rows a repeat; a group below says little

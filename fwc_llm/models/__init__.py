@@ -21,14 +21,8 @@ __all__ = [
     "Usage",
     "is_local",
     "open_model",
-    "opened_as",
     "traits",
 ]
-
-
-def opened_as(model: Model) -> str:
-    """Return the name by which `open_model` opens the model again."""
-    return traits(model).opened_as or model.name
 
 
 def open_model(
@@ -71,7 +65,7 @@ def open_model(
 
         return Replay(name, client)
     if name.startswith("python:"):
-        from fwc_llm.models.providers import imported_model
+        from fwc_llm.models.functions import imported_model
 
         return imported_model(name, client.deadline)
     if name.startswith("inspect:"):
@@ -86,7 +80,7 @@ def open_model(
         from fwc_llm.models.decisions import DecisionModel
 
         return DecisionModel(name, client, notice, api=api)
-    from fwc_llm.models.providers import provided_model
+    from fwc_llm.models.functions import provided_model
 
     if (model := provided_model(name, client)) is not None:
         return model

@@ -195,7 +195,7 @@ class Traits:
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
     local             true when this process itself answers: no network, no cost
-    opened_as         the name by which `open_model` opens it, if not `name`
+    opened_as         the name by which `open_model` opens it again; `name` by default
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
@@ -225,4 +225,5 @@ class Traits:
 def traits(model: Model) -> Traits:
     """Return what the model says of itself; this is the one place that looks for optional members."""
     declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
-    return Traits(**{name: value for name, value in declared.items() if value is not None})
+    given = {name: value for name, value in declared.items() if value is not None}
+    return Traits(**{"opened_as": model.name} | given)

@@ -7,12 +7,17 @@ from ending.
 import asyncio
 import inspect
 import json
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import redirect_stdout
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
 from numbers import Real
+from operator import attrgetter
 from threading import Thread
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -20,9 +25,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
+from fwc_llm.models.client import Client
 from fwc_llm.sanitize import as_single_line, parse_finite, replace_invisible, truncate, utf8_safe
 
 PREFIX = "python:"
+ENTRY_POINTS = "fwc_llm.models"
+OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm2", "surrogate")
 TIMEOUT = 300.0
 LARGEST_BATCH = 64
 _MOST_HUNG = 10  # calls that never came back; their threads cannot be ended
@@ -77,10 +85,6 @@ class FunctionModel:
         self.name = name or PREFIX + self._qualified
         if not parse_finite(timeout) or timeout <= 0:
             raise FwcError(f"timeout is {timeout!r}: give seconds above 0")
-        if threads < 1:
-            raise FwcError(f"threads is {threads!r}: give a whole number from 1 up")
-        if not self.name.strip() or not self.name.isprintable():
-            raise FwcError(f"name is {name!r}: give the function a name in words")
         try:
             given = dict(parameters or {})
             json.dumps(given, allow_nan=False)
@@ -272,3 +276,56 @@ def _kind(value: Any) -> str:
         return "nothing (None)"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {replace_invisible(name)}"
+
+
+# --- Models of other packages, and functions named by their module
+
+
+def provided_model(name: str, client: Client) -> Model | None:
+    """The model that an installed package provides for `name`; None where no package has it.
+
+    A package provides the names that equal its entry point's, or begin with it and a colon. `OURS` stay ours.
+
+    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and one that gives no
+    model of that name.
+    """
+    prefix = name.partition(":")[0]
+    built_in = prefix in OURS or f"{prefix}:" in OURS
+    points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
+    if not points:
+        return None
+    package = points[0].dist
+    of = f"{package.name} {package.version}" if package else "an installed package"
+    where = f"the model {prefix!r} of {of}, entry point {points[0].value!r},"
+    provider = _run(f"{where} cannot be loaded", points[0].load)
+    model = _run(f"{where} cannot be opened", lambda: provider(name, client))
+    if not isinstance(model, Model) or model.name != name:
+        raise FwcError(f"{where} gave no fwc_llm.Model called {name!r}")
+    return model
+
+
+def imported_model(name: str, timeout: float) -> Model:
+    """The model, or the function as a model, that `python:MODULE:NAME` names.
+
+    Errors: `FwcError` for a module that cannot be imported or an object that is not a model.
+    """
+    module_name, _, path = name.removeprefix(PREFIX).partition(":")
+    if not module_name or not path:
+        raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")
+    module = _run(f"{name!r} cannot be imported", lambda: import_module(module_name))
+    try:
+        value = attrgetter(path)(module)
+    except AttributeError:
+        raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}") from None
+    return as_model(value, timeout=timeout)
+
+
+def _run(what: str, call: Callable[[], Any]) -> Any:
+    """The value of others' code. What it raises is an error that says where; what it prints is no output."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return call()
+    except FwcError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FwcError(f"{what}: {as_single_line(f'{type(error).__name__}: {error}')}") from None

@@ -138,9 +138,9 @@ def audit(
     """
     import pandas as pd
 
+    from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
-    from fwc_llm.values import title_of
 
     raw, groups = frame_table(answers), titles_of(answers, protected)
     roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}

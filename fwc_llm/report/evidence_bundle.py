@@ -16,9 +16,7 @@ from fwc_llm.files import json_text, sha256, write_whole
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import write_document
 from fwc_llm.report.number_format import interval
-from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.hashes import FILE_NAME as HASHES
-from fwc_llm.runs.hashes import FORMAT, files_of, read_hashes
+from fwc_llm.runs.folder import HASHES, HASHES_FORMAT, RunFolder
 
 CARD = "model-card.cdx.json"
 _WITHOUT_ROWS = "run.json", "results.json", "experiment.toml"
@@ -36,9 +34,9 @@ def write_bundle(
     file that cannot be written.
     """
     folder = RunFolder.existing(run)
-    names = list(files_of(folder.path))
+    names = list(folder.own_files())
     now = {name: sha256(folder.path / name) for name in names}
-    if other := [name for name, was in read_hashes(folder).items() if now.get(name, was) != was]:
+    if other := [name for name, was in folder.hashes().items() if now.get(name, was) != was]:
         why = f"was changed since the run was scored: `fwc-llm verify {run}` says where"
         raise FwcError(f"{run / other[0]} {why}")
     with_rows = with_rows and not folder.describe().get("no_rows")
@@ -58,7 +56,7 @@ def write_bundle(
     digests = {name: digest for name, digest in now.items() if name in names and name not in texts}
     digests |= {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     left_out = {name: digest for name, digest in now.items() if digests.get(name) != digest}
-    texts[HASHES] = json_text({"format": FORMAT, "files": digests, "left_out": left_out})
+    texts[HASHES] = json_text({"format": HASHES_FORMAT, "files": digests, "left_out": left_out})
     archived = io.BytesIO()
     with zipfile.ZipFile(archived, "w") as archive:
         for name in sorted({*names, *texts}):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fwc_llm.answers import parse_answer
+from fwc_llm.cell_rules import at, opened
 from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import RawTable, table_of_rows
 from fwc_llm.errors import FwcError
@@ -22,7 +23,6 @@ from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import read_log
 from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.validation import first_error
-from fwc_llm.values import at, opened
 
 _OBJECT = dict[str, Any] | None
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.cell_rules import as_number
 from fwc_llm.errors import FwcError
 from fwc_llm.gates.change_detection import Alarm, Detector, check_watched
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import outcome_of
 from fwc_llm.metrics.audit_table import DecisionValues, from_frame
-from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.intervals import Z, ratio_limits, wilson
 from fwc_llm.metrics.run_answers import as_names, mapped
+from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.report.monitor_state import State, plain_keys
 from fwc_llm.report.predictions_reader import read_predictions
-from fwc_llm.values import as_number
 from fwc_llm.words import UNKNOWN, merged_categories
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.answers import parse_answer
+from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
@@ -24,7 +25,6 @@ from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
-from fwc_llm.values import as_number, as_plain
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:

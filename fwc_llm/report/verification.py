@@ -33,9 +33,7 @@ from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.evidence_bundle import CARD, model_card
 from fwc_llm.report.formats import write_document
-from fwc_llm.runs.folder import LATER, RunFolder, file_name
-from fwc_llm.runs.hashes import FILE_NAME as HASHES
-from fwc_llm.runs.hashes import files_of, read_hashes
+from fwc_llm.runs.folder import HASHES, LATER, RunFolder, file_name
 from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import read_run, score_run
@@ -156,7 +154,7 @@ def _made_again(
 ) -> Iterator[Claim]:
     """Score the run again in the folder `again`, plan it again with its table, and compare."""
     yield from _records(folder, described)
-    for name in files_of(folder.path):
+    for name in folder.own_files():
         if name != "assisted.json":
             (again.path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(folder.path / name, again.path / name)
@@ -343,7 +341,7 @@ def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iter
 
 
 def _hashes(folder: RunFolder) -> Iterator[Claim]:
-    recorded = read_hashes(folder)
+    recorded = folder.hashes()
     if not recorded:
         yield Claim(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
     for name, digest in recorded.items():
@@ -352,7 +350,7 @@ def _hashes(folder: RunFolder) -> Iterator[Claim]:
             yield _hashed(path, digest, name)
         else:
             yield Claim(name, DIFFERS, "it is missing, and hashes.json has its hash")
-    for name, digest in read_hashes(folder, "left_out").items():
+    for name, digest in folder.hashes("left_out").items():
         yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from itertools import chain, count
-from os.path import isdir
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, get_args
 
@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import LARGEST_FILE, failing_as, is_file, json_text, open_binary, read_text, whole_file
+from fwc_llm.files import LARGEST_FILE, failing_as, json_text, open_binary, read_text, sha256, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import escape_formula, parse_json, unescape_formula
@@ -37,6 +37,12 @@ COUNTERFACTUAL = "counterfactual:"  # begins the variant of rows with a protecte
 THRESHOLD_COLUMN = "threshold_answer"  # the last one, in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
+HASHES, HASHES_FORMAT = "hashes.json", "fwc-llm-hashes/1"
+_FILES = (
+    *("run.json", "experiment.toml", "questions.jsonl", "pool.jsonl", "journal.jsonl", "answers.csv"),
+    *("results.json", "assisted.json"),
+)
+_FOLDERS = ("shots", "prompts", "given")
 ROW_COLUMNS = ("weight", "cluster", "stratum")  # after all others, in a run that judges by them
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
@@ -81,7 +87,7 @@ class RunFolder:
     @property
     def begun(self) -> bool:
         """Whether a run was begun here."""
-        return is_file(self.path / "run.json")
+        return isfile(self.path / "run.json")
 
     def create(self) -> None:
         """Make the folder; `FwcError` when that is not possible or it holds something that is no run."""
@@ -217,6 +223,35 @@ class RunFolder:
                     yield row
             if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
                 raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
+
+    def own_files(self) -> Iterator[str]:
+        """Yield the names of the run's own files, "/" between folder and file; links are left out."""
+
+        def is_own(path: Path) -> bool:
+            return path.is_file() and not path.is_symlink()
+
+        yield from (name for name in _FILES if is_own(self.path / name))
+        for below in filter(lambda name: not (self.path / name).is_symlink(), _FOLDERS):
+            files = sorted((self.path / below).glob("*"))
+            yield from (f"{below}/{path.name}" for path in files if is_own(path))
+
+    def write_hashes(self, *names: str) -> None:
+        """Write the sha256 of all files of the run into hashes.json, or update it for these files.
+
+        They show what was changed afterwards. Anyone who changes a file can also rewrite its hash: to detect
+        that, keep the hash of hashes.json elsewhere (a signed report, a mail).
+        """
+        recorded = self.hashes()
+        recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
+        self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
+
+    def hashes(self, key: str = "files") -> dict[str, str]:
+        """Return the recorded sha256 by file; empty where nothing is recorded."""
+        with suppress(FwcError):
+            content = self.read_json(HASHES)
+            if content.get("format") == HASHES_FORMAT and isinstance(content.get(key, {}), dict):
+                return {str(name): str(digest) for name, digest in content.get(key, {}).items()}
+        return {}
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[IO[str]]:

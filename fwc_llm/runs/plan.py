@@ -33,8 +33,7 @@ from fwc_llm.shots.storage import kept_shots
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-    from fwc_llm.metrics.group_sequential import GroupSequential
+    from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
     from fwc_llm.tasks import Task
 
 
@@ -149,7 +148,7 @@ class Plan:
 
         The first has enough rows (people) of every group that has as many in all.
         """
-        from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK
+        from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
 
         if self.sequential is None:
             return []
@@ -256,10 +255,13 @@ class Plan:
             return self._builders[key]
         settings = self.settings
         edits = arm.edits if settings.weights == "show" else (*arm.edits, "unweighted")
-        prompt = Prompt(
-            self.task, shots or self.shots_for_row(repeat, arm, position, validation),
-            arm.template or settings.template, edits, settings.questions,
-        )  # fmt: skip
+        if shots is None:  # the arm has new examples for every row
+            _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
+            entropy = [repeat.seed, position, *[1] * validation]
+            seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+            shots = _select(self.task, arm, settings, repeat.split, seed, query)
+        template = arm.template or settings.template
+        prompt = Prompt(self.task, shots, template, edits, settings.questions)
         if shared:
             self._builders[key] = prompt
         return prompt
@@ -268,12 +270,6 @@ class Plan:
     def _builders(self) -> dict[tuple[int, str], Prompt]:
         """Cached builders by seed and arm; if each row has its own examples, only the first row's."""
         return {}
-
-    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Shots:
-        """The shots of one row of an arm with new examples for every row."""
-        _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
-        seed = int(np.random.SeedSequence([repeat.seed, position, *[1] * validation]).generate_state(1)[0])
-        return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
     @cached_property
     def _levels(self) -> dict[str, list[str]]:
@@ -387,7 +383,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     plan = replace(plan, repeats=tuple(repeats))
     if settings.until_decided:
         from fwc_llm.gates.condition import sequential_design
-        from fwc_llm.metrics.group_sequential import equal_looks
+        from fwc_llm.metrics.sequential import equal_looks
 
         looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
         names = [arm.name for arm in plan.arms]

@@ -1,31 +1,33 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, TypeAdapter
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE
+from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
-from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
-from fwc_llm.runs.stored_predictions import predictions
+from fwc_llm.runs.splits import table_of
 from fwc_llm.sanitize import parse_json
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _BLOCK = 10_000  # lines that are held as texts
+PREDICTIONS = "assisted.json"
+_KINDS: Any = dict.fromkeys(("predicted", "means", "rows", "others"), np.float64)
+_KINDS |= dict.fromkeys(("fold", "unit"), np.int64)
 
 
 class _PromptMessage(BaseModel):
@@ -185,7 +190,7 @@ def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
     Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
-    missing or unreadable files, or results that are not those of the answers.
+    missing or unreadable files. Whether results are those of the answers, `report.verification` says.
     """
     folder = RunFolder.existing(path)
     described, results = folder.describe(), folder.results()
@@ -218,14 +223,63 @@ def read_run(path: str | Path) -> Run:
         probes=_told(by_arm, counterfactual=False),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
-    _check_results(run)
     return with_predictions(run)
 
 
+class _PredictionsFile(BaseModel):
+    """assisted.json: `answers` and `table` are hashes of what the predictions of `arms` are of."""
+
+    format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
+    answers: str
+    table: str
+    arms: dict[str, dict[str, list[Any]]]
+
+
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
-    """Return the run with predictions of its answers, which its `task` makes if they are missing."""
-    assists = predictions(run.folder, run.answered, run.described.get("fingerprint"), task)
-    return replace(run, assists=assists) if assists else run
+    """Return the run with predictions of its answers (docs/fewer-questions.md, "Assisted").
+
+    They are made where its `task` has the table in memory, and kept, so that no output needs the table again.
+    None for few rows, answers all alike, weights, rows that were not asked about at random, other answers,
+    and another table than the run's.
+    """
+    path, fingerprint = run.folder / PREDICTIONS, run.described.get("fingerprint")
+    if task is None and not path.is_file():
+        return run
+    key = _key(run.answered)
+    with suppress(OSError, LookupError, TypeError, ValueError, FwcError):
+        content = _PredictionsFile.model_validate(parse_json(read_text(path)))
+        if (content.answers, content.table) == (key, fingerprint):
+            return replace(run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()})
+    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
+        return run
+    try:
+        samples = assisted_samples(run.answered, run.answered.plain_samples, table_of(task))
+    except FwcError:  # weights, or rows that were not asked about at random
+        return run
+    arms = {
+        arm: {name: plain(getattr(sample.assist, name).round(6).tolist()) for name in _KINDS}
+        for arm, sample in samples.items()
+        if isinstance(sample.assist, Predictions)
+    }
+    content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
+    with suppress(StorageError):
+        RunFolder(run.folder).write_json(PREDICTIONS, content.model_dump())
+    return replace(run, assists={arm: _arrays(lists) for arm, lists in arms.items()})  # the file's digits
+
+
+def _key(answered: RunAnswers) -> str:
+    """A hash of the answers, their order and the groups."""
+    digest = hashlib.sha256("\x1f".join([*answered.arms, *answered.groups]).encode())
+    for arm, sample in answered.plain_samples.items():
+        digest.update(np.nan_to_num(sample.answer, nan=2.0).tobytes())
+        digest.update("\x1f".join(answered.answers[arm].row).encode())
+        digest.update(sample.unit.tobytes() + sample.repeat.tobytes())
+    return digest.hexdigest()
+
+
+def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
+    arrays: dict[str, Any] = {n: np.array(lists[n], kind) for n, kind in _KINDS.items() if n in lists}
+    return Predictions(**arrays)
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
@@ -257,7 +311,7 @@ def score_run(
     """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
 
     Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
-    With its `task` the answers are predicted for all rows of the table too (`runs.stored_predictions`).
+    With its `task` the answers are predicted for all rows of the table too (`with_predictions`).
     """
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
@@ -275,7 +329,7 @@ def score_run(
         rates = estimates.counted("rate").values
         arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
     folder.write_json("results.json", results)
-    write_hashes(folder)
+    folder.write_hashes()
     return results | ({"reparsed": reparsed} if reparsed else {})
 
 
@@ -301,24 +355,6 @@ def check_same_task(run: Run, other: Run) -> None:
     if run.task != other.task:
         both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
         raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
-
-
-def _check_results(run: Run) -> None:
-    """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
-    where = run.folder / "results.json"
-    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
-    recorded = {
-        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
-        for arm in run.results["arms"]
-    }
-    ignoring = replace(run.answered.design, unread="ignore")
-    for arm in run.arms:
-        sample = replace(run.answered.plain_samples[arm], design=ignoring)
-        accuracy = float(estimate(sample)["accuracy"].per_repeat.mean())
-        value = recorded.get(arm)
-        if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
-            again = f"run `fwc-llm rescore {run.folder}` to compute it again"
-            raise FwcError(f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}")
 
 
 def answers_by_arm(

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fwc_llm.gates.condition import UNTIL_VERDICT, parse_condition, sequential_design
-from fwc_llm.metrics.group_sequential import equal_looks, expected_rows
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, steps_needed
+from fwc_llm.metrics.sequential import equal_looks, expected_rows
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.prices import Price
@@ -57,7 +57,7 @@ def needed(
 def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
     """Return what a run asks until its first condition on the DP gap is decided, at a few true gaps.
 
-    Simulated (`metrics.group_sequential.expected_rows`), for rates around one half and rows that are drawn
+    Simulated (`metrics.sequential.expected_rows`), for rates around one half and rows that are drawn
     one by one; `condition` says what is decided. None of a run without such a condition, or with one group.
     """
     most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]

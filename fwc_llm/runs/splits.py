@@ -86,8 +86,6 @@ def design_of(
     """The rows per cell that a run asks about, and those that it can draw from. Raises as `draw_split`."""
     from fwc_llm.metrics.planning import Design
 
-    if repeats < 1:
-        raise FwcError(f"repeats is {repeats}: a run needs at least 1")
     table = task.cells_of(task.test())
     if base_parity is None:
         check_size(n_test, int(table.sum()))

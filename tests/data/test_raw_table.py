@@ -24,11 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm import audit
+from fwc_llm.cell_rules import as_text
 from fwc_llm.data.raw_table import frame_table
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import read_columns
 from fwc_llm.tasks import load_task
-from fwc_llm.values import as_text
 from tests.command import Run
 
 Cells = list[Any]

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.walks.loans import loans
+from fwc_llm.cell_rules import as_plain
 from fwc_llm.cli.task import init
 from fwc_llm.data.task_inference import draft_question, draft_task, profile_column
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
-from fwc_llm.values import as_plain
 from fwc_llm.words import means_yes
 
 

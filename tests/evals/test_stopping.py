@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evals.stopping import BOUND, MOST, WORLDS, World, assisted, inflation, path, rows
-from fwc_llm.metrics.group_sequential import GroupSequential, equal_looks, simulate
+from fwc_llm.metrics.sequential import GroupSequential, equal_looks, simulate
 
 
 def test_paths_of_counts_end_as_those_of_estimates() -> None:

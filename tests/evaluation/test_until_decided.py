@@ -12,8 +12,13 @@ from scipy.special import ndtri
 
 from fwc_llm import Client, FwcError, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
-from fwc_llm.metrics.confidence_sequences import ConfidenceSequence
-from fwc_llm.metrics.group_sequential import GroupSequential, equal_looks, nominal_levels, simulate
+from fwc_llm.metrics.sequential import (
+    ConfidenceSequence,
+    GroupSequential,
+    equal_looks,
+    nominal_levels,
+    simulate,
+)
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.verification import verify
 from fwc_llm.runs.recorded_run import read_run

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import expit, logit
 
 from fwc_llm import Result, audit, evaluate
-from fwc_llm.metrics.alike import centred
 from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.predicted_probabilities import centred
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.models import Messages, Reply

@@ -14,9 +14,9 @@ from scipy.special import ndtr
 from fwc_llm import audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
-from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
+from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 

@@ -13,9 +13,9 @@ from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.group_sequential import GroupSequential
 from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sequential import GroupSequential
 from tests.command import Run
 
 GAP = "demographic_parity_difference"

@@ -17,8 +17,7 @@ from fwc_llm.report.document import make_document
 from fwc_llm.report.narrative import missed
 from fwc_llm.report.sections import first
 from fwc_llm.report.table_model import Scale
-from fwc_llm.runs.recorded_run import read_run
-from fwc_llm.runs.stored_predictions import FILE_NAME
+from fwc_llm.runs.recorded_run import PREDICTIONS, read_run
 from fwc_llm.tasks import Task
 from tests.people import make_people, write_people
 from tests.report.conftest import MakeRun
@@ -155,7 +154,7 @@ def gap(result: Result) -> dict[str, Any]:
 
 def test_predictions_are_made_when_asked_for_and_kept(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
-    assert not (result.folder / FILE_NAME).is_file()
+    assert not (result.folder / PREDICTIONS).is_file()
     result.assisted()
     found = gap(result)
     worth = found["assisted"]["rows_worth"]
@@ -183,7 +182,7 @@ def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path:
 def test_predictions_of_other_answers_or_another_table_are_not_used(two: Task, tmp_path: Path) -> None:
     result = run(two, tmp_path / "run")
     result.assisted()
-    kept = result.folder / FILE_NAME
+    kept = result.folder / PREDICTIONS
     kept.write_text(kept.read_text().replace('"answers": "', '"answers": "x'))
     assert "assisted" not in gap(result)
     assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], "made again from the task's table"

@@ -23,7 +23,6 @@ from fwc_llm.report.formats import render
 from fwc_llm.report.verification import verify
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.hashes import write_hashes
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
 from fwc_llm.sanitize import parse_json
@@ -40,7 +39,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     evaluate("census", "surrogate", arms=["zero", "balanced"], n_test=24, m=4, counterfactual=True, out=out)
     (out / "report.html").write_text(render([out]), encoding="utf-8")
     (out / "report.json").write_text(render([out], "json"), encoding="utf-8")
-    write_hashes(RunFolder(out), "report.html", "report.json")
+    RunFolder(out).write_hashes("report.html", "report.json")
     return out
 
 
@@ -85,7 +84,7 @@ def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path
     assert (found["differs"], found["not_verified"]) == (0, 0), found
     assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in untouched.iterdir())
     (moved / "journal.jsonl").unlink()
-    write_hashes(RunFolder(moved))
+    RunFolder(moved).write_hashes()
     lacking = dict(differing(moved, "not verified"))
     assert "cannot be made again" in lacking["results.json"]
 
@@ -106,7 +105,7 @@ def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
     for name in ("report.json", "report.html", "hashes.json"):
         (old / name).unlink()
     before = (old / "answers.csv").read_text()
-    write_hashes(RunFolder(old))
+    RunFolder(old).write_hashes()
     found = verify(old)
     assert (found["differs"], found["not_verified"]) == (0, 1), differing(old)
     assert "parser" in dict(differing(old, "not verified"))["answers.csv"]
@@ -147,8 +146,8 @@ def test_a_change_is_named_by_file_and_number(
     folder = shutil.copytree(untouched, tmp_path / "run")
     change(folder / file, by)
     if file != "report.html":  # also where whoever changed it writes the hashes anew
-        write_hashes(RunFolder(folder))
-        write_hashes(RunFolder(folder), "report.json")
+        RunFolder(folder).write_hashes()
+        RunFolder(folder).write_hashes("report.json")
     assert any(name == file and re.search(detail, text) for name, text in differing(folder))
 
 
@@ -300,7 +299,7 @@ def test_every_field_that_is_altered_is_caught_or_named(
         if name != file:
             continue
         (folder / name).write_text(text, encoding="utf-8")
-        write_hashes(RunFolder(folder))
+        RunFolder(folder).write_hashes()
         try:
             findings = verify(folder, task)["findings"]
         except FwcError:  # refused as damaged

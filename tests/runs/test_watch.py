@@ -10,7 +10,7 @@ import pytest
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.report.verification import verify
-from fwc_llm.runs.watch import FIRST, UnreadError
+from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread

@@ -1,18 +1,30 @@
-"""Group-sequential looks: intervals that hold at all of ten looks, and together cost hardly any rows.
+"""Looks at a run or a monitor while it asks: intervals that hold at all looks together.
 
-A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N of them. Up to the share t
-of the rows it spends the error that O'Brien and Fleming's boundary would (Lan & DeMets 1983), a half of it on
-each side:
+A fixed interval holds for a number of rows that was set before; after stopping at a convenient moment it does
+not. Rows come in random order; where people have several rows, whole people do.
+
+**Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N of
+them. Up to the share t of the rows (people) it spends the error that O'Brien and Fleming's boundary would
+(Lan & DeMets 1983), a half of it on each side:
 
     α(t) = 4 (1 − Φ(z / √t)),    z = z_{1 − 0.05/4}
 
 The boundaries follow one from the other (Armitage, McPherson & Rowe 1969). An interval as wide as the
 boundary of its look is a *repeated confidence interval* (Jennison & Turnbull 1989): all of a run's hold
 together at 95 %, whatever ends it. For several groups and rates, and for Student's t, the nominal level of
-the boundary takes the place of 95 %. N is at most 1.05 of the fixed sample of equal error and power.
+the boundary takes the place of 95 %. N is at most 1.05 of the fixed sample of equal error and power. This
+rests on estimates at two looks whose covariance is the later one's variance.
 
-This rests on estimates at two looks whose covariance is the later one's variance, as those of rows in random
-order have. Where people have several rows, whole people come in random order, and t is their share.
+**Confidence sequences**, where no most number of rows is known; where one is, they ask more. The estimates
+here are means of influences of n rows, up to terms that vanish. For these
+
+    |estimate − truth| ≤ standard error · √((n ρ² + 1) / (n ρ²) · log((n ρ² + 1) / α²))    at all n together
+
+holds with probability 1 − α as the first look moves away (the normal mixture: Robbins 1970; for estimated
+variances and assisted estimates: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, theorem 2.2). ρ makes it
+tightest at some n. The interval keeps the shape that it has at a fixed n: Wilson's limits at the effective
+rows, combined by MOVER. α is shared by the pairs of groups, the rates of a metric and the checks that are
+decided. The estimand is the population: rows count as drawn one by one.
 """
 
 from bisect import bisect_left
@@ -22,12 +34,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import lambertw, ndtr, ndtri
 
-from fwc_llm.metrics.confidence_sequences import MIN_ROWS_FIRST_LOOK, ConfidenceSequence
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, wilson
 
+MIN_ROWS_FIRST_LOOK = 30  # rows of every group that is judged
+_TIGHTEST = 0.3  # of the most rows, where the sequence is tightest
 LOOKS = 10
 INFLATION = 1.038  # N over the fixed sample of equal error and power, at a power of 0.8 (`evals.stopping`)
 GAPS = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -58,6 +71,35 @@ class GroupSequential:
     def looks(self, first: int) -> list[int]:
         """Return the numbers of rows at which to look, from `first` on."""
         return [rows for rows in self.rows if rows >= first] or [self.most]
+
+
+@dataclass(frozen=True)
+class ConfidenceSequence:
+    """A sequence of intervals at up to `most` rows (1,000 if endless), for a number of `checks`.
+
+    `ended` says why asking ended before all was decided or asked.
+    """
+
+    checks: int
+    most: int
+    ended: str = ""
+
+    def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
+        """Return how many standard errors all differences keep within at every look, at `rows` rows.
+
+        Errors count as known: `freedom` is that of a fixed sample, and is not used.
+        """
+        alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
+        tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² there
+        time = tightest * rows / (_TIGHTEST * self.most)
+        return float(np.sqrt((time + 1) / time * np.log((time + 1) / alpha**2)))
+
+    def looks(self, first: int) -> list[int]:
+        """Return the numbers of rows at which to look: from `first` on, a twentieth more each time."""
+        numbers = [min(first, self.most)]
+        while numbers[-1] < self.most:
+            numbers.append(min(self.most, numbers[-1] + max(20, numbers[-1] // 20)))
+        return numbers
 
 
 def equal_looks(most: int) -> tuple[int, ...]:
