@@ -55,8 +55,8 @@ class Metric:
 
     `kind`: the "share" of all answers, or the "gap" (largest less smallest) or "ratio" (smallest over
     largest) of the groups' `rates`, the largest gap of several. `source`: rates of answers, of P(yes), or of
-    replies, whether they hold an answer or not. `headline` metrics stand in every table. Values are
-    multiplied by `scale` and shown with `digits`.
+    replies, whether they hold an answer or not. `headline` metrics stand in every table. Shares are shown in
+    per cent, all values with `digits`.
     """
 
     key: str
@@ -66,8 +66,12 @@ class Metric:
     rates: tuple[str, ...]
     headline: bool = False
     source: Literal["answers", "p_yes", "replies"] = "answers"
-    scale: int = 1
     digits: int = 3
+
+    @property
+    def scale(self) -> int:
+        """What a value is multiplied by to be shown."""
+        return 100 if self.kind == "share" else 1
 
     @property
     def equal(self) -> float:
@@ -77,7 +81,7 @@ class Metric:
 
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
-    Metric("accuracy", "accuracy", "Accuracy %", "share", ("accuracy",), True, scale=100, digits=2),
+    Metric("accuracy", "accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
     Metric("demographic_parity_difference", "dp", "DP gap", "gap", ("rate",), True),
     Metric("demographic_parity_ratio", "dp_ratio", "DP ratio", "ratio", ("rate",), True, digits=2),
     Metric("equalized_odds_difference", "eo", "EO gap", "gap", _ODDS, True),
@@ -89,15 +93,11 @@ TABLE: tuple[Metric, ...] = (
 )
 REPLY_RATES = "coverage", "refused", "filtered"  # of all replies, with and without an answer
 REPLIES: tuple[Metric, ...] = (
-    Metric(
-        "coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", scale=100, digits=1
-    ),
+    Metric("coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1),
     Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), source="replies"),
-    Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", scale=100, digits=1),
+    Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", digits=1),
     Metric("refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"),
-    Metric(
-        "filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", scale=100, digits=1
-    ),
+    Metric("filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", digits=1),
     Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), source="replies"),
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}

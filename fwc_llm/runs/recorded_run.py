@@ -26,7 +26,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import score
+from fwc_llm.runs.results import VALUES, score
 from fwc_llm.runs.splits import table_of
 from fwc_llm.sanitize import parse_json
 
@@ -403,8 +403,7 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:
     """Yes as 1, no as 0, a number as it is, an empty text as NaN."""
-    words = {"yes": 1.0, "no": 0.0, "": np.nan}
-    numbers = [words[text] if text in words else float(text) for text in names.categories]
+    numbers = [VALUES[text] if text in VALUES else float(text) for text in names.categories]
     return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
 
 
