@@ -23,7 +23,7 @@ _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples chan
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test} rows of a simulated census. `zero` \
 shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
-of groups and outcomes. To measure a real model:
+of groups and outcomes. What a real model answered is shown by `fwc-llm eval recorded`. To measure one:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
