@@ -27,9 +27,8 @@ from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained,
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
+from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells, in_groups
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.tile import in_groups
 from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import violation
 

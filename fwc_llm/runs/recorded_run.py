@@ -190,7 +190,7 @@ def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
     Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
-    missing or unreadable files. Whether results are those of the answers, `report.verification` says.
+    missing or unreadable files, or results that are not those of the answers.
     """
     folder = RunFolder.existing(path)
     described, results = folder.describe(), folder.results()
@@ -223,6 +223,7 @@ def read_run(path: str | Path) -> Run:
         probes=_told(by_arm, counterfactual=False),
         at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
+    _check_results(run)
     return with_predictions(run)
 
 
@@ -355,6 +356,24 @@ def check_same_task(run: Run, other: Run) -> None:
     if run.task != other.task:
         both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
         raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
+
+
+def _check_results(run: Run) -> None:
+    """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
+    where = run.folder / "results.json"
+    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
+    recorded = {
+        arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
+        for arm in run.results["arms"]
+    }
+    ignoring = replace(run.answered.design, unread="ignore")
+    for arm in run.arms:
+        sample = replace(run.answered.plain_samples[arm], design=ignoring)
+        accuracy = float(estimate(sample)["accuracy"].per_repeat.mean())
+        value = recorded.get(arm)
+        if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
+            again = f"run `fwc-llm rescore {run.folder}` to compute it again"
+            raise FwcError(f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}")
 
 
 def answers_by_arm(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.tile import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
 
 # A cost is a lower bound; up to date; its nearest one is in doubt; or it must be brought up to date.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3

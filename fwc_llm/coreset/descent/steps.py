@@ -29,9 +29,9 @@ from fwc_llm.coreset.descent.assignment import (
 )
 from fwc_llm.coreset.descent.loop import Steps, share_out
 from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
+from fwc_llm.coreset.problem.ground_cost import WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.tile import WIDTH
 from fwc_llm.coreset.transport.inner_problem import Transport
 
 _FEW = 2048  # rows at once, where few are looked at

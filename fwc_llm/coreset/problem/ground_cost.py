@@ -4,19 +4,21 @@
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category. `FeatureCost` is the
-first line: kernels take it as it is, and `fwc_llm.coreset.tile` has its compiled form. All agree
-(tests/coreset/problem/test_ground_cost.py).
+first line: kernels take it as it is. `tile_costs` and `pair_cost` are its compiled forms, of rows that are
+numbers and then codes. All agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import read_only
+from fwc_llm.coreset.compiled import part, read_only
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 
 COSTS = ("l1", "sqeuclidean")
+ROWS = 64  # rows of a block
+WIDTH = 4  # representatives of a tile
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
@@ -100,3 +102,47 @@ def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> n
     return np.asarray(
         cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
     )
+
+
+def in_groups(values: np.ndarray, size: int) -> np.ndarray:
+    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
+    count = -(-len(values) // size)
+    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
+    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
+
+
+@part(forceinline=True)
+def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
+    """Write the costs `out` (WIDTH, ROWS) of `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
+    n_numeric = len(block) - len(cost.unit)
+    for w in range(WIDTH):
+        for lane in range(ROWS):
+            out[w, lane] = 0
+    for k in range(len(block)):
+        for w in range(WIDTH):
+            value = tiles[t, k, w]
+            if k >= n_numeric:
+                unit = cost.unit[k - n_numeric]
+                for lane in range(ROWS):
+                    out[w, lane] += unit if block[k, lane] != value else np.float32(0)
+            elif cost.squared:
+                for lane in range(ROWS):
+                    out[w, lane] += (block[k, lane] - value) * (block[k, lane] - value)
+            else:
+                for lane in range(ROWS):
+                    out[w, lane] += abs(block[k, lane] - value)
+
+
+def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
+    """Return the cost between `x[i]` and `points[j]`, rows of matrices."""
+    total, n_numeric = x.dtype.type(0), x.shape[1] - len(cost.unit)
+    for k in range(n_numeric):
+        apart = x[i, k] - points[j, k]
+        total += apart * apart if cost.squared else abs(apart)
+    for k in range(n_numeric, x.shape[1]):
+        total += cost.unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
+    return total
+
+
+pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order, so that it is vectorised
+exact_cost = part(_pair_cost)

@@ -1,5 +1,5 @@
 """k-means, by scikit-learn (Lloyd 1982; Arthur, Vassilvitskii 2007), and k-medoids, by
-`fwc_llm.coreset.fasterpam.engine` with one cell and no prices (Schubert, Rousseeuw 2021).
+`fwc_llm.coreset.fasterpam` with one cell and no prices (Schubert, Rousseeuw 2021).
 """
 
 import warnings
@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.fasterpam.engine import Exchanged, Patience, exchange
-from fwc_llm.coreset.fasterpam.medoids import Points, Space
+from fwc_llm.coreset.fasterpam import Exchanged, Patience, Points, Space, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.threads import Threads

@@ -1,4 +1,8 @@
-"""Chooses steps, sample sizes and swaps for a fit."""
+"""Chooses steps, sample sizes and swaps for a fit.
+
+The prices stay while rows are swapped. The descent that follows says whether the swaps gained, and sets new
+prices. Free representatives are exchanged for rows, from which the descent moves them on.
+"""
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -7,9 +11,9 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.fasterpam import Patience, Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.fwc_swaps import swap
-from fwc_llm.coreset.search.start import kicked, missed, sampling_order, start_rows
+from fwc_llm.coreset.search.start import kicked, missed, sample_rows, sampling_order, start_rows
 from fwc_llm.coreset.threads import Threads
 
 TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
@@ -28,6 +32,12 @@ _NUMBERS = 2**20  # n · m up to which free points of a table of numbers start f
 # Gains of the objective that end the descent on a level, on all rows, and on these of free points, which move
 # further.
 LEVEL_TOLERANCE, ROWS_TOLERANCE, FREE_TOLERANCE = 3e-4, 2e-5, 1e-4
+_SCREEN = 2048  # rows on which a swap's gain is estimated
+_SCREENED, _SCREENED_EACH = 1024, 16  # candidates that are worth a look at all rows, for a representative
+_LOOKED_AT = 2**17  # candidates of which these are chosen
+_PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
+_SAMPLE = 8192  # rows at least
+_EACH = 24  # rows for every representative
 
 
 @dataclass(frozen=True)
@@ -169,3 +179,47 @@ class Solver:
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
         again = descend(self.steps, anew, self.effort.max_iter, tolerance)
         return min(descent, again, key=attrgetter("objective"))
+
+
+def swap(
+    problem: Problem,
+    descent: Descent,
+    prices: np.ndarray,
+    rng: np.random.Generator,
+    threads: Threads,
+    sampled: bool = True,
+) -> np.ndarray:
+    """Swaps from a descent, at prices (G,), on a sample of the rows or on all; of many candidates, those are
+    tried that gain most on some of the rows.
+
+    Returns points (m, p), or rows (m,) if the descent is on rows.
+    """
+    part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
+    if sampled:
+        priority = problem.priorities(rng)
+        count = min(problem.table.n, max(_SAMPLE, _EACH * problem.m))
+        sample = sample_rows(problem, count, rng, priority)
+        part = problem.subset(sample, priority)
+    table, n = part.table, part.table.n
+    centre = np.zeros(table.p) if table.is_single and not sampled else table.centre
+    values = table.about(centre) if sampled else table.single
+    mass = None if part.masses is None else part.masses.values.astype(np.float32)
+    space = Space(values, part.feature_cost, part.cells.cell, part.move, prices, mass)
+    size = int(problem.ids.max()) + 1
+    taken = np.full(problem.m, -1) if descent.rows is None else cell_of * size + problem.ids[descent.rows]
+    points = Points((descent.points - centre).astype(np.float32), cell_of, taken)
+    candidates, cells = part.candidates()
+    order = rng.permutation(len(candidates))[:_LOOKED_AT]
+    tried = max(_SCREENED, _SCREENED_EACH * problem.m)
+    if len(order) > 2 * tried:
+        some = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
+        changes = estimate(space, points, candidates[order], cells[order], some, threads)
+        order = order[np.argsort(changes, kind="stable")[:tried]]
+    candidates, cells = candidates[order], cells[order]
+    keys = cells * size + part.ids[candidates]
+    rows = exchange(space, points, candidates, cells, keys, _PATIENCE, threads).rows
+    if descent.rows is not None:
+        return np.where(rows < 0, descent.rows, sample[rows])
+    moved = descent.points.copy()
+    moved[rows >= 0] = table.values_of(rows[rows >= 0])
+    return moved

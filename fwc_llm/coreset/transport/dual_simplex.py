@@ -76,7 +76,7 @@ def dual_simplex(
 
 @kernel
 def walk(  # type: ignore[no-untyped-def]
-    start, cell, excess, at, mass, tied, moved, edge, least, time, goal, heap, left, end, count
+    start, cell, excess, at, carried, mass, tied, moved, edge, least, time, goal, heap, left, end, count
 ):
     """Change the keys `at` of rows along the edge, until the slope `left[0]` is used up or the `end` reached.
 
@@ -99,10 +99,13 @@ def walk(  # type: ignore[no-untyped-def]
             _sink(heap, time, k, count)
     while count > 0 and time[heap[0]] < end:
         i = heap[0]
-        left[0] -= np.inf if tied[i] else mass[i] * (edge[cell[goal[i]]] - edge[cell[at[i]]])
+        before, after = cell[at[i]], cell[goal[i]]
+        left[0] -= np.inf if tied[i] else mass[i] * (edge[after] - edge[before])
         if left[0] <= 0:
             break
         at[i] = goal[i]
+        carried[before] -= mass[i]
+        carried[after] += mass[i]
         if not _change(i, time[i], start, cell, excess, at, moved, edge, least, time, goal):
             count -= 1
             heap[0] = heap[count]
@@ -147,7 +150,8 @@ class _Basis:
     `owner` (G,) is the row that is tied in each slot, VERTEX or HELD; `tied` (G,) the other pair of such a
     row, and `vertices` the other vertex of such a tie. The key vertex is `top`. The cells to which each row
     may go are pairs: row i has the pairs `start[i]` to `start[i + 1]`, pair k is of cell `cell[k]`, and cost
-    `excess[k]` more than the row's key at the start. The key is now the pair `at` (N,).
+    `excess[k]` more than the row's key at the start. The key is now the pair `at` (N,), and the rows of each
+    cell have the mass `carried` (G,).
     """
 
     def __init__(
@@ -192,12 +196,12 @@ class _Basis:
         Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above`
         is its slot), and only the first one to the key vertex: then no two columns are nearly parallel.
         """
-        owner, key, cells = self.owner, self.key, len(self.owner)
+        owner, cells = self.owner, len(self.owner)
         before, self.basis = self.basis, np.zeros((cells, cells))
         self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
         rows, artificial = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
         self.basis[artificial, artificial] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
-        self.basis[key[owner[rows]], rows] = -1.0
+        self.basis[self.cell[self.at[owner[rows]]], rows] = -1.0
         first = {self.fair.level(self.top): -1}
         for k in np.flatnonzero(owner == VERTEX).tolist():
             level = self.fair.level(self.vertices[k])
@@ -209,12 +213,12 @@ class _Basis:
             self.size[k] = np.sqrt(column @ column)
             if above >= 0:
                 self.size[above] = min(self.size[above], self.size[k])
-        lack = self.total * self.fair.masses(self.top) - np.bincount(key, self.mass, cells)
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
         self.updates += 1
         try:
             if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
                 self.inverse, self.updates = np.linalg.inv(self.basis), 0
+                self.carried = np.bincount(self.key, self.mass, cells)
             else:
                 changed = self.inverse @ self.basis[:, fresh]
                 rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
@@ -223,6 +227,7 @@ class _Basis:
                 self.inverse[fresh] = rows
         except np.linalg.LinAlgError as error:
             raise StalledError("the inner problem does not settle: its ties are parallel") from error
+        lack = self.total * self.fair.masses(self.top) - self.carried
         self.load = self.inverse @ lack
         rest = lack - self.basis @ self.load
         if self.updates and np.abs(rest).max() > 1e-13 * self.total:
@@ -258,7 +263,9 @@ class _Basis:
             if owner[slot] == VERTEX:
                 self.top = self.vertices[slot]
             else:
-                self.at[owner[slot]] = self.tied[slot]
+                row, pair = owner[slot], self.tied[slot]
+                np.add.at(self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]])
+                self.at[row] = pair
         return slot, float(amount[best]), edges[best]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
@@ -275,7 +282,7 @@ class _Basis:
         terms = read_only(self.mass), tied, self.prices - self.origin, edge, least, *self.room
         while True:
             end, other = self._turn(edge, least)
-            count = walk(self.start, self.cell, self.excess, self.at, *terms, end, count)
+            count = walk(self.start, self.cell, self.excess, self.at, self.carried, *terms, end, count)
             if left[0] <= 0 or other is None:
                 break
             left[0] -= self.total * float(edge @ self.fair.masses(self.top - other))

@@ -8,10 +8,9 @@ from scipy.spatial.distance import cdist
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
-from fwc_llm.coreset.fasterpam.engine import Patience, estimate, exchange
-from fwc_llm.coreset.fasterpam.medoids import Points, Space
+from fwc_llm.coreset.fasterpam import Patience, Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
-from fwc_llm.coreset.search.fwc_swaps import swap
+from fwc_llm.coreset.search.schedule import swap
 from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 
