@@ -178,7 +178,7 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
         if as_plain(text, written) != text:
             raise FwcError(f'{fault}: say how its numbers are written, written = "{written}", in {task.path}')
     remedy = f'repair it, or list it as a missing_marker or say kind = "categorical" in {task.path}'
-    raise FwcError(f"{fault} is no finite number; {remedy}")
+    raise FwcError(f"{fault} is not a finite number; {remedy}")
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
@@ -297,7 +297,7 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
         if attribute and key not in texts and attribute.name in raw:
             key = attribute.name
             texts[key] = cell_text(raw[key], ())
-        known = key in texts or task.source.format == "jsonl"  # there a missing value is no key
+        known = key in texts or task.source.format == "jsonl"  # there a missing value is not a key
         text = texts.get(key)
         if text is None and known and can_be_unknown(task, item):
             text = UNKNOWN

@@ -25,7 +25,7 @@ is_file = os.path.isfile  # False, not an error, for a name that the system refu
 def read_text(path: Path, most: int = LARGEST_FILE) -> str:
     """The UTF-8 text of a file. `OSError` for a pipe or a device, which might never end, and for a huge file.
 
-    `UnicodeDecodeError`, a `ValueError`, for bytes that are no UTF-8.
+    `UnicodeDecodeError`, a `ValueError`, for bytes that are not UTF-8.
     """
     with open_binary(path) as file:
         content = file.read(most + 1)
@@ -119,7 +119,7 @@ def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
         if path.is_symlink():
             if not path.is_file():
-                raise OSError(errno.EINVAL, "it is a link to what is no regular file")
+                raise OSError(errno.EINVAL, "it links to something other than a regular file")
             path = path.resolve()
         if path.exists() and not path.is_file():
             path.write_bytes(content)

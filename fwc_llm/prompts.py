@@ -211,7 +211,7 @@ class TemplateSet:
             try:
                 self._compiled[file] = environment.get_template(file)
             except TemplateNotFound:
-                raise FwcError(f"{folder} is no template set: it has no {file}") from None
+                raise FwcError(f"{folder} is not a template set: it has no {file}") from None
             except Exception as error:
                 raise self._mistake(file, error) from None
 

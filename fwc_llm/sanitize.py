@@ -20,7 +20,7 @@ _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
 LIKE_A_KEY = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
-_SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is no secret
+_SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
@@ -54,7 +54,7 @@ def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
 
 
 def parse_finite(value: Any) -> float | None:
-    """`value` as a finite number, or None; true and false are no numbers."""
+    """`value` as a finite number, or None; true and false are not numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -288,7 +288,7 @@ class Source(Checked):
             if PurePosixPath(name).is_absolute() or ".." in name.split("/") or name.startswith("~"):
                 raise ValueError(f"with a url, {name!r} must name a file below the cache folder")
         if self.url and not is_safe_address(self.url):
-            raise ValueError(f"url = {self.url!r} is no https address (http only from this machine itself)")
+            raise ValueError(f"url = {self.url!r} is not an https address (http only from this machine)")
         return self
 
     @property
@@ -462,7 +462,7 @@ def read_taskfile(path: Path) -> TaskFile:
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     """Check the text of a task file; errors name `path`. `name` overrules the task's own."""
     start = "; `fwc-llm task init DATA.csv` writes a task file to start from"
-    with failing_as(FwcError, f"{path} is no TOML file: ", start):
+    with failing_as(FwcError, f"{path} is not a TOML file: ", start):
         data = parse_toml(text)
     task = check(TaskFile, data, str(path))
     names = {"name": name or task.name or path.stem, "title": task.title or path.stem}

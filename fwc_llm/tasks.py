@@ -439,7 +439,7 @@ def _thawed(path: Path) -> Task:
 def _no_task(name: str) -> str:
     if Path(name).is_file():
         init = f"fwc-llm task init {name} --protected COLUMN --outcome COLUMN"
-        return f"{name} is no task file (.toml); if it is a table, draft one: {init}"
+        return f"{name} is not a task file (.toml); if it is a table, draft one: {init}"
     if name in layout_names():
         return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
     return f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in .toml"
@@ -454,7 +454,7 @@ def default_task(data_dir: str | Path | None = None) -> Task:
 def recorded_task(
     text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
 ) -> Task:
-    """The task that a run recorded: its file's `text`, which stood in `folder` where it was no built-in one.
+    """The task that a run recorded: its file's `text`, which stood in `folder` unless it is built-in.
 
     Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
     """
@@ -588,7 +588,7 @@ def _elsewhere(source: Source, data: str) -> Source:
         raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
-        raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")
+        raise FwcError(f"{data} is not a Parquet file, which --data takes: write the table as such")
     file = str(home_expanded(data).absolute())
     return Source(file=file, format="parquet", missing_marker=source.markers)
 

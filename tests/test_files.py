@@ -122,10 +122,10 @@ def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.slow
 def test_what_was_asked_for_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     select_shots(load_task("census"), "random", m=2, progress=True)
-    choose(True).say("[/b] is no markup")
+    choose(True).say("[/b] is not markup")
     found = capsys.readouterr()
     assert found.out == ""
-    assert "[/b] is no markup" in found.err
+    assert "[/b] is not markup" in found.err
 
 
 def test_a_terminal_shows_the_step_and_the_count() -> None:

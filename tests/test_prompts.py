@@ -193,7 +193,7 @@ def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: 
         with pytest.raises(FwcError, match="there are decision, decodingtrust, default, paper, or name"):
             Prompt(adult, None, wrong)
     (tmp_path / "system.j2").write_text("")
-    with pytest.raises(FwcError, match=r"is no template set: it has no shots\.j2"):
+    with pytest.raises(FwcError, match=r"is not a template set: it has no shots\.j2"):
         Prompt(adult, None, tmp_path)
 
 

@@ -87,5 +87,5 @@ def test_a_folder_of_ones_own_may_have_its_questions(census: Task, tmp_path: Pat
 def test_questions_that_are_none_are_named(census: Task, tmp_path: Path, questions: str, says: str) -> None:
     with pytest.raises(FwcError, match=says):
         build(census, None, template_set(tmp_path, questions=questions), questions="several")
-    with pytest.raises(FwcError, match="no role 'question'"):  # elsewhere it is no message
+    with pytest.raises(FwcError, match="no role 'question'"):  # elsewhere it is not a message
         build(census, None, template_set(tmp_path, system='{% call message("question") %}Rich?{% endcall %}'))

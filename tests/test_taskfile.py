@@ -66,8 +66,8 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
 
 # The file, and the words of its complaint: the key, and what is wrong with it.
 BAD = {
-    "no toml": ("x,y\n1,2\n", "is no TOML file"),
-    "deep": ("a = " + "[" * 5000 + "]" * 5000, "is no TOML file"),
+    "no toml": ("x,y\n1,2\n", "is not a TOML file"),
+    "deep": ("a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
     "unknown key": (GOOD.replace("question", "qestion"), "unknown key 'qestion'; did you mean 'question'?"),
     "empty question": (GOOD.replace("Is it?", " "), "question: the text is empty"),
     "weight of no column": ("column_weights = { aeg = 2 }" + GOOD, "column_weights: there is no column 'aeg'; did you mean 'age'?"),

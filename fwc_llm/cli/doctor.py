@@ -103,7 +103,7 @@ def _data() -> Iterator[CheckResult]:
     folder = os.environ.get("FWC_LLM_DATA")
     if folder and not home_expanded(folder).is_dir():
         todo = "name a folder that exists, or unset the variable"
-        yield CheckResult("FWC_LLM_DATA", "broken", f"{folder} is no folder", todo)
+        yield CheckResult("FWC_LLM_DATA", "broken", f"{folder} is not a folder", todo)
     for name in task_names():
         task = load_task(name)
         missing = "note", "not here", f"the first use downloads it into {cache_folder()}"

@@ -102,7 +102,7 @@ def evaluate(
     from fwc_llm.runs.plan import default_model
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
-    # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
+    # Saved examples belong to a task: with them it is not a demonstration, but a run with defaults.
     models = _model_names(model)
     if ablate:
         shots, options = _ablation(shots, options)

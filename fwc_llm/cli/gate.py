@@ -152,11 +152,11 @@ def settle_folders(
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
-        marks.append("Reference: the answers are no language model's.")
+        marks.append("Reference: the answers are not a language model's.")
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
         map(is_designed, runs.values())
     ):
-        marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
+        marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
     for name, run in runs.items():
         if gap := run.answered.perfect_gap:
             where = f"{name}: " if len(runs) > 1 else ""

@@ -29,7 +29,7 @@ def check_epsilon(epsilon: Any) -> None:
 
 
 def check_penalty(penalty: Any, epsilon: Any) -> None:
-    """Refuse a penalty that is no number of at least 0, or beside a limit."""
+    """Refuse a penalty that is not a number of at least 0, or beside a limit."""
     if penalty is not None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
@@ -59,7 +59,7 @@ def generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise InputError(f"random_state={random_state!r} is no seed ({error}): give a whole number") from None
+        raise InputError(f"random_state={random_state!r} is not a seed ({error}): give an integer") from None
 
 
 def check_jobs(n_jobs: Any) -> int | None:

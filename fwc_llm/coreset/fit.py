@@ -224,7 +224,7 @@ class CoresetFit:
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
                     row = among.positions(refused)[0]
-                    raise InputError(f"init names row {row}, which is no candidate of its cell")
+                    raise InputError(f"init names row {row}, which is not a candidate of its cell")
             return rows
         if self.support != "free":
             raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")

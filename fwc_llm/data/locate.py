@@ -119,7 +119,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
 def _fetch(url: str, target: Path, sha256: str) -> None:
     """Download `url` to `target`, which appears only when complete and with the published checksum."""
     if not is_safe_address(url):
-        raise ValueError("it is no https address")
+        raise ValueError("it is not an https address")
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
     found = urlsplit(url).hostname in LOOPBACK  # to this machine no proxy is the way

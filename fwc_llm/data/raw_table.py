@@ -189,7 +189,7 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
                 fitting.append((len(widths) == 1, width, tried))
     if not fitting:
         raise FwcError(
-            f"{path} is no table: no separator cuts its lines into the same number of columns; is a quote "
+            f"{path} is not a table: no separator cuts its lines into the same number of columns; is a quote "
             "left open, or does text stand above the header (--skip)?"
         )
     return max(fitting, key=lambda one: one[:2])[2]
@@ -251,11 +251,11 @@ def _mismatch(
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
     """The records of a CSV file with their 1-based first lines, without empty and comment lines."""
     remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
-    with failing_as(FwcError, f"{path} is no table of {source.encoding} text (", remedy, (LookupError,)):
+    with failing_as(FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)):
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings write half a character
     if "\0" in text:
-        raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
+        raise FwcError(f"{path} is not a table: it holds zero bytes; is it a binary file?")
     sep_line = _SEP_LINE.match(text)
     file, above = StringIO(text, newline=""), max(source.skip, int(sep_line is not None))
     for _ in range(above):
@@ -271,7 +271,7 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
             start = above + reader.line_num + 1
     except csv.Error as error:
         line = above + reader.line_num
-        raise FwcError(f"{path}:{line}: this line is no row of a table: {error}") from error
+        raise FwcError(f"{path}:{line}: this line is not a row of a table: {error}") from error
 
 
 # --- JSON
@@ -279,16 +279,16 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
 
 def json_value(path: Path, content: bytes) -> Any:
     """Parse a JSON file, or JSON lines as a list of values."""
-    with failing_as(FwcError, f"{path} is no JSON: "):
+    with failing_as(FwcError, f"{path} is not JSON: "):
         text = content.decode("utf-8-sig")
     try:
         return parse_json(text)
     except ValueError as error:
         if text.lstrip()[:1] == "[":
-            raise FwcError(f"{path} is no JSON: {error}") from error
+            raise FwcError(f"{path} is not JSON: {error}") from error
     values = []
     for number, line in enumerate(text.splitlines(), 1):
-        with failing_as(FwcError, f"{path}:{number}: this line is no JSON object: "):
+        with failing_as(FwcError, f"{path}:{number}: this line is not a JSON object: "):
             values += [parse_json(line)] if line.strip() else []
     return values
 
@@ -313,7 +313,7 @@ def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: It
     """Make a table of objects; keys are columns, nested objects become columns by path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
     if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
-        raise FwcError(f"{where}: its rows have hardly a key in common: they are no rows of one table")
+        raise FwcError(f"{where}: its rows have hardly a key in common: they are not rows of one table")
     columns = [(title, [row.get(title) for row in rows]) for title in titles]
     return _table_of_columns(where, columns, range(1, len(rows) + 1), markers)
 
@@ -351,7 +351,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
     try:
         return pq.ParquetFile(path if content is None else BytesIO(content))
     except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
-        raise FwcError(f"{path} is no Parquet table: {error}") from error
+        raise FwcError(f"{path} is not a Parquet table: {error}") from error
 
 
 def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
@@ -380,7 +380,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
             same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[before.count(name)])
         except Exception as error:  # as in `open_parquet`
-            raise FwcError(f"{path} is no Parquet table: {error}") from error
+            raise FwcError(f"{path} is not a Parquet table: {error}") from error
         for key in keys:
             column = pc.struct_field(column, key)
         if pa.types.is_dictionary(column.type):
@@ -419,7 +419,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     except FwcError:
         raise
     except Exception as error:  # openpyxl raises many kinds, all of which mean that this is no such table
-        raise FwcError(f"{path} is no Excel table: {error}") from error
+        raise FwcError(f"{path} is not an Excel table: {error}") from error
     header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
         header.pop()

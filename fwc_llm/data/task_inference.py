@@ -477,7 +477,7 @@ class _Drafting:
         if self.source.format == "csv":
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":
-                text.append(f'encoding = "{self.source.encoding}" # CHECK: it is no UTF-8')
+                text.append(f'encoding = "{self.source.encoding}" # CHECK: it is not UTF-8')
         for column, word in self.totals.values():
             text += ["", "[[keep]]", f"column = {_toml(column)}"]
             text.append(f"without = {_toml([word])} # CHECK: a total")

@@ -85,7 +85,7 @@ class Result:
     def compare(self, other: "Result | str | Path") -> "RunComparison":
         """Compare this run to `other` (a result, or a run's folder): what changed, and do answers differ?
 
-        Errors: `FwcError` for a run of another task, a run without any reply, a folder that is no run.
+        Errors: `FwcError` for a run of another task, a run without any reply, a folder that is not a run.
         """
         from fwc_llm.report.compare import compare_runs
         from fwc_llm.runs.recorded_run import read_run

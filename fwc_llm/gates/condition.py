@@ -61,7 +61,7 @@ def parse_condition(text: str) -> GateCondition:
     metric, bound, size = parts["metric"], float(parts["bound"]), parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
     if metric not in KEY_OF:
-        raise _refusal(text, f"{metric!r:.40} is no metric of gates: {', '.join(KEY_OF)}")
+        raise _refusal(text, f"{metric!r:.40} is not a metric of gates: {', '.join(KEY_OF)}")
     if parts["metric2"] is not None or size:
         if parts["metric2"] != metric:
             raise _refusal(text, "a difference is that of one metric between two arms")

@@ -129,7 +129,7 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
-        raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
+        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is not a question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question | {
         name: str(sample.metadata[name]) for name in layout.ROW_COLUMNS if name in sample.metadata

@@ -27,7 +27,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
+NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are not applicants."
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
     REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "

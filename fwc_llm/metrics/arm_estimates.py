@@ -445,7 +445,7 @@ def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: F
 def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
     """The sample with replies without an answer as they lower (side 0) or raise (side 1) a rate most."""
     kinds = RATES[rate.removesuffix(" of all")]
-    # By label and answer: what is no hit lowers a rate, what is not counted leaves it, a hit raises it.
+    # By label and answer: what is not a hit lowers a rate, what is not counted leaves it, a hit raises it.
     effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
     answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
     return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)

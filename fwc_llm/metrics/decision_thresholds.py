@@ -90,7 +90,7 @@ def most_accurate(curve: Curve) -> int:
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
     """Return the place of the threshold with the least gap; of equal ones that of the most accurate.
 
-    Thresholds that answer all rows alike have no gap and are no choice; nor are those less accurate than
+    Thresholds that answer all rows alike have no gap and are never chosen; nor are those less accurate than
     `least_accuracy`. None if nothing is left, and for a single group.
     """
     mixed = (curve.share > 0.0) & (curve.share < 1.0)

@@ -153,7 +153,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The rows that a model may learn from: those of the pool that are no test rows of this repeat.
+    """The rows that a model may learn from: those of the pool that are not test rows of this repeat.
 
     `rows` (n) holds the features and the protected attributes, numbers as numbers, ranks as ordered
     categoricals, all else as text; `labels` (n,) int8 is 1 for yes.
@@ -190,8 +190,7 @@ class Traits:
 
     simulated         true when the answers are a simulation; every output then says so
     address           the address of the service that is asked, None without one
-    reference         true when this is no language model but something to set beside one; every output then
-                      says so
+    reference         true when this is not a language model but a reference; every output then says so
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
     local             true when this process itself answers: no network, no cost

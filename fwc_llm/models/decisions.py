@@ -115,12 +115,12 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
-    """P(yes) in an answer, or None for a refusal. Raises `AttemptError` where it is no probability."""
+    """P(yes) in an answer, or None for a refusal. Raises `AttemptError` where it is not a probability."""
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
     if answer.get("type") not in _YES_OR_NO:
         kind = repr(answer["type"])[:40]
-        raise AttemptError(FailureScope.UNCLEAR, f"an answer that is no P(yes) (its type is {kind})", 200)
+        raise AttemptError(FailureScope.UNCLEAR, f"an answer that is not a P(yes) (its type is {kind})", 200)
     value = next((answer[key] for key in keys if key in answer), "missing")
     number = parse_finite(value)
     if number is None or not 0.0 <= number <= 1.0:

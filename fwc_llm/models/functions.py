@@ -207,7 +207,7 @@ def read_answer(answer: Any) -> Reply:
         return Reply(text=None, error=f"it returned {_kind(answer)}: {_WANTED}")
     value: Any = answer
     if not 0.0 <= value <= 1.0:  # NaN fails too
-        return Reply(text=None, error=f"it returned {str(value)[:20]}, which is no probability: {_WANTED}")
+        return Reply(text=None, error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}")
     return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
 
 
@@ -222,7 +222,7 @@ def _checked(reply: Reply) -> Reply:
     except (TypeError, ValueError):
         raw = None
     if any(p is not None and not 0.0 <= p <= 1.0 for p in (reply.p_yes, *(reply.others or {}).values())):
-        return Reply(text=None, error="it returned a Reply whose p_yes is no probability")
+        return Reply(text=None, error="it returned a Reply whose p_yes is not a probability")
     error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
     return replace(
         reply,
@@ -243,7 +243,7 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if isinstance(model, Model):
         if not (isinstance(model.name, str) and model.name.strip() and isinstance(model.parameters, Mapping)):
-            raise FwcError(f"{_kind(model)} is no model: name must be text, parameters a mapping")
+            raise FwcError(f"{_kind(model)} is not a model: name must be text, parameters a mapping")
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
@@ -321,7 +321,7 @@ def imported_model(name: str, timeout: float) -> Model:
 
 
 def _run(what: str, call: Callable[[], Any]) -> Any:
-    """The value of others' code. What it raises is an error that says where; what it prints is no output."""
+    """The value of others' code. What it raises is an error that says where; what it prints is not output."""
     try:
         with redirect_stdout(sys.stderr):
             return call()

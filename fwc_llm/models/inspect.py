@@ -57,7 +57,7 @@ def read_log(path: Path) -> "EvalLog":
     except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
         why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
-            f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
+            f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
             "reads the results of other tools, and writes their page with --report"
         ) from None
 
@@ -139,7 +139,7 @@ def is_simulated(output: "ModelOutput") -> bool:
 def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
     """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
 
-    A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
+    A prompt that is too long for the model has no reply: Inspect returns the service's refusal as text.
     """
     usage, seconds, refused = output.usage, output.time or 0.0, output.error
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):

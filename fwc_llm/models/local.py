@@ -47,7 +47,7 @@ def model_file(name: str) -> Path:
     printable = replace_invisible(str(path))
     with failing_as(FwcError, f"cannot read {printable}: "), open_binary(path) as file:
         if file.read(4) != b"GGUF":
-            raise FwcError(f"{printable} is no GGUF file: write {PREFIX}/path/to/model.gguf")
+            raise FwcError(f"{printable} is not a GGUF file: write {PREFIX}/path/to/model.gguf")
     return path
 
 
@@ -63,7 +63,7 @@ class LocalModel(Service):
 
     Log-probabilities are always asked for. The model is loaded at the first question, and let go by `aclose`.
 
-    Errors: `FwcError` for a file that is no model, for an extra that is not installed and for options that
+    Errors: `FwcError` for a file that is not a model, for an extra that is not installed and for options that
     make no sense; `ProviderError` when question after question fails.
     """
 
@@ -92,7 +92,7 @@ class LocalModel(Service):
         return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        # A file with the name of a model of OpenAI's is no model of OpenAI's.
+        # A file with the name of a model of OpenAI's is not a model of OpenAI's.
         name = self._path.name
         return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
 

@@ -64,7 +64,7 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
     if first.described.get("fingerprint") != second.described.get("fingerprint"):
         yield "The two runs saw different versions of the table."
     if first.simulated or second.simulated:
-        yield "A simulated run is no finding about a language model."
+        yield "A simulated run is not a finding about a language model."
     files = [run.described.get("task_file") for run in runs]
     if all(files) and len({without_key(str(text), "use_protected") for text in files}) > 1:
         yield "The two runs used different versions of the task file."
@@ -73,7 +73,7 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         if run.missing:
             yield f"{run.label} is incomplete: {run.missing}"
     if first.reference or second.reference:
-        yield "A reference is no language model: its answers come from the rows, not from prompts."
+        yield "A reference is not a language model: its answers come from the rows, not from prompts."
     if first.described.get("protected") != second.described.get("protected"):
         yield (
             "The two runs protect different attributes: their gaps are between other groups, and no "

@@ -30,7 +30,7 @@ def write_bundle(
 ) -> tuple[list[str], str]:
     """Write a run's evidence to a zip file; return the names in it, and its sha256.
 
-    Raises `FwcError` for a folder that is no finished run, or was changed since it was scored, and for a
+    Raises `FwcError` for a folder that is not a finished run, or was changed since it was scored, and for a
     file that cannot be written.
     """
     folder = RunFolder.existing(run)

@@ -25,7 +25,7 @@ _LAW = (
 
 
 def is_designed(run: Run) -> bool:
-    """Whether the number of test rows of each group and label was chosen: they are no applicants."""
+    """Whether the number of test rows of each group and label was chosen: they are not applicants."""
     return bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
 
 

@@ -72,7 +72,7 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
     if start is None and window.isdecimal() and int(window):
         start = max(0, len(seen.periods) - int(window))
     if start is None:
-        raise FwcError(f"--window {window!r:.40} is no period, no number of periods and not all")
+        raise FwcError(f"--window {window!r:.40} is not a period, a number of periods or all")
     return seen.by_period[start:].sum(0), f"since {seen.periods[start]}"
 
 

@@ -144,7 +144,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     if application == _APPLICATION and version > _VERSION:
         raise FwcError(f"{path} is a state of a later version ({version}): update fwc-llm")
     if application != _APPLICATION or schema != list(_TABLES):
-        raise FwcError(f"{path} is no state of `fwc-llm monitor`: name another file with --state")
+        raise FwcError(f"{path} is not a state of `fwc-llm monitor`: name another file with --state")
     saved, found = dict(database.execute("SELECT * FROM checksums")), dict(_checksums(database))
     if changed := [name for name in {**saved, **found} if saved.get(name) != found.get(name)]:
         raise FwcError(
@@ -174,7 +174,7 @@ def open_state(path: Path) -> Iterator[State]:
     except sqlite3.Error as error:
         words = {
             sqlite3.SQLITE_BUSY: "another call keeps it in use; try again",
-            sqlite3.SQLITE_NOTADB: "it is no state of `fwc-llm monitor`, or one of version 0.1 (JSON), "
+            sqlite3.SQLITE_NOTADB: "it is not a state of `fwc-llm monitor`, or one of version 0.1 (JSON), "
             "which is not read: begin a new one with another --state and all decisions",
         }
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -67,8 +67,8 @@ def read_predictions(
     that look as if they should be used come with the table. Protected columns that the file lacks are taken
     from the `population`, whose rows `key` names.
 
-    Raises `FwcError` for a file that cannot be read, a column that is not there, an answer that is no label's
-    value, and a P(yes) that is no number from 0 to 1.
+    Raises `FwcError` for a file that cannot be read, a missing column, an answer that is not a label's value,
+    and a P(yes) that is not a number from 0 to 1.
     """
     import pandas as pd
 
@@ -175,7 +175,7 @@ def read_columns(
     """Return columns of a file as texts, those `elsewhere` where it has them, and the table.
 
     The file is what `fwc-llm task init` reads, and results of other tools (`report/external_results.py`).
-    `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a file that is no table, and a column
+    `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a file that is not a table, and a column
     that it lacks.
     """
     try:

@@ -1,7 +1,7 @@
 """Reference lines: plain models of the table beside a run's answers, kept in its folder as reference.json.
 
 They are trained on rows of the pool alone: no test row, and none that equals one (docs/statistics.md,
-"Reference lines"). They are no arms: they add nothing to the comparisons of the arms, nor to Holm's
+"Reference lines"). They are not arms: they add nothing to the comparisons of the arms, nor to Holm's
 correction over those.
 """
 

@@ -19,7 +19,7 @@ HEADLINE = [metric for metric in TABLE if metric.headline]
 ACCURACY, GAP, ODDS_GAP = map(
     BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
 )
-PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # of answers that are no arm's
+PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # of answers that are not an arm's
 COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # with digits and scale of a difference
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),

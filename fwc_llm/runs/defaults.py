@@ -81,7 +81,7 @@ class _Cells:
         if pool is table:
             in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
             share = in_pool / np.maximum(rows, 1)
-        else:  # a pool row that equals a test row is no example
+        else:  # a pool row that equals a test row is not an example
             taken = pd.util.hash_pandas_object(table[names], index=False)
             frame = frame[~frame["key"].isin(taken)]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)

@@ -90,7 +90,7 @@ class RunFolder:
         return isfile(self.path / "run.json")
 
     def create(self) -> None:
-        """Make the folder; `FwcError` when that is not possible or it holds something that is no run."""
+        """Make the folder; `FwcError` if that is not possible or it holds something else than a run."""
         with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
@@ -147,7 +147,7 @@ class RunFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
         path = self.path / name
-        damaged = f"): {self.path} is no run's folder, or it is damaged"
+        damaged = f"): {self.path} is not a run's folder, or it is damaged"
         with failing_as(FwcError, f"{path} cannot be read (", damaged):
             content = parse_json(read_text(path))
         if not isinstance(content, dict):
@@ -164,7 +164,7 @@ class RunFolder:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv, whose cells are no formulas: `ANSWER_COLUMNS`, then what else the rows have."""
+        """Write answers.csv, whose cells are not formulas: `ANSWER_COLUMNS`, then what else the rows have."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
@@ -219,7 +219,7 @@ class RunFolder:
                 for count, line in enumerate(file):
                     row = dict(zip(names, parse_json(line), strict=True))
                     if not is_question(row):
-                        raise ValueError(f"line {count + 2} is no question")
+                        raise ValueError(f"line {count + 2} is not a question")
                     yield row
             if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
                 raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")

@@ -45,8 +45,8 @@ def _text(messages: Messages) -> str:
 def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The journal's record of a joint request as one record for each of its rows; any other as it is.
 
-    A chat's reply must have one line for every row, numbered, in their order. One that has not is no answer
-    for any of them: nothing shifts.
+    A chat's reply must have one numbered line for every row, in their order; any other reply is no answer for
+    all of them, so that no answer goes to another row.
     """
     if not str(record.get("variant") or "").startswith(ROWS):
         yield record

@@ -61,7 +61,7 @@ class Arm:
 class Repeat:
     """One repeat: its test rows, and the shots of each arm that keeps them fixed.
 
-    `validation` are the rows of the pool on which a threshold is chosen, if one is; they are no examples.
+    `validation` are the rows of the pool on which a threshold is chosen, if one is; they are not examples.
     Where every prompt is asked K times, K of the repeats are alike but for their index.
     """
 

@@ -94,7 +94,7 @@ class Run:
 
     @property
     def reference(self) -> bool:
-        """Whether the answers are no language model's, but something to set beside one."""
+        """Whether the answers are not a language model's, but something to set beside one."""
         return bool(self.described.get("reference", False))
 
     @property
@@ -189,7 +189,7 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
-    Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
+    Raises `FwcError` for a folder that is not a run, an empty run (nothing was answered), and a damaged one:
     missing or unreadable files, or results that are not those of the answers.
     """
     folder = RunFolder.existing(path)

@@ -113,5 +113,5 @@ def _load(name: str, target: str) -> Strategy:
     except (ImportError, AttributeError, ValueError) as error:
         raise FwcError(f"strategy {name!r} cannot be loaded from {target!r}: {error}") from None
     if not callable(function) or isinstance(function, type):
-        raise FwcError(f"strategy {name!r}: {target!r} is no function that takes a Request and returns Shots")
+        raise FwcError(f"strategy {name!r}: {target!r} is not a function from a Request to Shots")
     return cast(Strategy, function)

@@ -125,7 +125,7 @@ def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
         if example.row not in places:
             raise FwcError(f"{where} is not in the pool")
         if not request.candidates[places[example.row]]:
-            raise FwcError(f"{where} is no candidate")
+            raise FwcError(f"{where} is not a candidate")
         (true,) = make_examples(request.task, request.pool.iloc[[places[example.row]]])
         if (example.values, example.label) != (true.values, true.label):
             raise FwcError(f"{where} differs from the table's: return its own values and label")

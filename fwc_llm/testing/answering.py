@@ -43,7 +43,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     a `pathlib.Path`          the folder of a run: the replies recorded there, by the messages
     function                  any of these, from the `Call`; None where the call is not expected
 
-    Where no OPENAI_API_KEY is set, one that is no key is set for the block.
+    Where no OPENAI_API_KEY is set, one that is not a key is set for the block.
 
     Raises `AssertionError` at the end of the block for calls that were not expected, and what the function
     raised. Raises `FwcError` for other sources.
@@ -155,7 +155,7 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
         replay = Replay(f"{PREFIX}{source}", Client())
         return lambda call: replay.next_reply(call.messages)
     if isinstance(source, str | int | float):
-        source = _as_reply(source)  # refuse at once what is no answer
+        source = _as_reply(source)  # refuse at once what is not an answer
     if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():
         return lambda call: next(
             (answer for key, answer in source.items() if key in call.messages[-1]["content"]), None
@@ -167,7 +167,7 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
         return lambda call: next(left, None)
     if callable(source):
         return source  # type: ignore[no-any-return]
-    raise FwcError(f"{type(source).__name__} is no source of answers: see help(fwc_llm.testing.answers)")
+    raise FwcError(f"{type(source).__name__} is not a source of answers: see help(fwc_llm.testing.answers)")
 
 
 def _as_reply(answer: Any) -> Reply:
@@ -182,4 +182,4 @@ def _as_reply(answer: Any) -> Reply:
         p = min(max(float(answer), 1e-9), 1 - 1e-9)
         pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
         return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
-    raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")
+    raise FwcError(f"{answer!r} is not an answer: give text, a probability, a Reply or a Failure")

@@ -44,7 +44,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
     ratio = fwc(*words, "--fail-if", "dp_ratio < 0").out
-    assert "they are no applicants. dp_ratio is no impact ratio." in ratio
+    assert "they are not applicants. dp_ratio is not an impact ratio." in ratio
     assert "applicants" not in failed.out
 
 

@@ -94,7 +94,7 @@ def ever_new_keys(path: Path) -> None:
     ("name", "write", "words"),
     [
         ("t.xlsx", far_cell, "cell XFD1048576 is outside of the 3 titled"),
-        ("t.jsonl", ever_new_keys, "no rows of one table"),
+        ("t.jsonl", ever_new_keys, "not rows of one table"),
     ],
 )
 def test_a_table_too_large(fwc: Run, tmp_path: Path, name: str, write: Any, words: str) -> None:

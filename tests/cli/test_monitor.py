@@ -105,7 +105,7 @@ def test_an_alarm_that_goes_on_fails_once_and_a_new_one_again(watch: Run) -> Non
     window = ("--run-length", 1000, "--window")
     assert "beyond the bound" in watch(day(10, 2000, 0.35), *window, "1", code=5).out
     watch(day(10, 2000, 0.35), *window, "2026-11", code=5)
-    assert "no period" in watch(day(10, 2000, 0.35), *window, "2025-01", code=2).line
+    assert "not a period" in watch(day(10, 2000, 0.35), *window, "2025-01", code=2).line
 
 
 @pytest.mark.parametrize(
@@ -270,16 +270,16 @@ def changed(*statements: str) -> Any:
     ("damage", "why"),
     [
         (cut, "state.db"),
-        (lambda path: path.write_text("not a state"), "no state"),
-        (lambda path: path.write_text('{"format": "fwc-llm-monitor/9"}'), "no state.*JSON"),
-        (lambda path: path.unlink() or changed("CREATE TABLE t (x)")(path), "no state"),
+        (lambda path: path.write_text("not a state"), "not a state"),
+        (lambda path: path.write_text('{"format": "fwc-llm-monitor/9"}'), "not a state.*JSON"),
+        (lambda path: path.unlink() or changed("CREATE TABLE t (x)")(path), "not a state"),
         (changed("PRAGMA user_version = 9"), "later version"),
         (changed("UPDATE counts SET n = n + 1 WHERE cell = 0"), "counts is not as"),
         (changed("DELETE FROM decisions WHERE key > 0"), "decisions is not as"),
         (changed("INSERT INTO decisions (key) VALUES (3)"), "decisions is not as"),
         (changed("UPDATE summary SET value = '[]' WHERE name = 'alarms'"), "alarms is not as"),
         (changed("DELETE FROM summary WHERE name = 'salt'"), "salt is not as"),
-        (changed("CREATE TRIGGER t AFTER INSERT ON counts BEGIN DELETE FROM decisions; END"), "no state"),
+        (changed("CREATE TRIGGER t AFTER INSERT ON counts BEGIN DELETE FROM decisions; END"), "not a state"),
     ],
 )  # fmt: skip
 def test_a_state_that_is_damaged_or_foreign_is_refused(

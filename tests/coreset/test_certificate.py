@@ -107,7 +107,7 @@ def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCor
     assert found.is_fair
     assert found.weights.sum() == pytest.approx(8)
     assert found.n_rows == 40
-    # The weights of the fit keep the limit too, and are no closer to these rows.
+    # The weights of the fit keep the limit too, and are not closer to these rows.
     kept = model.certify(X, y, d, model.weights_)
     assert kept.objective >= found.objective - 1e-9
     assert kept.violation == pytest.approx(model.violation_, abs=1e-9)

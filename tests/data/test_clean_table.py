@@ -143,7 +143,7 @@ def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
 CATEGORY = {"top": 'missing = "category"'}
 BAD_DATA = {
     "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
-    "no number": ("1,a,f,yes\ntwo,b,m,no", {}, "'two' in the numeric column 'x' is no finite number"),
+    "no number": ("1,a,f,yes\ntwo,b,m,no", {}, "'two' in the numeric column 'x' is not a finite number"),
     "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
     "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
     "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
@@ -181,7 +181,7 @@ BAD_FILES = {
     "empty": (b"", "it is empty"),
     "header alone": (b"x,colour,sex,y\n", "the table has no rows"),
     "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),
-    "no text": (b"x,colour,sex,y\n1,\xff\xfe,f,yes\n", "is no table of utf-8-sig text"),
+    "no text": (b"x,colour,sex,y\n1,\xff\xfe,f,yes\n", "is not a table of utf-8-sig text"),
 }
 
 

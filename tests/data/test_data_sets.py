@@ -191,7 +191,7 @@ def test_a_condition_knows_a_code_with_and_without_its_zeros(tmp_path: Path) -> 
 MISTAKES = {
     'column = "z"\nabove = 1': "keep: there is no column 'z'",
     'column = "x"': "say what is kept",
-    'column = "colour"\nabove = 1': "'red' in the numeric column 'colour' is no finite number",
+    'column = "colour"\nabove = 1': "'red' in the numeric column 'colour' is not a finite number",
     'column = "x"\nabove = 99': r"no row is left of 4: not x above 99 \(4\)",
 }
 

@@ -177,7 +177,7 @@ def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = write(tmp_path)
     monkeypatch.setattr(load, "LARGE", HELD)
     (tmp_path / "rows-2.parquet").write_bytes(b"PAR1 no such thing PAR1")
-    with pytest.raises(FwcError, match=r"rows-2\.parquet is no Parquet table"):
+    with pytest.raises(FwcError, match=r"rows-2\.parquet is not a Parquet table"):
         load_task(path).pool()
     twice = tmp_path / "b"
     twice.mkdir()
@@ -200,7 +200,7 @@ def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:
     assert load_task(path, data=moved / "rows-1.parquet").pool().index[0].startswith("rows-1.parquet:")
     for data, words in (
         (moved / "no-*.parquet", r"no-\*\.parquet: there is no such file"),
-        (moved / "rows.csv", "is no Parquet file"),
+        (moved / "rows.csv", "is not a Parquet file"),
     ):
         with pytest.raises(FwcError, match=words):
             load_task(path, data=data).pool()

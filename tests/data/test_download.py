@@ -131,5 +131,5 @@ def test_a_download_goes_nowhere_but_below_the_cache_folder(tmp_path: Path, name
 @pytest.mark.parametrize("url", ["http://host/x", "ftp://127.0.0.1/x", "file:///etc", "http://[::1"])
 def test_a_download_comes_over_https(tmp_path: Path, url: str) -> None:
     (tmp_path / "my.toml").write_text(TOML.replace("http://127.0.0.1:9/nowhere", url))
-    with pytest.raises(FwcError, match="is no https address"):
+    with pytest.raises(FwcError, match="is not an https address"):
         load_task(tmp_path / "my.toml")

@@ -130,7 +130,7 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric:
         assert value[again, one] == pytest.approx(getattr(table, NAMES[metric]))
 
 
-@pytest.mark.parametrize("metric", ["dp", "dp_ratio"])  # the largest of two gaps is no smooth function
+@pytest.mark.parametrize("metric", ["dp", "dp_ratio"])  # the largest of two gaps is not a smooth function
 def test_errors_are_those_of_repetition(metric: str) -> None:
     pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
     many = [pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed))) for seed in range(300)]

@@ -44,7 +44,7 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
             "an answer with more than is known": one({**whole, "confidence": [KEY], "x": ESCAPES}),
             "an answer without its type": one({name: value for name, value in whole.items() if name != "type"}),
             "another model": HttpReply(good(model=f"other-{KEY}{ESCAPES}")),
-            "a model that is no text": HttpReply(good(model=[KEY])),
+            "a model that is not text": HttpReply(good(model=[KEY])),
             "no model": without("model"),
             "no usage": without("usage"),
             "usage a list": HttpReply(good(usage=[1])),

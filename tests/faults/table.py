@@ -161,7 +161,7 @@ _ATTEMPT: dict[str, HttpReply] = {
     "a body shorter than it says": HttpReply(_LONG[:99], headers={"content-length": "9999"}, cut=99),
     "a stall": HttpReply(completion("Yes"), delay=STALL),
     "half a JSON": _bytes(_LONG[: len(_LONG) // 2]),
-    "bytes that are no UTF-8": _bytes(b"\xff\xfe" + _LONG),
+    "bytes that are not UTF-8": _bytes(b"\xff\xfe" + _LONG),
     "an empty body": _bytes(b""),
     "HTML": HttpReply(f"<!doctype html><h1>Service &amp; maintenance {KEY} {ESCAPES}</h1>"),
     "text": HttpReply("later"),
@@ -197,7 +197,7 @@ _ROW: dict[str, HttpReply] = {
 }
 _RUN: dict[str, HttpReply] = {
     "a redirect to another host": HttpReply("", 307, {"location": "http://evil.example/v1/chat/completions"}),
-    "a redirect to what is no address": HttpReply("", 307, {"location": "http://[::1/"}),
+    "a redirect to what is not an address": HttpReply("", 307, {"location": "http://[::1/"}),
     "a redirect with the key": HttpReply("", 307, {"location": f"http://evil.example/{KEY}"}),
     "status 304": HttpReply("", 304),
     "status 401": refusal(401, f"Incorrect API key provided: {KEY}", "invalid_api_key"),

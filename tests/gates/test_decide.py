@@ -206,7 +206,7 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "METRIC"), ("DP > 0.1", "no metric"), ("dp 0.1", "OPERATOR"), ("dp == 0.1", "OPERATOR"),
+        ("", "METRIC"), ("DP > 0.1", "not a metric"), ("dp 0.1", "OPERATOR"), ("dp == 0.1", "OPERATOR"),
         ("dp > nan", "NUMBER"), ("dp > 0.1 or eo > 1", "NUMBER"), ("dp > 10%", "0.1 for 10 %"),
         ("accuracy < 80", "from 0 to 1"), ("dp[zero > 0.1", "ARM"), ("dp['a'x] > 0.1", "ARM"),
         ("dp[] > 0.1", "ARM"), ("dp[a] - eo[b] > 0", "one metric"),

@@ -15,7 +15,6 @@ from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.counts import COUNTED
-from fwc_llm.metrics.intervals import range_critical_value
 from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.command import Run
 
@@ -143,12 +142,6 @@ def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None
     for key in ("accuracy", GAP):
         near, exact = one_missing[key].decisive, (whole[key].low, whole[key].high)
         assert near == pytest.approx(exact, abs=0.012), key
-
-
-def test_the_reach_of_a_range_falls_from_both_sides_to_one() -> None:
-    assert range_critical_value(0.0) == pytest.approx(1.96, abs=0.001)
-    assert range_critical_value(9.0) == pytest.approx(1.645, abs=0.001)
-    assert range_critical_value(0.0, 4.0) == pytest.approx(2.776, abs=0.001)
 
 
 @pytest.mark.parametrize("groups", [2, 3])

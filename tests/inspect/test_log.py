@@ -99,7 +99,7 @@ def test_what_a_limit_or_an_error_left(logs: Path, name: str, status: str, tmp_p
     )
     described = json.loads((result.folder / "run.json").read_text())
     assert described["settings"]["base_parity"] is None
-    assert described["designed"], "rows drawn by a design are no applicants, however few of them are left"
+    assert described["designed"], "rows drawn by a design are not applicants, however few of them are left"
     assert result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
 
 
@@ -131,7 +131,7 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 def test_a_damaged_log_is_named(logs: Path, name: str, tmp_path: Path, fwc: Run) -> None:
     (tmp_path / name).write_bytes(DAMAGED[name]((logs / "plain.eval").read_bytes()))
     done = fwc("report", tmp_path / name, code=2)
-    assert "is no log of Inspect" in done.line
+    assert "is not a log of Inspect" in done.line
     assert str(tmp_path) in done.line
     assert "Traceback" not in done.err
 
@@ -151,9 +151,9 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"), "format"),
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "damaged: run"),
         (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "arms"),
-        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of our tasks"),
-        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of our tasks"),
-        (lambda log: log["samples"][0].update(epoch=7), "no question of our tasks"),
+        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "not a question of our tasks"),
+        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "not a question of our tasks"),
+        (lambda log: log["samples"][0].update(epoch=7), "not a question of our tasks"),
         (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],

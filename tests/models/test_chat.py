@@ -43,7 +43,7 @@ def test_parameters_of_our_own_are_refused(name: str) -> None:
 def test_without_a_key_nothing_is_sent(provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
-    model = quick()  # a run that is answered already needs no key, so this is no error yet
+    model = quick()  # a run that is answered already needs no key, so this is not an error yet
     with pytest.raises(FwcError, match="set the environment variable OPENAI_API_KEY") as caught:
         ask(model)
     assert (caught.value.exit_code, route.call_count) == (2, 0)

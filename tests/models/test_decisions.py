@@ -272,4 +272,4 @@ def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api: str, kind: A
     answers: Any = [answer] if api == "decisions" else {"answer": answer}
     found, seen = exchange(decision(answers=answers), TEXT, api)
     assert (found.text, found.p_yes, len(seen)) == (None, None, 3)
-    assert f"an answer that is no P(yes) (its type is {kind!r})" in found.error
+    assert f"an answer that is not a P(yes) (its type is {kind!r})" in found.error

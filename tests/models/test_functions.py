@@ -64,10 +64,10 @@ def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "nothing (None)"), (math.nan, "nan, which is no probability"), (True, "a bool"),
+        (None, "nothing (None)"), (math.nan, "nan, which is not a probability"), (True, "a bool"),
         (np.array([0.3]), "a ndarray"), (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
-        (Reply("yes", p_yes=1.7), "p_yes is no probability"), (Reply(text=None), "no text and no reason"),
-        (Reply(text="yes", others={"a": 3.0}), "is no probability"), (SystemExit(3), "SystemExit: 3"),
+        (Reply("yes", p_yes=1.7), "p_yes is not a probability"), (Reply(text=None), "no text and no reason"),
+        (Reply(text="yes", others={"a": 3.0}), "is not a probability"), (SystemExit(3), "SystemExit: 3"),
         (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
         (StopIteration(), "StopIteration"), (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
@@ -226,7 +226,7 @@ def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> Non
         (None, r"the model is nothing \(None\): give a name, a function"),
         (SimpleNamespace(name="half", ask=print), "which lacks parameters, aclose"),
         (Batches, r"the class Batches: give an object, Batches\(…\)"),
-        (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is no model"),
+        (SimpleNamespace(name=3, parameters={}, ask=print, aclose=print), "is not a model"),
     ],
 )
 def test_what_is_no_model_is_refused(model: Any, words: str) -> None:

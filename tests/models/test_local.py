@@ -59,7 +59,7 @@ def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("gguf:/nowhere.gguf", {}, "No such file"), ("gguf:{here}", {}, "no GGUF file"),
+        ("gguf:/nowhere.gguf", {}, "No such file"), ("gguf:{here}", {}, "not a GGUF file"),
         ("gguf:{file}", {"params": {"threads": "many"}}, "threads is 'many'"),
         ("gguf:{file}", {"params": {"messages": []}}, "'messages' cannot be set"),
         ("gguf:{file}", {"base_url": "http://127.0.0.1:1/v1"}, "in this process, not at"),

@@ -124,4 +124,4 @@ def test_no_function(install: Install, name: str, words: str, capsys: pytest.Cap
     install()
     with pytest.raises(FwcError, match=words):
         open_model(name)
-    assert capsys.readouterr().out == ""  # what a module prints is no output of ours
+    assert capsys.readouterr().out == ""  # what a module prints is not output of ours

@@ -88,7 +88,7 @@ BARE = {"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": False
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("run.json", None, "is no run's folder"),
+        ("run.json", None, "is not a run's folder"),
         ("run.json", b"{", "damaged"),
         ("run.json", b'{"format": "fwc-llm-run/1"}', "task: it is missing"),
         ("run.json", json.dumps(BARE).encode(), "damaged: arms"),

@@ -48,13 +48,6 @@ def test_they_agree_with_results_json(make_run: MakeRun) -> None:
         assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(said["rates"])
 
 
-def test_probabilities_rank(make_run: MakeRun) -> None:
-    arm = arm_of(found_in(make_run(repeats=2, probabilities=True)), "zero")
-    p = arm["probabilities"]
-    assert p["n"] == 400
-    assert p["auc"] > 0.8
-
-
 # --- Where the charts' marks stand
 
 

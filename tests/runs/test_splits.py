@@ -62,7 +62,7 @@ def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, se
     assert len(set(split.test.index)) == len(split.test) == n
     if parity is not None:
         assert task.cells_of(split.test).tolist() == cell_counts(task.groups, n, parity).tolist()
-    # One file: the pool is the rest; rows that equal a test row stay in it but are no candidates.
+    # One file: the pool is the rest; rows that equal a test row stay in it but are not candidates.
     assert set(split.pool.index) == set(task.pool().index) - set(split.test.index)
     held = set(row_values(task, split.test))
     assert [key not in held for key in row_values(task, split.pool)] == split.candidates.tolist()
@@ -172,7 +172,7 @@ def test_every_table_comes_through_and_what_moved_is_said(
 
 
 def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path: Path) -> None:
-    """A row that equals a test row is no example: too many test rows would leave none."""
+    """A row that equals a test row is not an example: too many test rows would leave none."""
     settings, _ = at_the_defaults(table(tmp_path, [(300, 300), (300, 300)], values=12))
     assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
 

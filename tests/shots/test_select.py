@@ -235,7 +235,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
     "a penalty below 0": ("fwc", {"penalty": -1.0}, "penalty=-1.0: give a number of at least 0"),
-    "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', which is no column"),
+    "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', not a column"),
     "negative weight": ("fwc", {"column_weights": "age=-1"}, "is -1.0: give a number from 0"),
     "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: .* must give 50 examples"),
     "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
@@ -260,7 +260,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "k": ("kmedian-coreset", {"k": 0}, "k is 0"),
     "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
     "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),
-    "no function": ("json:JSONDecoder", {}, "is no function"),
+    "no function": ("json:JSONDecoder", {}, "is not a function"),
 }  # fmt: skip
 
 
@@ -301,7 +301,7 @@ NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
     "nothing": (lambda request: None, "returned NoneType, not Shots"),
     "too many": (lambda request: make_shots(request, "own", range(5)), "5 examples, 4 were asked for"),
     "one twice": (lambda request: make_shots(request, "own", [0, 0]), "occurs twice"),
-    "no candidate": (lambda request: make_shots(request, "own", [9]), "which is no candidate"),
+    "no candidate": (lambda request: make_shots(request, "own", [9]), "which is not a candidate"),
     "unknown row": (lambda request: changed(request, row="nowhere:1"), "which is not in the pool"),
     "no label": (lambda request: changed(request, label="maybe"), "has the label 'maybe'"),
     "wrong value": (lambda request: changed(request, values={"age": 1}), "differs from the table's"),

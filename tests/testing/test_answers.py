@@ -166,7 +166,7 @@ def test_unexpected_calls_fail(source: Any, act: Callable[[], Any], named: str, 
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [(3.5, "3.5 is no answer"), (object(), "no source of answers"), (Path("a.json"), "folder of a run")],
+    [(3.5, "3.5 is not an answer"), (object(), "not a source of"), (Path("a.json"), "folder of a run")],
 )
 def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words), answers(source):

@@ -140,7 +140,7 @@ class Encoder:
         numbers, codes = [], []
         for column in self.columns:
             values: Any = _checked_column(points, column.name, what)
-            kind = column_kind(values)  # refuses what is no value of a column
+            kind = column_kind(values)  # refuses what is not a value of a column
             if column.kind == "numeric":
                 if kind != "numeric" and values.dtype != bool:  # yes and no are 1 and 0
                     raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
@@ -284,7 +284,7 @@ def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
             )
         weights = dict(zip(names, weights, strict=True))
     if unknown := [name for name in weights if name not in names]:
-        raise InputError(f"column_weights names {unknown[0]!r}, which is no column of X: these are {columns}")
+        raise InputError(f"column_weights names {unknown[0]!r}, not a column of X: these are {columns}")
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) <= _HEAVIEST:
             raise InputError(

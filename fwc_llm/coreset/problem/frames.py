@@ -124,7 +124,9 @@ def take_named(
             names = list(values)
         if not names:
             if only_names and values is not None:
-                raise InputError(f"{role} is no name of a column: tables in files or blocks take names alone")
+                raise InputError(
+                    f"{role} is not the name of a column: tables in files or blocks take only names"
+                )
             return values
         if not is_frame(X):
             raise InputError(f"{role}={values!r}: the columns of {what} have no names; pass the values")

@@ -144,7 +144,7 @@ def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
     """The reply in a chat-completions response body; nothing optional is relied upon.
 
-    Errors: `AttemptError` when the body is no completion (an error object, HTML, no choices).
+    Errors: `AttemptError` when the body is not a completion (an error object, HTML, no choices).
     """
     choices = body.get("choices") if isinstance(body, Mapping) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -352,7 +352,7 @@ def read_key(variable: str, model: str) -> str:
 
 
 def check_address(url: str) -> None:
-    """Refuse with `FwcError` what is no http(s) address, and one with a user, a password or a query."""
+    """Refuse with `FwcError` what is not an http(s) address, and one with a user, a password or a query."""
     if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # it is written into run.json and into errors
         raise FwcError(
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "

@@ -121,7 +121,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
 
 
 def body_failure(body: Any) -> AttemptError:
-    """The failure behind a response with status 200 that is no completion."""
+    """The failure behind a response with status 200 that is not a completion."""
     if isinstance(body, Mapping) and body.get("error"):
         error, message = _error(body)
         status = parse_uint(error.get("code"), 600) or parse_uint(error.get("status"), 600) or 0

@@ -233,7 +233,7 @@ def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) 
         if isinstance(reply, Mapping):
             return reply
         if call.form is not None and not reply.refusal and not _is_json(reply.text):
-            raise _invalid("the answer is no JSON object, which the request asks for")
+            raise _invalid("the answer is not a JSON object, which the request asks for")
         replies.append(reply)
     if call.path.endswith(RESPONSES):
         return _responses_body(call, replies[0])
@@ -327,7 +327,7 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
             answers.append({"type": kind, "name": name, **answer})
             continue
         if kind not in tuple(_P_YES):
-            raise _invalid(f"{kind!r} is no type of yes/no questions: it needs a whole answer", "questions")
+            raise _invalid(f"{kind!r} is not a type of yes/no question: it needs a whole answer", "questions")
         value = {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
         answers.append({"type": kind, "name": name, **value})
         model, fingerprint = answer.model or model, answer.fingerprint

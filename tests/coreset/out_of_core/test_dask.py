@@ -106,7 +106,7 @@ def array(rows: int = 12, chunk: int = 3, columns: int = 2) -> Any:
 SMALL = dd.from_pandas(FRAME[:12], npartitions=3)
 REFUSED: dict[str, tuple[Any, ...]] = {
     "X is a dask Series": (SMALL.a,), "X is a dask Delayed": (dask.delayed(1),),
-    "y is of type ndarray": (array(), np.zeros(12)), "y is no name": (SMALL, np.zeros(12)),
+    "y is of type ndarray": (array(), np.zeros(12)), "y is not the name": (SMALL, np.zeros(12)),
     "y names the column 'z'": (SMALL, "z"), "no feature is left": (SMALL[["y", "d"]], "y", "d"),
     "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
     "y is a dask Delayed": (array(), dask.delayed(1)), "has no rows": (array(0), da.ones(0), da.ones(0)),

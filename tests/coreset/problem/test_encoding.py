@@ -134,7 +134,7 @@ def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
         FairWASP().fit(pd.DataFrame(x), y, d)
         for quiet in (
             x[:, 1:],
-            np.column_stack([x[:, 1], rare]),  # a rare yes is no small column
+            np.column_stack([x[:, 1], rare]),  # a rare yes is not a small column
             np.column_stack([x[:, 1], np.full(120, 1e-9)]),  # a constant one has no size
             np.column_stack([rng.lognormal(0, 2, 120), rng.normal(size=120)]),
             np.array([[1e308], [-1e-308]]),

@@ -1,4 +1,4 @@
-"""Tables of other libraries, and columns that are no numbers."""
+"""Tables of other libraries, and columns that are not numbers."""
 
 from datetime import date, timedelta
 from decimal import Decimal
