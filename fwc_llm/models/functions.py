@@ -85,6 +85,10 @@ class FunctionModel:
         self.name = name or PREFIX + self._qualified
         if not parse_finite(timeout) or timeout <= 0:
             raise FwcError(f"timeout is {timeout!r}: give seconds above 0")
+        if threads < 1:
+            raise FwcError(f"threads is {threads!r}: give a whole number from 1 up")
+        if not self.name.strip() or not self.name.isprintable():
+            raise FwcError(f"name is {name!r}: give the function a name in words")
         try:
             given = dict(parameters or {})
             json.dumps(given, allow_nan=False)

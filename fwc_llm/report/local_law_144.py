@@ -34,9 +34,9 @@ def refusal(audit: Mapping[str, Any], where: str) -> str:
     """Return why the rule's tables cannot be made of an audit (`impact_tables`); empty where they can."""
     if audit["basis"]["kind"] != AS_DRAWN:
         return (
-            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are no "
-            "applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, or "
-            "use fwc-llm audit --ll144 on decisions"
+            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are "
+            "not applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, "
+            "or use fwc-llm audit --ll144 on decisions"
         )
     if not audit["asked_once"]:
         return (
