@@ -53,6 +53,7 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     assert not [name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")]
     evals = [name for name in files if name.startswith("fwc_llm/_resources/evals")]
     assert all("/tasks/" in name for name in evals)
+    assert "fwc_llm/_resources/evals/tasks/recorded/journal.jsonl.gz" in evals  # `fwc-llm eval recorded`
     assert f"\nVersion: {__version__}\n" in headers
     assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
 

@@ -145,13 +145,13 @@ def audit(
     raw, groups = frame_table(answers), titles_of(answers, protected)
     roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
     titles: dict[str, Any] = {role: None if name is None else title_of(name) for role, name in roles.items()}
-    numbers = {None if p_yes is None else title_of(p_yes): True, titles["weight"]: False}
+    numbers = {None if p_yes is None else title_of(p_yes): "p_yes", titles["weight"]: "weight"}
     named, levels = title_of(key), groups or ["group"]
     used = {*levels, named, "arm", "repeat", "examples", "reason", *titles.values(), *numbers}
     columns: dict[str, Any] = {name: filled(raw.texts(name)) for name in raw.titles if name in used}
-    for name, shares in numbers.items():
+    for name, kind in numbers.items():
         if name in columns:
-            columns[name] = as_numbers(columns[name], name, shares)
+            columns[name] = as_numbers(columns[name], name, kind)
     frame = pd.DataFrame(columns)
     decisions = DecisionValues(positive, negative, others)
     if population is not None:

@@ -40,7 +40,12 @@ _SHOWN = 5  # rows that an error names
 _OURS = frozenset(
     ("answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given")
 ) | {"score", "above"}
-_NUMBERS = {"p_yes", "score", "weight"}
+_LARGEST = float(np.finfo(np.float64).max)
+_NUMBERS = {  # columns of numbers: the least and the largest, what they are, and how to write them
+    "p_yes": (0.0, 1.0, "P(yes)", " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none"),
+    "score": (-_LARGEST, _LARGEST, "a number", ""),
+    "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
+}
 
 
 def read_predictions(
@@ -107,8 +112,8 @@ def read_predictions(
             raise FwcError(
                 f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
             )
-    for name in _NUMBERS.intersection(table):
-        table[name] = as_numbers(table[name], columns[name], name == "p_yes", raw.numbers)
+    for name in _NUMBERS.keys() & table:
+        table[name] = as_numbers(table[name], columns[name], name, raw.numbers)
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
@@ -229,15 +234,13 @@ def _plain(text: str) -> str:
     return text if number is None else f"{number:.12g}"
 
 
-def as_numbers(
-    cells: "Names", column: str, shares: bool = False, rows: Sequence[Any] | None = None
-) -> Floats:
+def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
     """Return a column's texts as numbers, all written in one way; an empty one is NaN.
 
-    `shares`: P(yes), from 0 to 1 and without a thousands separator; `rows` (n,) are the rows' numbers in the
-    file. Raises `FwcError` for texts that are no such numbers.
+    `kind` is "p_yes" (without a thousands separator), "score" or "weight"; `rows` (n,) are the rows' numbers
+    in the file. Raises `FwcError` for texts that are not such numbers.
     """
-    ways: Sequence[Written] = ("", "1.234,5") if shares else ("", "1,234.5", "1.234,5")
+    ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
     texts, values = list(cells.categories), list[float | None]()
     for way in ways:
         values = [
@@ -246,15 +249,14 @@ def as_numbers(
         if None not in values:
             break
     numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
-    wrong = np.flatnonzero((numbers < 0.0) | (numbers > 1.0) if shares else np.isinf(numbers)).tolist()
+    least, most, what, how = _NUMBERS[kind]
+    wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
     if wrong:
         named = ", ".join(
             f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN]
         )
-        what = "not P(yes)" if shares else "no number"
-        how = " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none" if shares else ""
         raise FwcError(
-            f"{column!r} is {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write numbers{how}"
+            f"{column!r} is not {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write numbers{how}"
         )
     return np.asarray(numbers, np.float64)
 

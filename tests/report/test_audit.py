@@ -77,9 +77,9 @@ def test_a_stray_value_of_examples_is_one_draw() -> None:
 
 
 def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
-    shares = as_numbers(as_names(["0.5", "1", "", "1e-3", "0"]), "p", shares=True)
+    shares = as_numbers(as_names(["0.5", "1", "", "1e-3", "0"]), "p", "p_yes")
     np.testing.assert_array_equal(shares, [0.5, 1.0, np.nan, 0.001, 0.0])
-    assert as_numbers(as_names(["0,125", "1"]), "p", shares=True).tolist() == [0.125, 1.0]
+    assert as_numbers(as_names(["0,125", "1"]), "p", "p_yes").tolist() == [0.125, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
 )  # fmt: skip
 def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
     with pytest.raises(FwcError) as raised:
-        as_numbers(as_names(cells), "p", shares=True)
+        as_numbers(as_names(cells), "p", "p_yes")
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400
 
