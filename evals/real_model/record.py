@@ -40,6 +40,7 @@ _EXPERIMENT = """\
 task = "adult.toml"
 model = "replay:."
 shots = "zero,balanced.json,fwc.json"
+weight = "none" # fnlwgt is not used
 allow-changed-data = true # the examples were chosen from all 32,561 rows
 """
 
@@ -80,7 +81,9 @@ def _write_journal(folder: Path, parameters: str, rows: list[str]) -> None:
     for call in job.plan.calls():
         row = rows[int(call.row.rpartition(":")[2]) - 2]  # the first is in line 2
         reply = reply_of_row(given[ARMS[call.arm], row])
-        lines.append(json.dumps(make_record(call_id(parameters, call), call, reply)).encode() + b"\n")
+        record = make_record(call_id(parameters, call), call, reply)
+        del record["time"]  # of this command
+        lines.append(json.dumps(record).encode() + b"\n")
     with (folder / f"{FILE_NAME}.gz").open("wb") as file:
         packed = gzip.GzipFile("", "wb", fileobj=file, mtime=0)  # the same bytes on every day
         packed.write(HEADER + b"".join(lines))

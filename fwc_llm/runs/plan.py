@@ -425,7 +425,8 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     if task.folder is None or not task.text:
         return tuple(told)
     names, used = [item.name for item in task.rules.fields], {*task.protected, task.outcome}
-    return (*told, *unused_columns(names, used, task.weight or None, settings.cluster))
+    weight = "" if "weight" in settings.model_fields_set else task.weight or None  # "none" was chosen
+    return (*told, *unused_columns(names, used, weight, settings.cluster))
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
