@@ -108,7 +108,7 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
     assert {"README.md", "docs/choosing.md", "docs/numbers.md"} <= set(made)
     assert (Path(made["CONTRIBUTING.md"]) / "short-wording" / "results.json").is_file()
     assert (Path(made["docs/providers.md"]) / "rule-5" / "results.json").is_file()
-    assert (Path(made["docs/start.md"]) / "demo" / "report.html").is_file()
+    assert (Path(made["docs/start.md"]) / "real" / "report.html").is_file()
 
 
 def written(page: Path) -> Iterator[str]:
