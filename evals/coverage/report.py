@@ -63,8 +63,8 @@ differ by at most {result["fairlearn"]["farthest"]:.0e}.
 Groups and arms are alike, people have unequal numbers of rows, answers are lost so as to feign a gap. The \
 least coverage of a pair's intervals (DP gap, accuracy, rates, two arms, parity within strata, probes) after \
 {", ".join(map(str, LOOKS[:-1]))} or {LOOKS[-1]:,} runs, the first at which all are accepted. The \
-simulation's own standard error is 0.015, 0.009 and 0.005. Until decided, the intervals of all ten looks hold \
-at once. A pair that is refused is refused by `fwc-llm` too.
+simulation's own standard error is 0.015, 0.009 and 0.005. Until decided, the intervals of all ten looks \
+hold at once. A pair that is refused is refused by `fwc-llm` too.
 
 {table_of_pairs({one["name"]: one for one in result["pairs"]})}
 {_intervals(result["pairs"])}"""

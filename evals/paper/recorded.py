@@ -31,7 +31,7 @@ def read_recordings(task: Task, folder: Path) -> Iterator[tuple[str, str, int, l
     words = (column.text + " " + rows[column.name].astype(str) for column in task.shown)
     ids = dict(zip(map(", ".join, zip(*words, strict=True)), rows.index, strict=True))
     for name, (model, arm, m) in FILES.items():
-        answers = []
+        answers: list[tuple[str, str | None]] = []
         for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
             text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
             if text not in ids:
