@@ -41,7 +41,7 @@ class Client(Options):
     params: Mapping[str, Any] = option(
         dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
-    max_tokens: int | None = option(None, "Largest number of tokens in a reply.", SERVICE, shown="a few", ge=1)
+    max_tokens: int | None = option(None, "Maximum number of tokens per reply.", SERVICE, shown="a few", ge=1)
     logprobs: bool = option(False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE)
     answer_format: Literal["word", "json", "auto"] = option(
         "word", "Form of answers: word, enforced json, or auto (json if supported).", SERVICE
