@@ -130,7 +130,7 @@ def notes(stats: Stats) -> list[str]:
         if is_clipped(arm):
             own.append(
                 f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in {percent(p['clipped'])} of "
-                "the answers: too few distinct values to assess calibration."
+                "the answers: too extreme to assess calibration."
             )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())

@@ -73,7 +73,7 @@ class Settings(Options):
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
-        "Order of the examples: alternate, random, by-weight, given; several values make several arms.",
+        "Order of examples: alternate, random, by-weight, given; each makes an arm.",
         shown="the strategy's own",
         flag="order",
     )

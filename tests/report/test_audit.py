@@ -176,7 +176,7 @@ def test_a_constant_probability_leaves_dashes() -> None:
 def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:
     found = found_in(decided(p_yes=0.995))
     assert not tables.calibration(found)
-    assert "100% of the answers, which says too little" in " ".join(tables.notes(found))
+    assert "100% of the answers: too extreme" in " ".join(tables.notes(found))
     assert tables.calibration(found_in(decided(p_yes=0.985)))
 
 
@@ -198,7 +198,7 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     page = render([folder], "html")
     assert "Calibration of P(yes) per group" in page
     assert "Results at one threshold for all groups" in page
-    assert "the design chose" in page
+    assert "The design fixed the share of yes" in page
     assert "<script>alert" not in page
     text = render([folder], "md")
     assert "#### Results at one threshold for all groups" in text
