@@ -39,7 +39,7 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
 
 def write(name: str, found: Any, page: str, folder: Path = RESULTS, indent: int | None = 1) -> None:
-    """Write NAME.json and NAME.md."""
+    """Write the JSON file and the Markdown page of a record."""
     text = json.dumps(found, indent=indent, ensure_ascii=False) + "\n"
     (folder / f"{name}.json").write_text(text, encoding="utf-8")
     (folder / f"{name}.md").write_text(page, encoding="utf-8")
