@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
-from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.statistics import plain, small_groups
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
@@ -38,13 +38,13 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
     (those that both have: each metric before and after, the difference with its limits, p-value
-    and verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half)
+    and verdict by the smaller margin), `only_first`, `only_second`, `notes`. Where both asked (at least half)
     the same questions of the same table the comparison is `paired`; rows that only one was asked about
     still count, as its own. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
-    adjust(arms)
+    adjust(arms, min(run.answered.design.margin for run in (first, second)))
     compared = {
         "task": first.task,
         "first": {"label": first.label, "folder": str(first.folder)},
@@ -79,6 +79,10 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
             "The two runs protect different attributes: their gaps are between other groups, and no "
             "difference of them is formed."
         )
+    if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
+        yield "The two runs drew rows with different base parities: their gaps are not of one population."
+    if any(small_groups(run.answered) for run in runs):
+        yield "Gaps count all groups here, also those too small to be judged in a report."
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
 

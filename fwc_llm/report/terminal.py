@@ -115,18 +115,23 @@ def audit_summary(
 
     `views` are the `attributes` of `impact_tables`, in the same order; `kept` is as in `findings`.
     """
-    shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
+    shown, found, notes = list[RenderableType](), list[str](), dict[str, list[str]]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
         of_groups = len(view["arms"]) == 1
         table = selected(view, most=_MOST_GROUPS) if of_groups else sections.first(stats)
         shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created, kept.get(name))]
         shown.append(terminal(replace(table, title="")))
-        notes |= dict.fromkeys(_notes(stats))
+        for note in _notes(stats):
+            notes.setdefault(note, []).append(name)
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     if found:
         shown.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
-    return Group(*shown, *(Text(note, style="dim") for note in notes if not verbose))
+    told = (
+        note if len(names) == len(audits) else f"By {', '.join(names)}: {note}"
+        for note, names in notes.items()
+    )
+    return Group(*shown, *(Text(note, style="dim") for note in told if not verbose))
 
 
 def _sentences(

@@ -417,3 +417,32 @@ def test_a_hundred_thousand_answers_take_little_memory_and_show_a_sample(tmp_pat
     text = page.read_text()
     assert len(text) < 5e6
     assert "20,000 of 100,000" in text
+
+
+def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Path) -> None:
+    """True answers and other readings are of the groups that gaps are of; words fit the cause and the arm."""
+    path = tmp_path / "decisions.csv"
+    lines = [
+        f"{arm},{row},{'FM'[row % 2]},{'X' if row < 8 else 'Y'},{said},{was}"
+        for row in range(400)
+        for arm, rare in (("a", 5), ("b", 2))
+        for said in ["" if row % 4 < 2 and row % 3 else "yes" if row % 2 or row % rare == 0 else "no"]
+        for was in ["yes" if row < 8 or row % 4 == 1 else "no"]
+    ]
+    path.write_text("\n".join(["arm,row,sex,small,said,was", *lines]) + "\n")
+    words = ("audit", path, "--answer", "said", "--label", "was", "--arm", "arm", "--row", "row")
+    words = (*words, "--protected", "sex,small", "--against", "b")
+    out = fwc(*words, code=0).out
+    assert "clearly better than b" in out
+    assert "clearly better than a" not in out
+    assert "not settled because of replies without an answer" in out
+    assert "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X." in out
+    assert "By sex & small: Not judged, with fewer than 30 rows: F & X, M & X." in out
+    found = json.loads(fwc(*words, "--json", code=0).out)["statistics"]["sex & small"]
+    rates = [group["base_rate"] for group in found["groups"] if group["judged"]]
+    assert len(rates) == 2 < len(found["groups"])
+    assert found["context"][0]["demographic_parity_difference"] == pytest.approx(max(rates) - min(rates))
+    for arm in found["arms"]:
+        frame = pd.read_csv(path, keep_default_na=False).query(f"arm == '{arm['arm']}' and small == 'Y'")
+        as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
+        assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(np.ptp(as_no))

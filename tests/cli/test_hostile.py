@@ -176,6 +176,8 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     "eval": [
         ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
+        ("--ablate --against fwc", "--ablate names its arms"),
+        ("--stopping confidence-sequence", "is for a run with --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],

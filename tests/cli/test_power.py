@@ -64,6 +64,19 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
     assert 0.1 < shown["variance"] < 0.25
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--model", "gpt-4"), "give the cost of --detect"),
+        (("--batch", "--detect", "0.1"), "give the cost of --detect"),
+        (("--fail-if", "accuracy < 0.7"), "a condition on dp alone"),
+        (("--fail-if", "dp[x] > 0.1"), "names the arm 'x'"),
+    ],
+)
+def test_no_option_is_left_out_in_silence(fwc: Run, words: tuple[str, ...], line: str) -> None:
+    assert line in fwc("power", "--task", "census", "--n-test", "60", *words, code=2).line
+
+
 @pytest.mark.slow
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
     small = ("--task", "census", "--n-test", 80)

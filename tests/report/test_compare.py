@@ -76,6 +76,21 @@ def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
     assert "no arm in common" in as_text(comparison_table(apart))
 
 
+def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=1))
+
+    def with_settings(**changed: Any) -> Any:
+        return replace(run, described={**run.described, "settings": {**run.described["settings"], **changed}})
+
+    for margin, verdict in ((0.9, "no difference shown"), (0.001, "cannot be told")):
+        changed = with_settings(margin=margin)
+        for arm in compare_runs(changed, with_settings(margin=0.95))["arms"]:
+            assert arm["demographic_parity_difference"]["verdict"] == verdict
+    assert not [note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note]
+    noted = compare_runs(run, with_settings(base_parity=None))["notes"]
+    assert any("different base parities" in note for note in noted)
+
+
 def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     requests = run.results["requests"]
