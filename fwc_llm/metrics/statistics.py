@@ -246,10 +246,10 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
         *_about_repeats(run),
         *_about_predictions(run, content),
         *_about_unread(run, content),
+        *run.unused,
         *_about_power(content),
         *_about_arms(content),
         *decision_notes(run),
-        *run.unused,
     ]
 
 
@@ -334,7 +334,10 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
             "that differ."
         )
     elif run.assist:
-        yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
+        yield (
+            "Values, intervals and verdicts are assisted by predictions for rows that were not asked about; "
+            "selection rates and impact ratios are not."
+        )
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:

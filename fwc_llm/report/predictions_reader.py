@@ -133,11 +133,11 @@ def read_predictions(
         ]
         frame, left_out = decided(frame, outcomes, decisions)
         if left_out.any():
-            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
+            notes = (left_out_note(frame, left_out, [columns[name] for name in outcomes], protected), *notes)
             frame = frame[~left_out].reset_index(drop=True)
             numbers = [number for number, lost in zip(numbers, left_out, strict=True) if not lost]
     frame, lost = _without_missing(frame, protected, columns, missing, path, numbers)
-    return frame, (*notes, *lost)
+    return frame, (*lost, *notes)
 
 
 def _without_missing(

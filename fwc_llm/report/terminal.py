@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 MORE = "All tables and notes: --verbose."
-_MOST_NOTES = 2
+_MOST_NOTES = 4
 _MOST_GROUPS = 10
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge."
@@ -115,23 +115,22 @@ def audit_summary(
 
     `views` are the `attributes` of `impact_tables`, in the same order; `kept` is as in `findings`.
     """
-    shown, found, notes = list[RenderableType](), list[str](), dict[str, list[str]]()
+    shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
         of_groups = len(view["arms"]) == 1
         table = selected(view, most=_MOST_GROUPS) if of_groups else sections.first(stats)
         shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created, kept.get(name))]
         shown.append(terminal(replace(table, title="")))
-        for note in _notes(stats):
-            notes.setdefault(note, []).append(name)
+        notes |= dict.fromkeys(_notes(stats))
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     if found:
         shown.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
-    told = (
-        note if len(names) == len(audits) else f"By {', '.join(names)}: {note}"
-        for note, names in notes.items()
-    )
-    return Group(*shown, *(Text(note, style="dim") for note in told if not verbose))
+    for note in () if verbose else notes:
+        names = [name for name, stats in audits.items() if note in stats["notes"]]
+        about = f"By {', '.join(names)}: " * (len(names) < len(audits))
+        shown.append(Text(f"{about}{note}", style="dim"))
+    return Group(*shown)
 
 
 def _sentences(

@@ -446,3 +446,16 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
         frame = pd.read_csv(path, keep_default_na=False).query(f"arm == '{arm['arm']}' and small == 'Y'")
         as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
         assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(np.ptp(as_no))
+
+
+def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_path: Path) -> None:
+    path = tmp_path / "messy.csv"
+    lines = [
+        f'{row // 2};{"FM"[row % 2] if row % 9 else ""};"1,5";{("yes", "no", "")[row % 3]};{"01"[row % 2]}'
+        for row in range(120)
+    ]
+    path.write_text("\n".join(["person;sex;w;said;was", *lines]) + "\n", encoding="utf-8-sig")
+    words = ("--answer", "said", "--label", "was", "--protected", "sex", "--cluster", "person", "--weight", "w")
+    out = fwc("audit", path, *words, "--missing", "drop", code=0).out
+    assert "14 of 120 rows have no sex and are left out" in out
+    assert "106 answers are about 60 people" in out
