@@ -213,6 +213,7 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0
         ),
+        f"--label and the answers are the same column, {asked.label!r}: name another": asked.label in answers,
     }
     for mistake, made in mistakes.items():
         if made:

@@ -210,6 +210,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "not a weight"),
         ("race,was,said,w\nA,1,1,1\nB,0,1,-2\n", ("--weight", "w"), "row 3 .-2."),
         ("race,was,said\nA,1,1\nB,0,1\n", ("--against", "me"), "the arms are answers"),
+        ("race,was,said\nA,1,1\nB,0,1\n", ("--label", "said"), "the same column, 'said'"),
         ("race,was,said,p\nA,1,1,x\nB,0,1,x\n", ("--row", "p"), "as cluster"),
     ],
 )  # fmt: skip
@@ -455,7 +456,18 @@ def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_pa
         for row in range(120)
     ]
     path.write_text("\n".join(["person;sex;w;said;was", *lines]) + "\n", encoding="utf-8-sig")
-    words = ("--answer", "said", "--label", "was", "--protected", "sex", "--cluster", "person", "--weight", "w")
+    words = (
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        "sex",
+        "--cluster",
+        "person",
+        "--weight",
+        "w",
+    )
     out = fwc("audit", path, *words, "--missing", "drop", code=0).out
     assert "14 of 120 rows have no sex and are left out" in out
     assert "106 answers are about 60 people" in out

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from fwc_llm import audit
 from fwc_llm.cell_rules import as_text
-from fwc_llm.data.raw_table import frame_table
+from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import read_columns
 from fwc_llm.tasks import load_task
@@ -316,6 +316,12 @@ def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> N
         (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
     words = ("audit", tmp_path / "asked.csv", "--answer", "ok", "--protected", "sex", "--key", "id")
     fwc(*words, "--population", tmp_path / "all.csv", "--skip", 1, "--comment", "#", "--json", code=0)
+
+
+def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
+    for name, option in (("t.csv", {"sheet": "2"}), ("t.jsonl", {"skip": 1})):
+        with pytest.raises(FwcError, match=f"leave --{next(iter(option))} out"):
+            sniff_source(tmp_path / name, b"a,b\n1,2\n", **option)
 
 
 def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
