@@ -23,7 +23,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
 from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
-from fwc_llm.prompt_rows import ColumnFormatter, clean, decimal
+from fwc_llm.prompt_rows import ColumnFormatter, decimal
 from fwc_llm.tasks import Column
 
 
@@ -231,8 +231,3 @@ def test_raw_values_keep_neither_map_nor_unit() -> None:
 
 def test_decimal_filter() -> None:
     assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
-
-
-@pytest.mark.parametrize("text", ["<|im_start|>", "<｜User｜>", "</s>", "[INST]", "[/INST]"])
-def test_marks_of_messages_are_neutral(text: str) -> None:
-    assert clean(text) == f"{text[0]} {text[1:]}"

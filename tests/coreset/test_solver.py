@@ -166,16 +166,6 @@ def test_row_order_and_doubled_rows_do_not_matter(seed):
         np.testing.assert_allclose(f.weights_, middle.weights_, atol=1e-9)
 
 
-def test_row_order_changes_what_swaps_reach_by_little():
-    """Swaps look at samples of rows, which another order of them changes."""
-    x, y, d = toy()
-    start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
-    orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
-    fits = [FairCoreset(12, init=start, random_state=0).fit(x[o], y[o], d[o]) for o in orders]
-    middle = sorted(fits, key=lambda f: f.objective_)[len(fits) // 2]
-    assert all(f.objective_ == pytest.approx(middle.objective_, rel=0.01) for f in fits)
-
-
 def test_many_levels_outcomes_and_crossed_attributes():
     rng = np.random.default_rng(4)
     n = 600

@@ -186,13 +186,6 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     assert More(warmth=0.25).as_json() == {**Settings().as_json(), "warmth": 0.25}
 
 
-def test_the_signature_and_the_help_of_evaluate_have_all_options() -> None:
-    shown = inspect.signature(evaluate).parameters
-    for name, default in (*Settings(), *Client()):
-        assert shown[name].default == default
-        assert name in str(inspect.getdoc(evaluate))
-
-
 def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
     states: list[int] = []
