@@ -90,15 +90,6 @@ def test_largest_remainders(quota: list[float], least: int, most: int, expected:
     assert largest_remainder(np.array(quota), 4, least, most).tolist() == expected
 
 
-def test_they_sum_to_the_total_and_stay_within_one_of_the_quota() -> None:
-    rng = np.random.default_rng(0)
-    for total in range(1, 60):
-        quota = rng.dirichlet(np.ones(7)) * total
-        seats = largest_remainder(quota, total)
-        assert seats.sum() == total
-        assert (np.abs(seats - quota) < 1).all()
-
-
 # --- Progress on a terminal and nowhere
 
 

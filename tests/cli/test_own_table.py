@@ -69,20 +69,18 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.csv", b"a,b,c\n1,2,3\n4,5\n6,7,8\n", "t.csv:3: 2 values where 3 columns are expected"),
         ("t.csv", b"g,g,y\n1,2,3\n", "names column 'g' more than once"),
         ("prose.csv", b"Call me Ishmael.\nSome years ago, never mind how long exactly.\n", "is not a table"),
         ("t.parquet", b"PAR1", "is not a Parquet table"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is not a JSON object"),
-        ("t.json", b"[]", "it is empty"), ("t.csv", b"x;g;y\n1;a;b\n", "no column 'z'"),
+        ("t.json", b"[]", "it is empty"),
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_named(fwc: Run, tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
-    answer = "z" if b";" in content else "y"
-    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", answer, code=2).line
+    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", "y", code=2).line
 
 
 @pytest.mark.parametrize(("kind", "extra"), [("xlsx", "excel"), ("parquet", "parquet")])

@@ -258,12 +258,8 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
 
         def service(request: HttpRequest, last: int | None = last, asked: list[int] = asked) -> HttpReply:
             asked.append(1)
-            broken = len(asked) == last
-            return (
-                refusal(401, "No such key")
-                if broken
-                else HttpReply(completion(aged(request.json()["messages"])))
-            )
+            reply = HttpReply(completion(aged(request.json()["messages"])))
+            return refusal(401, "No such key") if len(asked) == last else reply
 
         with serve_in_thread(service) as url:
             client, out = Client(base_url=f"{url}/v1", concurrency=1), tmp_path / f"{last}"
