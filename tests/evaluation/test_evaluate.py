@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, load_task, select_shots
+from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, select_shots
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.flags import read
 from fwc_llm.cli.flags import takes as takes_flags
@@ -22,6 +22,7 @@ from fwc_llm.options import option, takes
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
+from fwc_llm.tasks import census_task
 from tests.faults.loopback import Service, serve_in_thread
 
 Served = tuple[Service, str]
@@ -115,7 +116,7 @@ def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Served, 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
 def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
     """Rows of one request, P(yes) and models that read no prompt give what they give with yes and no."""
-    census = load_task("census")
+    census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
     options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
     answers = []
