@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from fwc_llm.gates import parse_condition
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
@@ -192,6 +193,18 @@ def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
         assert code == 2, printed
         assert "Traceback" not in printed
     assert not list(tmp_path.rglob("pwned"))
+
+
+def test_the_page_gives_the_action_what_it_takes_and_its_conditions_can_be_read() -> None:
+    page = (CHECKOUT / "docs" / "gates.md").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", page, re.S | re.M)[0])
+    step = workflow["jobs"]["gate"]["steps"][1]
+    assert step["uses"].startswith("fwc-llm/")
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    conditions = [*re.findall(r'--fail-if "([^"]+)"', page), *step["with"]["fail-if"].splitlines()]
+    assert len(conditions) >= 6
+    for condition in conditions:
+        parse_condition(condition)
 
 
 @pytest.mark.slow

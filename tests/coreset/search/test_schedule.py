@@ -10,7 +10,7 @@ from fwc_llm.coreset.descent.loop import Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.start import sample_rows, start_rows
 from tests.coreset.programs import best_of_all
 
 
@@ -113,6 +113,22 @@ def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
     problem = FairCoreset(6, None, cost).problem(heap[:, None] * 1e6 + rng.random((180, 2)))
     for seed in range(5):
         assert set(heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]) == set(range(6))
+
+
+# --- Samples
+
+
+def test_samples_hold_every_cell_and_enough_candidates() -> None:
+    X, y, d = synthetic(3000, 3)
+    rare = np.flatnonzero((y == 1) & (d == 1))[10:]
+    y[rare] = 0  # ten rows are left in that cell
+    problem = FairCoreset(12, support="rows", slots=[[3, 3], [3, 3]]).problem(X, y, d)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows = sample_rows(problem, 100, rng)
+        assert (np.diff(rows) > 0).all()
+        assert 100 <= len(rows) <= 100 + 4 * 12, "at most four candidates for each seat more"
+        assert (np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]).all()
 
 
 # --- Where there are few coresets of rows
