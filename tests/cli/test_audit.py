@@ -275,7 +275,7 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
         outcome = fwc(
             "audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page, "--verbose", code=0
         )
-        for words in ("AUC gap", "Is P(yes) right, in each group?", "What one threshold for all"):
+        for words in ("AUC gap", "Calibration of P(yes) per", "Results at one threshold for all"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
         found.append(json.loads(out.read_text())["statistics"])
