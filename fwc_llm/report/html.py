@@ -14,7 +14,6 @@ from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.narrative import asked
 from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.provenance import DECISIONS, SIGNED
-from fwc_llm.report.rows import json_block
 from fwc_llm.report.sections import DEFINITIONS, overview
 from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
@@ -42,8 +41,8 @@ def environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # markup is not text
     )  # fmt: skip
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
-        "json_block": lambda value: Markup(json_block(value)),
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
         "count": lambda value: DASH if value is None else f"{value:,}",

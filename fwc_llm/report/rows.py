@@ -6,7 +6,6 @@ has what is known of `answer`, `reason`, `p`, `reply` and `prompt`: the places o
 of an arm's repeat begin with, and of the question, in `prompts`.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +28,6 @@ _MOST_CHARACTERS = 30_000_000  # of replies and prompts together
 _LONGEST_REPLY = 2_000
 _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
-# HTML gives these a meaning inside of a script element; JSON writes them as escapes as well.
-_ESCAPED = "<>&\u2028\u2029"
 
 
 def rows_of_run(run: Run) -> dict[str, Any] | None:
@@ -149,11 +146,3 @@ def chosen(rows: int, answers_of_each: int) -> list[int]:
         return list(range(rows))
     picked: list[int] = np.sort(np.random.default_rng(0).choice(rows, most, replace=False)).tolist()
     return picked
-
-
-def json_block(value: Any) -> str:
-    """Return JSON that can stand in a script element of a page: nothing in it ends or begins markup."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in _ESCAPED:  # faster than translate() on a text of megabytes
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return utf8_safe(text)

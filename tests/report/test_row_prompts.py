@@ -8,13 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.rows import MOST_ROWS, RowBlock, chosen, json_block, rows_of_run
+from fwc_llm.report.rows import MOST_ROWS, RowBlock, chosen, rows_of_run
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
@@ -87,15 +85,6 @@ def test_a_run_may_forbid_its_rows(folder_and_heard: tuple[Path, list[Messages]]
 SAID = {"answer": "yes", "reason": "", "p_yes": "0.25", "reply": "Yes"}
 
 
-@given(st.text())
-@example("</script><!--<script>\u2028\u2029&amp;\x00\ud800")
-def test_a_block_ends_no_script_element(text: str) -> None:
-    block = json_block({"reply": text})
-    assert not set("<>&\u2028\u2029") & set(block)
-    assert json.loads(block)["reply"] == text
-    block.encode()  # nothing that UTF-8 cannot hold
-
-
 def asked(text: str) -> tuple[Messages, Messages]:
     return [{"role": "system", "content": "Answer."}], [{"role": "user", "content": text}]
 
@@ -132,7 +121,7 @@ def test_the_page_has_room_for_so_much_and_no_more() -> None:
     for number in range(25):  # a message may have millions of characters, of which 65,536 are shown
         messages: Messages = [{"role": "user", "content": f"{number}" + "x" * 66_000} for _ in range(20)]
         answers.append(block.answer(SAID, [], messages))
-    assert len(json_block(block.as_json({}))) < 35_000_000
+    assert len(json.dumps(block.as_json({}))) < 35_000_000
     assert "prompt" in answers[0]
     assert "prompt" not in answers[-1]
 
