@@ -286,8 +286,8 @@ def _of_plan(
     yield Claim("run.json", STATED, f"nothing else shows: {others}")
     for name, of_pool in (("questions.jsonl", False), (POOL, True)):
         if not of_pool or is_file(folder.path / name):
-            texts = _lines(folder.read_questions(name), questions(plan, of_pool))
-            yield from _some(name, texts, "rows, groups and labels are the table's", status)
+            lines = _lines(folder.read_questions(name), questions(plan, of_pool))
+            yield from _some(name, lines, "rows, groups and labels are the table's", status)
     findings, plan = _with_kept_examples(folder, plan)
     yield from findings
     ids = {call_id(_model(described), call) for call in plan.calls()}
