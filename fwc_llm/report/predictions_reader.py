@@ -64,7 +64,7 @@ def read_predictions(
 
     The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
     p_yes, score, examples, weight, cluster, given) to columns of the file. Labels and answers become yes and
-    no if anything is said in `decisions`. With `replies` the answers are what models wrote, to be parsed, by
+    no if `decisions` name values. With `replies` the answers are what models wrote, to be parsed, by
     the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:

@@ -1,9 +1,9 @@
 """The rows of a run or an audit, with answers and prompts, for the page's browser (`templates/rows.js`).
 
 Its data are `arms`, `rows` and `prompts`. A row has `row`, `repeat`, `group`, `label`, an arm's answer at the
-arm's place in `answers`, and in `twins` what `arm` answered when it was told as of another `group`. An answer
-has what is known of `answer`, `reason`, `p`, `reply` and `prompt`: the places of the messages that all rows
-of an arm's repeat begin with, and of the question, in `prompts`.
+arm's place in `answers`, and in `twins` the answers of an `arm` to the same row with another `group`. An
+answer has what is known of `answer`, `reason`, `p`, `reply` and `prompt`: the places in `prompts` of the
+messages that all rows of an arm's repeat begin with, and of the question.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[
 class RowBlock:
     """The rows that the page holds, by repeat and row, and each list of messages once.
 
-    `twins` is how many answers to rows told as of another group there are in all.
+    `twins` is the number of answers to rows with another group.
     """
 
     def __init__(self, answers: Mapping[str, ArmAnswers], twins: int = 0, numbered: bool = False) -> None:
@@ -123,7 +123,7 @@ class RowBlock:
         return {**counted, "missing": missing, "data": data}
 
     def _place(self, messages: Messages) -> int | None:
-        """The place of messages among the prompts; None where there is no room for them."""
+        """The place of messages among the prompts; None without room for them."""
         texts = ((m["role"], m.get("name", ""), truncate(m["content"])) for m in messages)
         shown = tuple((role, visible(name), visible(text)) for role, name, text in texts)
         if shown not in self._prompts and not self._has_room(sum(len(text) for *_, text in shown)):
