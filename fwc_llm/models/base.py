@@ -32,7 +32,7 @@ def is_simulation(
 
 
 class Message(TypedDict):
-    """One chat message, as the chat-completions protocol has it."""
+    """One chat message of the chat-completions protocol."""
 
     role: str
     content: str
@@ -93,11 +93,11 @@ class Reply:
     """The outcome of one request.
 
     `text` is None exactly when there is no reply at all; `error` then says why in one line (no key, no
-    header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)
-    pairs, or None when the server gives none. `p_yes` is P(yes) where the model gives that itself, as a
-    decision model does; `text` is then "yes" or "no". `others` are the P(yes) of further questions about the
-    same row by their names, None for a refusal. `truncated` says that the service read a part of the input,
-    `reasoned` that it sent reasoning apart from the text.
+    header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob) pairs,
+    or None when the server gives none. `p_yes` is P(yes) if the model returns it, as a decision model does;
+    `text` is then "yes" or "no". `others` are the P(yes) of further questions about the same row, by
+    question; None for a refusal. `truncated`: the service read only a part of the input. `reasoned`: it sent
+    reasoning separately from the text.
     """
 
     text: str | None
@@ -148,7 +148,7 @@ class Model(Protocol):
         """Send one conversation, return its reply."""
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +167,8 @@ class Training:
 class RowContext:
     """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
 
-    `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
-    asks for that; the outcome is not among them. `training()` gives the same object for every question of a
+    `row` is its id, `values` the columns that a prompt may show, never the outcome; in a counterfactual
+    question the protected level is changed. `training()` gives the same object for every question of a
     repeat. `arm` and `variant` are those of the question.
     """
 
@@ -186,7 +186,7 @@ def _accept(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Traits:
-    """The members that a model may have besides those of `Model`, and what holds for one without them.
+    """The optional members of a model, and their defaults.
 
     simulated         true when the answers are a simulation; every output then says so
     address           the address of the service that is asked, None without one
@@ -222,7 +222,7 @@ class Traits:
 
 
 def traits(model: Model) -> Traits:
-    """Return what the model says of itself; this is the one place that looks for optional members."""
+    """Return a model's optional members, with defaults for those that it lacks."""
     declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
     given = {name: value for name, value in declared.items() if value is not None}
     return Traits(**{"opened_as": model.name} | given)

@@ -176,8 +176,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     length = f"{seen.summary['asked']['run_length']:,}"
     answer = " ".join(f"{check.reason}." for check in checks)
     notes = [
-        "Sequences hold at 95 % at all calls together; the line across is the bound. Alarms that are false: "
-        f"on average at most one in {length} decisions."
+        "Confidence sequences (95 %) hold at all calls jointly; the horizontal line is the bound. False "
+        f"alarms: on average at most one in {length} decisions."
     ]
     shown = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
     return environment().get_template("sections.html.j2").render(title=title, sections=shown)

@@ -89,7 +89,7 @@ class Section:
             order = sorted(range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row)
             object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
             which = "largest" if self.sizes else "first"
-            line = f"Of {number:,} rows the {_MOST_ROWS} {which} are shown; the JSON document has all."
+            line = f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:

@@ -327,7 +327,7 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
             "audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page, "--verbose", code=0
         )
         gaps = [f"{name} gap" for name in ("TPR", "FPR", "Precision", "AUC", "Brier", "DP", "EO")]
-        for words in (*gaps, "Is P(yes) right, in each group?", "What one threshold for all"):
+        for words in (*gaps, "Calibration of P(yes) per group", "Results at one threshold for all groups"):
             assert words in outcome.out
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
         found.append(json.loads(out.read_text())["statistics"])

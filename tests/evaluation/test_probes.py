@@ -101,7 +101,7 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
     assert proxies.telling["age"] < 0.6 < proxies.telling["relationship"] <= proxies.telling["all"] + 0.05
     page = render([result.folder], "md", None, None)
     assert "sex is told by relationship" in page
-    assert "Columns that tell the group, exchanged" in page
+    assert "Exchanged columns that reveal the group" in page
 
 
 def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() -> None:
