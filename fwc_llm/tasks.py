@@ -111,7 +111,7 @@ class Task:
         return by_name[name]
 
     def pool(self) -> "pd.DataFrame":
-        """The rows that examples come from (the whole table where the task is one file).
+        """The rows that examples come from (the whole table if the task has one file).
 
         Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
         int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
