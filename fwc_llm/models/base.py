@@ -192,8 +192,8 @@ class Traits:
     simulated         true when the answers are a simulation; every output then says so
     address           the address of the service that is asked, None without one
     reference         true when this is not a language model but a reference; every output then says so
-    api               how it takes the question: "chat", or the name of an interface for typed questions; prompts
-                      then hold these as messages of the role `question`
+    api               how it takes the question: "chat", or the name of an interface for typed questions;
+                      prompts then hold these as messages of the role `question`
     local             true when this process itself answers: no network, no cost
     opened_as         the name by which `open_model` opens it again; `name` by default
     completion_limit  the largest number of tokens of a reply, or None when it is unknown
