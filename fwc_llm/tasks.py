@@ -178,7 +178,7 @@ class Task:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what reading kept and dropped."""
+        """Notes on the rows and columns that were kept and dropped."""
         return self._tables.notes
 
     @property
