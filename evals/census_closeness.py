@@ -7,8 +7,6 @@ of a second real sample (adult.test) shows the effect of sampling alone. Two log
 simulated rows and on adult.data, are tested on adult.test.
 """
 
-import argparse
-import json
 import time
 from itertools import combinations
 from pathlib import Path
@@ -17,11 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evals.record import command_line, markdown, write
 from fwc_llm.data.census import N_POOL, SEED, TABLES, simulate
 from fwc_llm.runs.splits import row_values
 from fwc_llm.tasks import Task, census_task, load_task
 
-RESULTS = Path(__file__).parent / "results"
 COMMAND = "python evals/fit_census.py && python evals/census_closeness.py"
 _BINS = 10  # quantile bins of the real column, for comparing numeric columns
 
@@ -115,8 +113,8 @@ def as_markdown(figures: dict[str, Any]) -> str:
     """The report as Markdown."""
     value = dict(figures)
     value["gap"] = 100 * (value["accuracy_trained_on_real"] - value["accuracy_trained_on_simulated"])
-    one = "\n".join(f"| {name} | {distance:.3f} |" for name, distance in figures["one_way"].items())
-    two = "\n".join(f"| {name} | {distance:.3f} |" for name, distance in figures["two_way_largest"].items())
+    one = [(name, f"{distance:.3f}") for name, distance in figures["one_way"].items()]
+    two = [(name, f"{distance:.3f}") for name, distance in figures["two_way_largest"].items()]
     return (
         """# How close the simulated census is to UCI Adult
 
@@ -133,29 +131,17 @@ Made by `{command}`:
 * The tables take {table_bytes:,} bytes; 50,000 rows take {seconds_50000_rows} s.
 """.format_map(value)
         + f"""
-| one-way margin | distance |
-|---|---:|
-{one}
-
-| two-way margins that differ most | distance |
-|---|---:|
-{two}
-"""
+{markdown(["one-way margin", "distance"], one)}
+{markdown(["two-way margins that differ most", "distance"], two)}"""
     )
 
 
 def main() -> None:
     """Measure and write both reports."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data-dir", type=Path, default=None)
     figures = measure(load_task("adult", parser.parse_args().data_dir), census_task())
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "census.json").write_text(
-        json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    (RESULTS / "census.md").write_text(as_markdown(figures), encoding="utf-8")
+    write("census", figures, as_markdown(figures))
     print(as_markdown(figures))
 
 

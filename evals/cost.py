@@ -8,7 +8,6 @@ the same variance. Simulated: answers drawn from a regression fitted to GPT-4's 
 truth is known: how often intervals hold it, their width against the plain ones, and bias.
 """
 
-import argparse
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,19 +20,17 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from evals.paper.recorded import FILES, FOLDER
-from fwc_llm.answers import parse_answer
+from evals.paper.recorded import FOLDER, read_recordings
+from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.models.base import Reply
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
 
-RESULTS = Path(__file__).resolve().parent / "results"
 METRICS = (
     "demographic_parity_difference",
     "demographic_parity_ratio",
@@ -67,19 +64,8 @@ WORLDS = (  # rows, designed, repeats, share that is unparsed, how answers come 
 
 def recorded(task: Task, folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield each file's model and examples, and its answers about rows of the table."""
-    rows = task.test()
-    words = {column.name: column.text for column in task.shown}
-    parts = (words[name] + " " + rows[name].astype(str) for name in words)
-    texts = pd.Series(list(map(", ".join, zip(*parts, strict=True))), rows.index)
-    names = dict(zip(texts, rows.index, strict=True))
-    for file, (model, arm, m) in FILES.items():
-        answers = {}
-        for messages, response in json.loads((folder / file).read_text(encoding="utf-8")):
-            text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
-            answers[names[text]] = parse_answer(
-                Reply(text=response["choices"][0]["message"]["content"])
-            ).value
-        yield f"{model}, {f'{m} examples' if m else arm + '-shot'}", _frame(task, answers)
+    for model, arm, m, answers in read_recordings(task, folder):
+        yield f"{model}, {f'{m} examples' if m else arm + '-shot'}", _frame(task, dict(answers))
 
 
 def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
@@ -231,70 +217,58 @@ def _met(enough: bool) -> str:
 
 def as_markdown(result: dict[str, Any]) -> str:
     """Return the record as a page."""
-    arms = result["between"]
-    lines = [
-        "# What predictions of the answers are worth",
-        "",
-        f"Made by `{result['command']}`, seed fixed, one core. Rows' worth: how many times the rows the "
-        "plain estimate of the DP gap (ratio, EO gap, accuracy) would need for the same variance."
-        + (f" Recorded answers anew by `{result['anew']}`." if "anew" in result else ""),
-        "",
-        *(f"* {goal}." for goal in goals(result)),
-        "",
-        "## Recorded answers of GPT models (200 rows of Adult each)",
-        "",
-        "| answers | strata | plain DP gap | assisted DP gap | worth: DP gap | ratio | EO gap | accuracy |",
-        "|---|---|---|---|---:|---:|---:|---:|",
-    ]
+    answers, differences, worlds, arms = [], [], [], result["between"]
     for name, designs in result["recorded"].items():
         for design, found in designs.items():
             if "refused" in found:
-                lines.append(f"| {name} | {design} | refused | | | | | |")
+                answers.append([name, design, "refused", *[""] * 5])
                 continue
             gap = found[METRICS[0]]
             ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
-            worths = [f"{found[metric]['worth']:.2f}" for metric in METRICS]
-            lines.append(f"| {name} | {design} | {' | '.join([*ends, *worths])} |")
-    lines += [
-        "",
-        f"Differences between arms (gpt-4 less gpt-3.5, zero-shot, the same {arms['rows']} rows, strata "
-        "group and label), and the worth by the width of their intervals:",
-        "",
-        "| of | plain | assisted | worth |",
-        "|---|---|---|---:|",
-    ]
+            answers.append([name, design, *ends, *(f"{found[metric]['worth']:.2f}" for metric in METRICS)])
     for metric, name in ((METRICS[0], "DP gap"), (METRICS[3], "accuracy")):
         both = [arms[metric][kind] for kind in ("plain", "assisted")]
         ends = ["{:+.3f} ({:+.3f} to {:+.3f})".format(*one) for one in both]
         worth = ((both[0][2] - both[0][1]) / (both[1][2] - both[1][1])) ** 2
-        lines.append(f"| {name} | {' | '.join(ends)} | {worth:.2f} |")
-    if result["simulated"]:
-        lines += [
-            "",
-            f"## Simulated: a world fitted to GPT-4's answers, {result['runs']} runs each",
-            "",
-            "Predictable: three times its log-odds; unpredictable: every P(yes) is 0.5; wrong predictor: two "
-            "columns that tell only together; tiny: a group of 2.6 % of the rows. Coverage of 95 % "
-            "intervals, plain / assisted. Of the DP gap: width, assisted over plain; variance, plain over "
-            "assisted; the median of what runs say of rows' worth; bias.",
-            "",
-            "| world | DP gap | DP ratio | EO gap | accuracy | width | variance | said | bias |",
-            "|---|---|---|---|---|---:|---:|---:|---|",
-        ]
+        differences.append([name, *ends, f"{worth:.2f}"])
     for name, found in result["simulated"].items():
         cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
-        ratios = f"{found['width'][0]:.2f} | {found['variance_ratio']:.2f} | {found['worth']:.2f}"
-        lines.append(f"| {name} | {' | '.join(cover)} | {ratios} | {bias} |")
-    return "\n".join([*lines, ""])
+        ratios = [f"{ratio:.2f}" for ratio in (found["width"][0], found["variance_ratio"], found["worth"])]
+        worlds.append([name, *cover, *ratios, bias])
+    head = ["answers", "strata", "plain DP gap", "assisted DP gap", "worth: DP gap", "ratio", "EO gap"]
+    anew = f" Recorded answers anew by `{result['anew']}`." if "anew" in result else ""
+    page = f"""# What predictions of the answers are worth
+
+Made by `{result["command"]}`, seed fixed, one core. Rows' worth: how many times the rows the plain estimate \
+of the DP gap (ratio, EO gap, accuracy) would need for the same variance.{anew}
+
+{"".join(f"* {goal}.{chr(10)}" for goal in goals(result))}
+## Recorded answers of GPT models (200 rows of Adult each)
+
+{markdown([*head, "accuracy"], answers)}
+Differences between arms (gpt-4 less gpt-3.5, zero-shot, the same {arms["rows"]} rows, strata group and \
+label), and the worth by the width of their intervals:
+
+{markdown(["of", "plain", "assisted", "worth"], differences)}"""
+    if not worlds:
+        return page
+    head = ["world", "DP gap", "DP ratio", "EO gap", "accuracy", "width", "variance", "said", "bias"]
+    return f"""{page}
+## Simulated: a world fitted to GPT-4's answers, {result["runs"]} runs each
+
+Predictable: three times its log-odds; unpredictable: every P(yes) is 0.5; wrong predictor: two columns that \
+tell only together; tiny: a group of 2.6 % of the rows. Coverage of 95 % intervals, plain / assisted. Of the \
+DP gap: width, assisted over plain; variance, plain over assisted; the median of what runs say of rows' \
+worth; bias.
+
+{markdown(head, worlds)}"""
 
 
 @threadpool_limits.wrap(limits=1)  # threads that wait for each other take far longer
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m evals.cost", description=(__doc__ or "").partition("\n")[0]
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=200, help="runs of each simulated world")
     parser.add_argument("--data", type=Path, default=None, help="the data folder")
     parser.add_argument("--out", type=Path, default=None, help="folder of cost.json and cost.md")
@@ -338,8 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = {name: before[name] for name in ("command", "runs", "simulated")}
         result |= kept | {"anew": "python -m evals.cost --record --runs 0"}
     if given.out:
-        (given.out / "cost.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
-        (given.out / "cost.md").write_text(as_markdown(result), encoding="utf-8")
+        write("cost", result, as_markdown(result), given.out, indent=None)
     print(as_markdown(result))
     return 0
 

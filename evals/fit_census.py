@@ -8,7 +8,6 @@ context's removed counts is kept: the next table decides that share of the draws
 random to 0 or 5 without bias: rare values lose no mass, and no number below 5 is written.
 """
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evals.record import command_line
 from fwc_llm.data.census import TABLES
 from fwc_llm.tasks import load_task
 
@@ -124,9 +124,7 @@ def count_table(parents: list[np.ndarray], sizes: list[int], child: np.ndarray) 
 
 def main() -> None:
     """Read adult.data, write the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data-dir", type=Path, default=None)
     arguments = parser.parse_args()
     frame = load_task("adult", arguments.data_dir).pool()

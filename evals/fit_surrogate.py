@@ -20,7 +20,6 @@ without one recording and without the rows in it, and predict it. Three of these
 the one with the least log-loss on the recordings with examples: it is the default.
 """
 
-import argparse
 import json
 import os
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from evals.record import command_line, markdown, write
 from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context, feature_names, vector
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
@@ -47,6 +47,7 @@ RECORDED = {
 # Whose examples a held-out row is asked with.
 RESPONSE = ("its own", "none", "another row's")
 COMMAND = "python -m evals.fit_surrogate"
+COEFFICIENTS = Path(__file__).resolve().parents[1] / "fwc_llm" / "models" / "surrogate" / "surrogate.json"
 REPEATS, FOLDS = 10, 10
 # Ridge strengths (scikit-learn's C) tried; chosen within the training folds alone.
 STRENGTHS = (0.03, 0.1, 0.3)
@@ -332,45 +333,37 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def main() -> None:
     """Fit, validate, write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FWC_LLM_DATA"))
     data_dir = parser.parse_args().data_dir
     if data_dir is None:
         parser.error("name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA")
     coefficients, report = fit(Path(data_dir))
-    root = Path(__file__).resolve().parent.parent
-    _write_json(root / "fwc_llm" / "models" / "surrogate" / "surrogate.json", coefficients)
-    _write_json(root / "evals" / "results" / "surrogate.json", report)
-    (root / "evals" / "results" / "surrogate.md").write_text(markdown(report), encoding="utf-8")
-    print(markdown(report))
+    text = json.dumps(coefficients, indent=1, ensure_ascii=False) + "\n"
+    COEFFICIENTS.write_text(text, encoding="utf-8")
+    write("surrogate", report, page(report))
+    print(page(report))
 
 
-def markdown(report: dict[str, Any]) -> str:
+def page(report: dict[str, Any]) -> str:
     """The figures as a page."""
+    held_out = ["examples", "group", "answers", "agreement", "AUC", "yes, GPT-4", "yes, surrogate"]
+    dp = ["examples", "DP of GPT-4 (men − women)", "DP of the surrogate, same rows"]
+    left_out = ["left out", "form", "answers", "agreement", "log-loss", "excess", "error of DP"]
+    reversal = ["form", "women yes, men no", "women no, men yes", "difference"]
     return f"""# How well the surrogate imitates gpt-4-0314 (a simulation, not a measurement of GPT-4)
 
 Made by `{report["command"]}`: {report["folds"]}-fold cross-validation over distinct rows, mean over
 {report["repeats"]} divisions into folds (± standard deviation over them). *Agreement* is the share of
 held-out recorded answers that the surrogate gives too.
 
-| examples | group | answers | agreement | AUC | yes, GPT-4 | yes, surrogate |
-|---:|---|---:|---:|---:|---:|---:|
-{chr(10).join(_held_out_line(line) for line in report["held_out"])}
-
+{markdown(held_out, map(_held_out_line, report["held_out"]))}
 Does it heed the examples? Agreement on the held-out answers with examples, by whose examples it is shown: the
 row's own; none, which is to say with what they say replaced by its mean; or those of another conversation of
 the same length.
 
-| examples | answers | {" | ".join(RESPONSE)} |
-|---|---:|---:|---:|---:|
-{chr(10).join(_response_line(line) for line in report["response"])}
-
-| examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |
-|---:|---:|---:|
-{chr(10).join(_parity_line(line) for line in report["demographic_parity"])}
-
+{markdown(["examples", "answers", *RESPONSE], map(_response_line, report["response"]))}
+{markdown(dp, map(_parity_line, report["demographic_parity"]))}
 ## Forms of the reaction to examples
 
 Each is fitted without one recording and every answer about its rows, and predicts it. The package has
@@ -379,43 +372,38 @@ is log-loss above that form on the same answers (± standard error over answers,
 *error of DP* is simulated less recorded, men − women. The rates are 0 in all conversations but the 40 as
 they fall: what is fitted to them rests on these 40.
 
-| left out | form | answers | agreement | log-loss | excess | error of DP |
-|---|---|---:|---:|---:|---:|---:|
-{chr(10).join(_left_out_line(line) for line in report["left_out"])}
-
+{markdown(left_out, map(_left_out_line, report["left_out"]))}
 Fitted to everything, and asked with compositions that no recording has: DP (men − women) with 8 women yes
 and 8 men no, and with 8 women no and 8 men yes.
 
-| form | women yes, men no | women no, men yes | difference |
-|---|---:|---:|---:|
-{chr(10).join(_reversal_line(line) for line in report["reversal"])}
-"""
+{markdown(reversal, map(_reversal_line, report["reversal"]))}"""
 
 
-def _held_out_line(line: dict[str, Any]) -> str:
+def _held_out_line(line: dict[str, Any]) -> list[Any]:
     agreement = f"{line['agreement']:.3f} ± {line['agreement_sd']:.3f}"
-    numbers = " | ".join(f"{line[name]:.3f}" for name in ("auc", "rate_gpt4", "rate_surrogate"))
-    return f"| {line['examples']} | {line['group']} | {line['answers']} | {agreement} | {numbers} |"
+    numbers = [f"{line[name]:.3f}" for name in ("auc", "rate_gpt4", "rate_surrogate")]
+    return [line["examples"], line["group"], line["answers"], agreement, *numbers]
 
 
-def _response_line(line: dict[str, Any]) -> str:
-    numbers = " | ".join(f"{line['agreement'][whose]:.3f}" for whose in RESPONSE)
-    return f"| {line['examples'] or 'any'} | {line['answers']} | {numbers} |"
+def _response_line(line: dict[str, Any]) -> list[Any]:
+    numbers = [f"{line['agreement'][whose]:.3f}" for whose in RESPONSE]
+    return [line["examples"] or "any", line["answers"], *numbers]
 
 
-def _parity_line(line: dict[str, Any]) -> str:
-    return f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
+def _parity_line(line: dict[str, Any]) -> list[Any]:
+    return [line["examples"], f"{line['gpt4']:.3f}", f"{line['surrogate']:.3f}"]
 
 
-def _left_out_line(line: dict[str, Any]) -> str:
-    place = f"{line['examples']}: {COMPOSITION[line['examples']]} | {line['form']} | {line['answers']}"
-    fit = f"{line['agreement']:.3f} | {line['log_loss']:.3f}"
-    return f"| {place} | {fit} | {line['excess']:+.3f} ± {line['excess_se']:.3f} | {line['gap_error']:+.3f} |"
+def _left_out_line(line: dict[str, Any]) -> list[Any]:
+    recording = f"{line['examples']}: {COMPOSITION[line['examples']]}"
+    fit = [f"{line['agreement']:.3f}", f"{line['log_loss']:.3f}"]
+    excess = f"{line['excess']:+.3f} ± {line['excess_se']:.3f}"
+    return [recording, line["form"], line["answers"], *fit, excess, f"{line['gap_error']:+.3f}"]
 
 
-def _reversal_line(line: dict[str, Any]) -> str:
+def _reversal_line(line: dict[str, Any]) -> list[Any]:
     women, men = line["women_yes"], line["men_yes"]
-    return f"| {line['form']} | {women:.3f} | {men:.3f} | {women - men:+.3f} |"
+    return [line["form"], f"{women:.3f}", f"{men:.3f}", f"{women - men:+.3f}"]
 
 
 def _boost(X: Floats) -> Floats:
@@ -455,10 +443,6 @@ def _choose(
 def _folds(rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """A fold for every answer, the same for all answers about one row."""
     return (np.random.default_rng(seed).permutation(int(rows.max()) + 1) % FOLDS)[rows]
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 Every case is the same for the same number. What fails is printed with its number; then the exit code is 1.
 """
 
-import argparse
 import os
 import random
 import re
@@ -19,6 +18,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 
+from evals.record import command_line
 from evals.reliability import record
 from fwc_llm.errors import FwcError
 from tests.faults.targets import TARGETS, one_case
@@ -27,7 +27,7 @@ _SLOW = 5.0  # seconds of work for one case, beyond which it counts as a hang
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="damaged inputs of every kind")
+    parser = command_line(__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--target", choices=sorted(TARGETS), action="append")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")

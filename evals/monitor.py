@@ -5,8 +5,6 @@ python -m evals.monitor --rows 1000000        # a smaller state
 python -m evals.monitor --record              # writes evals/results/monitor.md and .json
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -17,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
 from fwc_llm.gates.change_detection import Detector
 from fwc_llm.report.monitor import log_alarm
 from fwc_llm.report.monitor_state import open_state
 
-RESULTS = Path(__file__).resolve().parent / "results"
 PROMISE, USUAL = 1_000, 100_000  # decisions to a false alarm: where these are counted, and by default
 SIZES = (1, 20, 1_000)  # decisions of a call
 LENGTH = 10_000  # decisions of a stream in which all alarms are false
@@ -163,60 +161,50 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
 
 def as_markdown(record: dict[str, Any]) -> str:
     """Return the record as a page."""
-    lines = [
-        "# Monitor: what is promised and what it costs",
-        "",
-        f"Simulated, by `{record['command']}`, seeds fixed.",
-        "",
-        "## False alarms",
-        "",
-        f"Alarms in 1,000 decisions with rates exactly at the bound and `--run-length {PROMISE:,}`: at most",
-        f"1 on average is promised. {record['paths']} streams of {LENGTH:,}. In brackets the standard error.",
-        "",
-        "| world | condition | calls of 1 | of 20 | of 1,000 |",
-        "|---|---|---:|---:|---:|",
-    ]
+    false, late = [], []
     for world in record["worlds"]:
-        rates = " | ".join(f"{mean:.2f} ({error:.2f})" for mean, error in world["false"].values())
-        lines.append(f"| {world['name']} | `{world['condition']}` | {rates} |")
-    lines += [
-        "",
-        "## A drift that comes late, and a repair",
-        "",
-        f"At the usual run length of {USUAL:,}, calls of 1,000. *Late*: {GOOD:,} decisions at the bound,",
-        f"then 20,000 beyond it; decisions until the alarm. *Repair*: {BAD:,} beyond it, then 20,000",
-        "at it: alarms logged (right is one for each pair beyond it), and alarms that come after.",
-        "",
-        "| world | found | decisions, median | nine in ten | repair: logged | after it |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for world in record["worlds"]:
-        delay = " | ".join(f"{q:,.0f}" if np.isfinite(q) else "not found" for q in world["delay"])
-        repair = f"{world['logged']:.1f} | {world['after']:.2f}"
-        lines.append(f"| {world['name']} | {world['found']:.0%} | {delay} | {repair} |")
+        rates = [f"{mean:.2f} ({error:.2f})" for mean, error in world["false"].values()]
+        false.append([world["name"], f"`{world['condition']}`", *rates])
+        delay = [f"{q:,.0f}" if np.isfinite(q) else "not found" for q in world["delay"]]
+        repair = [f"{world['logged']:.1f}", f"{world['after']:.2f}"]
+        late.append([world["name"], f"{world['found']:.0%}", *delay, *repair])
     scale = record["scale"]
-    lines += [
-        "",
-        f"## A call with {scale['new']:,} new decisions, {scale['rows']:,} in the state",
-        "",
-        f"The state has {scale['size'] / 2**20:,.0f} MB.",
-        "",
-        "| | CPU seconds | peak memory, MB |",
-        "|---|---:|---:|",
-    ]
     titles = {
         "call": "the call",
         "empty": "its imports alone",
         "pandas": "pandas: read all rows from Parquet, group by",
     }
-    for name, title in titles.items():
-        lines.append(f"| {title} | {scale[name]['cpu']:.1f} | {scale[name]['megabytes']:,.0f} |")
-    return "\n".join(lines) + "\n"
+    costs = [
+        [title, f"{scale[name]['cpu']:.1f}", f"{scale[name]['megabytes']:,.0f}"]
+        for name, title in titles.items()
+    ]
+    return f"""# Monitor: what is promised and what it costs
+
+Simulated, by `{record["command"]}`, seeds fixed.
+
+## False alarms
+
+Alarms in 1,000 decisions with rates exactly at the bound and `--run-length {PROMISE:,}`: at most
+1 on average is promised. {record["paths"]} streams of {LENGTH:,}. In brackets the standard error.
+
+{markdown(["world", "condition", "calls of 1", "of 20", "of 1,000"], false)}
+## A drift that comes late, and a repair
+
+At the usual run length of {USUAL:,}, calls of 1,000. *Late*: {GOOD:,} decisions at the bound,
+then 20,000 beyond it; decisions until the alarm. *Repair*: {BAD:,} beyond it, then 20,000
+at it: alarms logged (right is one for each pair beyond it), and alarms that come after.
+
+{markdown(["world", "found", "decisions, median", "nine in ten", "repair: logged", "after it"], late)}
+## A call with {scale["new"]:,} new decisions, {scale["rows"]:,} in the state
+
+The state has {scale["size"] / 2**20:,.0f} MB.
+
+{markdown(["", "CPU seconds", "peak memory, MB"], costs)}"""
 
 
 def main() -> None:
     """Measure, print, and with `--record` write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--paths", type=int, default=20)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--record", action="store_true")
@@ -235,8 +223,7 @@ def main() -> None:
     page = as_markdown(record)
     print(page)
     if options.record:
-        (RESULTS / "monitor.md").write_text(page, encoding="utf-8")
-        (RESULTS / "monitor.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write("monitor", record, page)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ A copy of what git has is changed and tested, never the checkout. A change that 
 `equivalent` by a reader, who writes the reason beside it in mutants.json; a later run keeps these judgements.
 """
 
-import argparse
 import ast
 import json
 import os
@@ -22,8 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from evals.record import RESULTS, command_line, markdown, write
+
 CHECKOUT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results"
 ROOMS = {
     "metrics": ("fwc_llm/metrics", "tests/metrics"),
     "gates": ("fwc_llm/gates", "tests/gates"),
@@ -128,33 +128,31 @@ def try_room(room: str, sample: int, copied: Path) -> dict[str, Any]:
 
 def page(rooms: dict[str, Any]) -> str:
     """The results as Markdown."""
-    lines = [
-        "# Mutants\n",
-        "Small changes of the code, one at a time (`python -m evals.mutants ROOM --sample N`): an operator",
-        "or a comparison turned round, a number one higher, a `not` or a minus left out. Noticed is where a",
-        f"test of the room fails. What a reader judges equivalent does not count. The goal is {_GOAL:.0%}.\n",
-        "| room | possible | tried | equivalent | noticed |",
-        "|---|---|---|---|---|",
-    ]
+    shares, survivors = [], []
     for room, found in rooms.items():
         alike = sum(bool(each["equivalent"]) for each in found["survivors"])
         counted = found["tried"] - alike
         share = (found["tried"] - len(found["survivors"])) / max(counted, 1)
-        lines.append(f"| {room} | {found['changes']:,} | {found['tried']} | {alike} | {share:.0%} |")
-    lines.append("\nNot noticed:\n")
-    for found in rooms.values():
+        shares.append([room, f"{found['changes']:,}", found["tried"], alike, f"{share:.0%}"])
         for each in found["survivors"]:
             why = f" (equivalent: {each['equivalent']})" if each["equivalent"] else ""
             why += f" (noticed since then by `{each['since']}`)" if each["since"] else ""
-            lines.append(f"* `{each['file']}`, `{each['in'] or 'module'}`: `{each['change']}`{why}")
-    return "\n".join(lines) + "\n"
+            survivors.append(f"* `{each['file']}`, `{each['in'] or 'module'}`: `{each['change']}`{why}\n")
+    return f"""# Mutants
+
+Small changes of the code, one at a time (`python -m evals.mutants ROOM --sample N`): an operator
+or a comparison turned round, a number one higher, a `not` or a minus left out. Noticed is where a
+test of the room fails. What a reader judges equivalent does not count. The goal is {_GOAL:.0%}.
+
+{markdown(["room", "possible", "tried", "equivalent", "noticed"], shares)}
+Not noticed:
+
+{"".join(survivors)}"""
 
 
 def main() -> None:
     """Try the rooms; print the page, and with `--record` write it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("rooms", nargs="+", choices=ROOMS)
     parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each room; 0 for all")
     parser.add_argument("--record", action="store_true")
@@ -174,8 +172,7 @@ def main() -> None:
     rooms |= tried
     print(page(rooms))
     if options.record:
-        file.write_text(json.dumps(rooms, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        (RESULTS / "mutants.md").write_text(page(rooms), encoding="utf-8")
+        write("mutants", rooms, page(rooms))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ shown to be refused. A service gets the wheel with `pip install --no-deps`, and 
 `--record` writes evals/results/packages.{json,md}.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -18,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from evals.record import command_line, markdown, write
+
 CHECKOUT = Path(__file__).resolve().parent.parent
-RESULTS = Path(__file__).resolve().parent / "results"
 LARGEST_WHEEL = 2**20  # bytes
 COMMANDS = (
     ("--version",),
@@ -137,68 +137,63 @@ def try_python(python: str, wheel: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def markdown(report: Mapping[str, Any]) -> str:
+def as_markdown(report: Mapping[str, Any]) -> str:
     """The figures as a page."""
     tried = "".join(f" --python python{one['python'].rpartition('.')[0]}" for one in report["pythons"])
-    lines = [
-        "# The package",
-        "",
-        f"Made by `{report['command']}{tried}` on {report['system']}, from a checkout.",
-        "",
-        f"The wheel has {report['wheel'] / 2**20:.2f} MiB; a test keeps it under "
-        f"{LARGEST_WHEEL / 2**20:.0f} MiB.",
-        "",
-        "## Every Python, from an empty environment",
-        "",
-        "| Python | the wheel | first commands | base installation |",
-        "|---|---|---|---|",
-    ]
+    lines = []
     for one in report["pythons"]:
+        ran, weight = "–", "–"
         if one["installed"]:
-            size = sum(one["packages"].values()) / 1e6
             ran = f"all {len(one['commands'])}, {one['answered']:,} rows answered"
-            weight = f"{size:.0f} MB in {len(one['packages'])} packages"
-            lines.append(f"| {one['python']} | installed | {ran} | {weight} |")
-        else:
-            lines.append(f"| {one['python']} | {one['reason']} | – | – |")
+            weight = _size(one["packages"])
+        lines.append([one["python"], one.get("reason", "installed"), ran, weight])
+    text = f"""# The package
+
+Made by `{report["command"]}{tried}` on {report["system"]}, from a checkout.
+
+The wheel has {report["wheel"] / 2**20:.2f} MiB; a test keeps it under {LARGEST_WHEEL / 2**20:.0f} MiB.
+
+## Every Python, from an empty environment
+
+{markdown(["Python", "the wheel", "first commands", "base installation"], lines)}"""
     if first := next((one for one in report["pythons"] if one["installed"]), None):
-        names = ", ".join(f"`fwc-llm {words}`" for words in first["commands"])
-        lines += ["", f"The first commands: {names}.", "", *_weights(first)]
-    lines += ["", *_service(report["service"])]
-    return "\n".join(lines) + "\n"
+        text += f"\nThe first commands: {', '.join(f'`fwc-llm {words}`' for words in first['commands'])}.\n"
+        text += _weights(first)
+    return text + _service(report["service"])
 
 
-def _service(found: Mapping[str, Any]) -> Iterator[str]:
-    size = sum(found["packages"].values()) / 1e6
+def _size(packages: Mapping[str, int]) -> str:
+    return f"{sum(packages.values()) / 1e6:.0f} MB in {len(packages)} packages"
+
+
+def _service(found: Mapping[str, Any]) -> str:
     needs = " ".join(f"'{need}'" for need in found["needs"])
     rows = {
-        "installed": f"{size:.0f} MB in {len(found['packages'])} packages",
+        "installed": _size(found["packages"]),
         "importing what it calls": f"{found['import_s']:.2f} s, {found['import_mb']:.0f} MiB",
         "until the first prompt": f"{found['ready_s']:.2f} s, {found['ready_mb']:.0f} MiB",
         "a prompt, its record cleaned": f"{found['prompt_ms']:.2f} ms",
     }
-    yield "## A service that builds prompts"
-    yield ""
-    yield f"`pip install --no-deps` of the wheel and `pip install {needs}`; a frozen task of the census and"
-    yield "eight examples. Seconds of CPU time, the most memory so far."
-    yield ""
-    yield "| | |"
-    yield "|---|---|"
-    yield from (f"| {name} | {value} |" for name, value in rows.items())
+    return f"""
+## A service that builds prompts
+
+`pip install --no-deps` of the wheel and `pip install {needs}`; a frozen task of the census and
+eight examples. Seconds of CPU time, the most memory so far.
+
+{markdown(["", ""], rows.items())}"""
 
 
-def _weights(one: Mapping[str, Any]) -> Iterator[str]:
+def _weights(one: Mapping[str, Any]) -> str:
     packages = list(one["packages"].items())
-    yield "## What the base installation weighs"
-    yield ""
-    yield f"Python {one['python']}; all files, those that pip compiles included; MB are 10⁶ bytes."
-    yield ""
-    yield "| package | MB |"
-    yield "|---|---|"
-    for name, size in packages[:_SHOWN]:
-        yield f"| {name} | {size / 1e6:.1f} |"
-    yield f"| {len(packages) - _SHOWN} others | {sum(size for _, size in packages[_SHOWN:]) / 1e6:.1f} |"
-    yield f"| all | {sum(one['packages'].values()) / 1e6:.1f} |"
+    rows = packages[:_SHOWN]
+    rows.append((f"{len(packages) - _SHOWN} others", sum(size for _, size in packages[_SHOWN:])))
+    rows.append(("all", sum(one["packages"].values())))
+    return f"""
+## What the base installation weighs
+
+Python {one["python"]}; all files, those that pip compiles included; MB are 10⁶ bytes.
+
+{markdown(["package", "MB"], ((name, f"{size / 1e6:.1f}") for name, size in rows))}"""
 
 
 def _pip(python: str, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -224,7 +219,7 @@ def _output(*words: object) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Build, install, try; print the page, and keep it with --record."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = command_line(__doc__)
     parser.add_argument("--python", action="append", help="an interpreter; repeatable [default: this one]")
     parser.add_argument("--record", action="store_true", help="write evals/results/packages.{json,md}")
     options = parser.parse_args(arguments)
@@ -239,10 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "service": try_service(sys.executable, wheel, folder),
             "pythons": [try_python(one, wheel, folder) for one in options.python or [sys.executable]],
         }
-    print(markdown(report), end="")
+    print(as_markdown(report), end="")
     if options.record:
-        (RESULTS / "packages.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "packages.md").write_text(markdown(report), encoding="utf-8")
+        write("packages", report, as_markdown(report))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
-_DATA, _PAGE = RESULTS / "reliability.json", RESULTS / "reliability.md"
+from evals.record import RESULTS, markdown, write
+
+_DATA = RESULTS / "reliability.json"
 
 
 def record(name: str, content: dict[str, Any]) -> None:
@@ -38,11 +39,10 @@ def record(name: str, content: dict[str, Any]) -> None:
         "versions": versions,
         **content,
     }
-    _DATA.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    write_page(found)
+    write("reliability", dict(sorted(found.items())), page(found))
 
 
-def write_page(found: dict[str, Any]) -> None:
+def page(found: dict[str, Any]) -> str:
     """The page, from what is recorded."""
     text = _PROMISES.format(
         faults=_faults(found.get("faults")),
@@ -51,7 +51,7 @@ def write_page(found: dict[str, Any]) -> None:
         soak=_soak(found.get("soak")),
     )
     tables = [_fuzz_table(found), _soak_table(found.get("soak")), _commands(found)]
-    _PAGE.write_text("\n".join([text.rstrip(), *filter(None, tables), _FOUND]), encoding="utf-8")
+    return "".join([text.rstrip(), "\n", *tables, _FOUND])
 
 
 def _faults(found: dict[str, Any] | None) -> str:
@@ -76,44 +76,42 @@ def _fuzz_table(found: dict[str, Any]) -> str:
     random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})["cases"]
     if not random:
         return ""
-    head = "\n## Fuzzing\n\n| input | cases at random | led by coverage |\n|---|---:|---:|"
     lines = [
-        f"| {name} | {n:,} | {f'{guided[name]:,}' if name in guided else 'not recorded'} |"
+        [name, f"{n:,}", f"{guided[name]:,}" if name in guided else "not recorded"]
         for name, n in random["cases"].items()
     ]
-    return "\n".join([head, *lines])
+    return "\n## Fuzzing\n\n" + markdown(["input", "cases at random", "led by coverage"], lines)
 
 
 def _soak_table(found: dict[str, Any] | None) -> str:
     if not found:
         return ""
-    head = (
-        "\n## The soak\n\nA service on loopback that fails one request in ten. After every pass the journal "
-        "is read as anybody would read it, and the service counts whether a journaled question comes "
-        "again.\n\n"
-        "| how | rows | kills | answered | lost | asked again | journaled twice | most memory, first half | "
-        "second half |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    )
+    head = ["how", "rows", "kills", "answered", "lost", "asked again", "journaled twice"]
     lines = [
-        f"| {run['how']} | {run['rows']:,} | {run['kills']} | {run['answered']:,} | {run['lost']} | "
-        f"{run['again']} | {run['twice']} | {run['early_mb']} MB | {run['late_mb']} MB |"
+        [run["how"], f"{run['rows']:,}", run["kills"], f"{run['answered']:,}", run["lost"], run["again"],
+         run["twice"], f"{run['early_mb']} MB", f"{run['late_mb']} MB"]
         for run in found["runs"]
-    ]
-    return "\n".join([head, *lines])
+    ]  # fmt: skip
+    return f"""
+## The soak
+
+A service on loopback that fails one request in ten. After every pass the journal is read as anybody would \
+read it, and the service counts whether a journaled question comes again.
+
+{markdown([*head, "most memory, first half", "second half"], lines)}"""
 
 
 def _commands(found: dict[str, Any]) -> str:
-    head = "\n## What was run\n\n| command | on | with |\n|---|---|---|"
     lines = []
     for run in found.values():
         using = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-        commands = ", ".join(f"`{command}`" for command in run["commands"])
-        lines.append(f"| {commands} | {run['date']} | {using} |")
-    return "\n".join([head, *lines])
+        lines.append([", ".join(f"`{command}`" for command in run["commands"]), run["date"], using])
+    return "\n## What was run\n\n" + markdown(["command", "on", "with"], lines)
 
 
 _PROMISES = (Path(__file__).parent / "reliability_promises.txt").read_text(encoding="utf-8")
 _FOUND = (Path(__file__).parent / "reliability_found.txt").read_text(encoding="utf-8")
 
 if __name__ == "__main__":
-    write_page(json.loads(_DATA.read_text(encoding="utf-8")))
+    known = json.loads(_DATA.read_text(encoding="utf-8"))
+    write("reliability", known, page(known))

@@ -8,8 +8,6 @@ parity limit; with the limit, as a subclass that makes outcomes and levels of th
 are with the limit, where every check that fits fails, by name.
 """
 
-import argparse
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +18,9 @@ import numpy as np
 import sklearn
 from sklearn.utils.estimator_checks import check_estimator
 
+from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.coreset import FairCoreset, FairWASP
 
-RESULTS = Path(__file__).resolve().parent / "results"
 COMMAND = "python -m evals.sklearn_checks"
 NO_LEVELS = "the check fits without `sensitive`, which a parity limit needs"
 NO_OUTCOMES = "the check fits without `y`, which a parity limit needs"
@@ -140,63 +138,49 @@ def report() -> dict[str, Any]:
     return {"command": COMMAND, "scikit-learn": sklearn.__version__, "cases": [run(case) for case in cases()]}
 
 
-def markdown(found: dict[str, Any]) -> str:
+def as_markdown(found: dict[str, Any]) -> str:
     """The figures as a page."""
-    rows = [
-        f"| {one['case']} | {one['checks']} | {one['passed']} | {one['xfail']} | {len(one['failed'])} | "
-        f"{one['skipped']} |"
+    counted = [
+        [one["case"], one["checks"], one["passed"], one["xfail"], len(one["failed"]), one["skipped"]]
         for one in found["cases"]
     ]
     skipped = sorted({line for one in found["cases"] for line in one["skipped_checks"]})
-    unexpected = [f"* {one['case']}: {line}" for one in found["cases"] for line in one["failed"]]
+    unexpected = [f"{one['case']}: {line}" for one in found["cases"] for line in one["failed"]]
     reasons: dict[str, set[str]] = {}
     for one in found["cases"]:
         for name, reason in one["expected"].items():
             reasons.setdefault(reason, set()).add(name)
-    expected = [
-        line
+    lists = {
+        f"Expected to fail, because {reason}": [f"`{name}`" for name in sorted(names)]
         for reason, names in sorted(reasons.items())
-        for line in (
-            f"Expected to fail, because {reason}:",
-            "",
-            *(f"* `{name}`" for name in sorted(names)),
-            "",
-        )
-    ]
-    lines = [
-        "# scikit-learn's checks of estimators",
-        "",
-        f"Made by `{found['command']}`, with scikit-learn {found['scikit-learn']}.",
-        "",
-        "| estimator | checks | pass | fail as expected | fail | skipped |",
-        "|---|---:|---:|---:|---:|---:|",
-        *rows,
-        "",
-        "The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows",
-        "outcomes and protected levels by their positions. The last two lines are the estimators as they",
-        "are, with a parity limit: every check that needs a fit to succeed fails there, and only there.",
-        "",
-        *expected,
-        "Skipped by scikit-learn:",
-        "",
-        *(f"* {line}" for line in skipped),
-    ]
-    return "\n".join(lines + (["", "Failures:", "", *unexpected] if unexpected else [])) + "\n"
+    }
+    lists |= {"Skipped by scikit-learn": skipped} | ({"Failures": unexpected} if unexpected else {})
+    return (
+        f"""# scikit-learn's checks of estimators
+
+Made by `{found["command"]}`, with scikit-learn {found["scikit-learn"]}.
+
+{markdown(["estimator", "checks", "pass", "fail as expected", "fail", "skipped"], counted)}
+The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows
+outcomes and protected levels by their positions. The last two lines are the estimators as they
+are, with a parity limit: every check that needs a fit to succeed fails there, and only there.
+
+"""
+        + "\n\n".join("\n* ".join([f"{title}:\n", *lines]) for title, lines in lists.items())
+        + "\n"
+    )
 
 
 def main() -> None:
     """Run and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="where sklearn-checks.json and sklearn-checks.md go"
     )
     folder = parser.parse_args().results
     found = report()
-    (folder / "sklearn-checks.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (folder / "sklearn-checks.md").write_text(markdown(found), encoding="utf-8")
-    print(markdown(found))
+    write("sklearn-checks", found, as_markdown(found), folder)
+    print(as_markdown(found))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ years in every pass, and a second process tries to work in the same folder. The 
 is broken.
 """
 
-import argparse
 import asyncio
 import json
 import math
@@ -29,6 +28,7 @@ from typing import Any
 
 import psutil
 
+from evals.record import command_line
 from evals.reliability import record
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.models.openai.chat import ChatModel
@@ -91,7 +91,7 @@ def one_pass(url: str, folder: Path, rows: int, batch: bool, largest_file: int |
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="long runs, killed again and again")
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

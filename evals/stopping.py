@@ -7,12 +7,9 @@ is named. At the bound whoever fails or passes is wrong in one of the gate's two
 happen in 2.5 % of paths.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +17,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from evals.record import command_line, markdown, write
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.intervals import Z
@@ -36,7 +34,6 @@ from fwc_llm.metrics.sequential import (
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.runs.splits import interleave_cells
 
-RESULTS = Path(__file__).resolve().parent / "results"
 MOST, BOUND, TABLE = 2_000, 0.1, 6_000
 DP, EO, RATIO = "demographic_parity_difference", "equalized_odds_difference", "demographic_parity_ratio"
 Draw = Callable[[np.random.Generator], tuple[ArmArrays, np.ndarray]]
@@ -204,60 +201,50 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
 
 def as_markdown(record: dict[str, Any]) -> str:
     """Return the record as a page."""
-    level = record["inflation"]["0.8"][0]
-    lines = [
-        "# Until decided, beside a fixed sample",
-        "",
-        f"Simulated by `{record['command']}` in {record['minutes']:.0f} minutes, seeds fixed. Ten looks, at "
-        f"most {MOST:,} questions an arm.",
-        "",
-        "## What it costs",
-        "",
-        f"Of 400,000 Brownian paths without a drift {level:.4f} ever cross (0.05 is spent). The most that is "
-        "asked, over the fixed sample of equal error and power:",
-        "",
-        "| power | times |",
-        "|---|---:|",
-        *(f"| {power} | {times:.3f} |" for power, (_, times) in record["inflation"].items()),
-        "",
-        f"`dp > 0.1`, two groups, rates near one half, {20 * record['paths']:,} paths; rows on average:",
-        "",
-        "| true gap | until decided | decided | fixed sample | decided | confidence sequence | decided |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+    paths = record["paths"]
+    times = [(power, f"{times:.3f}") for power, (_, times) in record["inflation"].items()]
+    saved = [
+        [gap, *(part for rows, decided in designs for part in (f"{rows:,}", f"{decided:.1%}"))]
+        for gap, designs in sorted(record["saved"].items(), key=lambda item: float(item[0]))
     ]
-    for gap, designs in sorted(record["saved"].items(), key=lambda item: float(item[0])):
-        lines.append(f"| {gap} | {' | '.join(f'{rows:,} | {decided:.1%}' for rows, decided in designs)} |")
-    lines += [
-        "",
-        "## Wrong stops: paths whose truth lies at the bound",
-        "",
-        f"At most 2.5 % either way, ± {1.96 * np.sqrt(0.025 * 0.975 / record['paths']):.1%} by simulation "
-        f"where {record['paths']:,} paths go through the package's estimates at every look. Several groups "
-        "err less: only pairs at the bound can.",
-        "",
-        "| world | paths | failed | passed |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {name} | {of['paths']:,} | {of['failed']:.2%} | {of['passed']:.2%} |"
-            for name, of in record["wrong"].items()
-        ),
+    head = ["true gap", "until decided", "decided", "fixed sample", "decided", "confidence sequence"]
+    wrong = [
+        [name, f"{of['paths']:,}", f"{of['failed']:.2%}", f"{of['passed']:.2%}"]
+        for name, of in record["wrong"].items()
     ]
-    if record["assisted"]:
-        lines += [
-            "",
-            f"## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} rows",
-            "",
-            "| true gap | paths | failed | passed | rows asked |",
-            "|---|---:|---:|---:|---:|",
-        ]
-    for gap, of in record["assisted"].items():
-        lines.append(f"| {gap} | {of['paths']} | {of['failed']:.1%} | {of['passed']:.1%} | {of['rows']:,} |")
-    return "\n".join(lines) + "\n"
+    page = f"""# Until decided, beside a fixed sample
+
+Simulated by `{record["command"]}` in {record["minutes"]:.0f} minutes, seeds fixed. Ten looks, at most \
+{MOST:,} questions an arm.
+
+## What it costs
+
+Of 400,000 Brownian paths without a drift {record["inflation"]["0.8"][0]:.4f} ever cross (0.05 is spent). \
+The most that is asked, over the fixed sample of equal error and power:
+
+{markdown(["power", "times"], times)}
+`dp > 0.1`, two groups, rates near one half, {20 * paths:,} paths; rows on average:
+
+{markdown([*head, "decided"], saved)}
+## Wrong stops: paths whose truth lies at the bound
+
+At most 2.5 % either way, ± {1.96 * np.sqrt(0.025 * 0.975 / paths):.1%} by simulation where {paths:,} paths \
+go through the package's estimates at every look. Several groups err less: only pairs at the bound can.
+
+{markdown(["world", "paths", "failed", "passed"], wrong)}"""
+    learnt = [
+        [gap, of["paths"], f"{of['failed']:.1%}", f"{of['passed']:.1%}", f"{of['rows']:,}"]
+        for gap, of in record["assisted"].items()
+    ]
+    if learnt:
+        page += f"\n## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} rows\n\n"
+        page += markdown(["true gap", "paths", "failed", "passed", "rows asked"], learnt)
+    return page
 
 
 def main() -> None:
     """Measure, print, and with `--record` write evals/results/stopping.md and .json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--paths", type=int, default=1_000)
     parser.add_argument("--assisted", type=int, default=100, metavar="N")
     parser.add_argument("--record", action="store_true")
@@ -271,8 +258,7 @@ def main() -> None:
     page = as_markdown(record)
     print(page)
     if options.record:
-        (RESULTS / "stopping.md").write_text(page, encoding="utf-8")
-        (RESULTS / "stopping.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write("stopping", record, page)
 
 
 if __name__ == "__main__":

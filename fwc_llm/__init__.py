@@ -1,4 +1,4 @@
-"""Fairer language-model decisions over tables, by a few well-chosen examples, measured honestly.
+"""Choose few-shot examples for fairer decisions of language models about tables, and measure the result.
 
 The public names are imported when first used, so that `import fwc_llm` stays light.
 """

@@ -262,10 +262,10 @@ class FrozenTask(Checked):
 
 @dataclass(frozen=True)
 class Record:
-    """One row as a task's table would hold it, without the outcome; `Task.record` makes it.
+    """One cleaned row of a task's table, without the outcome; `Task.record` makes it.
 
     `values` has the columns that prompts may show, numbers as numbers, protected attributes as their level.
-    `notes` are sentences on numbers outside of the range that the table has: no answer about such a row was
+    `notes` has a sentence for each number outside the table's range: no answer about such a row was
     evaluated.
     """
 

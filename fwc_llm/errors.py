@@ -80,7 +80,7 @@ class StorageError(FwcError):
 
 
 class InterruptedRunError(FwcError):
-    """The run was interrupted (Ctrl-C); what was answered is saved: exit code 130."""
+    """The run was interrupted (Ctrl-C); the replies so far are saved: exit code 130."""
 
     exit_code = 130
 

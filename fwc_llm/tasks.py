@@ -43,19 +43,19 @@ _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Task:
-    """A table with a protected attribute and a yes/no outcome, and the words for both.
+    """A yes/no prediction task on a table: data, protected attributes, outcome and wording.
 
-    The table is read on first use, and a built-in one downloaded then if need be: `load` reads it, `locate`
-    returns its files, None where they are not on this machine, and `rules` say how its cells are read.
-    `columns` are those of `pool()` and `test()` in file order. `simulated` rows are drawn from a model; every
-    output must say so. `text` is the task file, `folder` the place of one's own, `data` the files that take
-    the place of those that it names, `about` what it says of purpose and data. Of the attributes `offered`,
-    those in `protected` are, and those in `usual` would be if nobody chose. `weight` is the column of
-    sampling weights; `cluster` identifies people with several rows, who are never both in the test rows and
-    among the examples; both may be empty. `base_parity` is the default of runs; None: rows are drawn without
-    a base parity. `criteria` say what "yes" and "no" mean, `words` how prompts and replies say them.
-    `column_weights` are those of features in the distances of coresets; 1 for others. `frozen` is what a task
-    without rows knows of them (`freeze`).
+    The table is read on first use; a built-in one is then downloaded if necessary. `load` reads it, `locate`
+    returns its files (None if they are not on this machine), `rules` say how to read its cells. `columns` are
+    those of `pool()` and `test()` in file order. `simulated`: the rows are drawn from a model, and every
+    output must say so. `text` is the task file, `folder` the folder of a user's own, `data` the files that
+    replace those it names, `about` its statements on purpose and data. `offered` are the attributes that can
+    be protected, `protected` the chosen ones, `usual` the default choice. `weight` is the column of sampling
+    weights; `cluster` identifies people with several rows, who are never both in the test rows and among the
+    examples; both may be empty. `base_parity` is the default of runs; None: rows are drawn without a base
+    parity. `criteria` define "yes" and "no", `words` are the words for them in prompts and replies.
+    `column_weights` are weights of features in coresets' distances; all others have 1. `frozen` describes the
+    columns of a task that was saved without rows (`freeze`).
     """
 
     name: str
@@ -100,7 +100,7 @@ class Task:
 
     @property
     def spellings(self) -> dict[str, list[str]]:
-        """The words that replies may use for "yes" and "no", the one that prompts ask for first."""
+        """The words that replies may use for "yes" and "no"; the first is the one that prompts ask for."""
         return spellings(self.question, self.words)
 
     def column(self, name: str) -> Column:
@@ -111,7 +111,7 @@ class Task:
         return by_name[name]
 
     def pool(self) -> "pd.DataFrame":
-        """The rows that examples come from (the whole table where the task is one file).
+        """The rows that examples come from (the whole table if the task has one file).
 
         Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
         int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
@@ -121,15 +121,15 @@ class Task:
         return self._tables.pool
 
     def test(self) -> "pd.DataFrame":
-        """The rows that test rows are drawn from, as `pool` describes them."""
+        """The rows that test rows are drawn from, in the form of `pool`."""
         return self._tables.test
 
     def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
         """Clean one raw row of the table's file.
 
         `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
-        know are ignored. A row that the task itself handed out (a Series of `pool()` or `test()`, unchanged)
-        and a record come back as they are.
+        know are ignored. Unchanged rows (Series) of `pool()` or `test()`, and records, are returned
+        unchanged.
 
         Raises `FwcError`, naming column and value, for kinds of rows that were never evaluated: a level or
         category that no row of the table has, text in the place of a number, a negative number where no row
@@ -161,7 +161,7 @@ class Task:
 
     @cached_property
     def domains(self) -> Mapping[str, Domain]:
-        """What every column holds in the whole table, by its name."""
+        """The range or the categories of every column in the whole table, by name."""
         if self.frozen is not None:
             return self.frozen.domains
         if self.disk_table is not None:
@@ -178,20 +178,20 @@ class Task:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what reading kept and dropped."""
+        """Notes on the rows and columns that were kept and dropped."""
         return self._tables.notes
 
     @property
     def rows(self) -> "RowCount | None":
-        """The rows that were read and kept, by group, and why others were lost; None where none could be."""
+        """Rows read and kept, by group, and why others were lost; None if the task cannot lose rows."""
         return self._tables.rows
 
     @cached_property
     def naming(self) -> tuple[str, ...]:
-        """The columns that name a row's protected level: the protected ones, and those that give it away.
+        """The protected columns, and the columns that reveal a protected level.
 
-        A categorical column gives it away if one of its values stands in at least 30 rows of the pool, and
-        99 % of them or more are of one level (Adult's relationship: Husband, Wife).
+        A categorical column reveals it if one of its values occurs in at least 30 rows of the pool, at least
+        99 % of them of one level (Adult's relationship: Husband, Wife).
         """
         import pandas as pd
 
@@ -210,7 +210,7 @@ class Task:
 
     @cached_property
     def checks(self) -> "TableChecks":
-        """What should be checked in the table as a whole (of one on disk its sample)."""
+        """Problems of the whole table that should be checked (for a table on disk, of its sample)."""
         from fwc_llm.data.table_checks import TableChecks, check_table
 
         if self.simulated:
@@ -230,7 +230,7 @@ class Task:
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
     def with_columns(self, weight: str, cluster: str) -> "Task":
-        """The same table with other columns for weights and people; empty: none."""
+        """The same task with other columns of weights and people; empty: none."""
         for name in filter(None, (weight, cluster)):
             self.column(name)
         if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
@@ -238,7 +238,7 @@ class Task:
         return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
-        """For how many every row stands (n,), by the column `weight`; None where the task has none."""
+        """Row weights (n,) from the column `weight`; None if the task has none."""
         if not self.weight:
             return None
         weights = frame[self.weight].to_numpy(dtype=float)
@@ -288,7 +288,7 @@ class Task:
         return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """The frame's rows by group and answer (G, 2), "no" before "yes"; of a sample those of its table."""
+        """Numbers of rows (G, 2) by group and outcome, "no" first; for a sample those of its whole table."""
         import numpy as np
 
         if self.disk_table is not None:
@@ -311,11 +311,11 @@ class Task:
 
     @property
     def disk_table(self) -> "DiskTable | None":
-        """The table on disk where it is too large for memory: pool and test are then a sample of it."""
+        """The table on disk if it is too large for memory; pool and test are then a sample of it."""
         return self._tables.disk_table
 
     def including(self, ids: "Collection[str]") -> "pd.DataFrame":
-        """The whole table; of one on disk the sample, then those of the rows with these ids it lacks."""
+        """The whole table; for a table on disk the sample, then the rows with these ids that it lacks."""
         import pandas as pd
 
         if self.disk_table is None:
@@ -325,7 +325,7 @@ class Task:
 
     @cached_property
     def table(self) -> "pd.DataFrame":
-        """The whole table: pool, then test; of one on disk the sample."""
+        """The whole table: pool, then test; for a table on disk the sample."""
         import pandas as pd
 
         pool, test = self.pool(), self.test()
@@ -375,17 +375,17 @@ def load_task(
     names, and in the user's cache folder, else downloaded where the task file has a `url`. Nothing is read
     before it is needed. `protected` chooses among the attributes that a task offers (`Task.offered`).
 
-    For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
-    of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
-    the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
-    other rows first. `words` are how prompts and replies say yes and no, "values" as the column does.
-    `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text` is the
-    file that it would write. A row's id is its index label, as "row:17".
+    For a data frame `protected` names one column or several, and `outcome` another. `positive` is the value,
+    or list of values, that means yes; `above` is a threshold for numbers. Values such as yes and no need
+    neither. If there are more than two values, `others="no"` makes all but the positive ones mean no; else
+    drop the other rows first. `words` are the words for yes and no in prompts and replies; "values" takes the
+    column's. `question` replaces the drafted one. The rest is inferred as by `fwc-llm task init`: `task.text`
+    is the file that it would write. A row's id is its index label, as "row:17".
 
     `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"), ""
-    for no weights; by default the task file says.
+    for no weights; by default the task file's.
 
-    `data` names Parquet files that take the place of the task's table: a path, a pattern or a folder.
+    `data` names Parquet files that replace the task's table: a path, a pattern or a folder.
 
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """

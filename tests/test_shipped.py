@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from evals.packages import LARGEST_WHEEL, markdown
+from evals.packages import LARGEST_WHEEL, as_markdown
 from tests.conftest import CHECKOUT, missing
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def test_a_linter_finds_nothing_in_the_container_file() -> None:
 def test_the_recorded_page_is_that_of_its_figures() -> None:
     results = CHECKOUT / "evals" / "results"
     report = json.loads((results / "packages.json").read_text(encoding="utf-8"))
-    assert (results / "packages.md").read_text(encoding="utf-8") == markdown(report)
+    assert (results / "packages.md").read_text(encoding="utf-8") == as_markdown(report)
     assert report["wheel"] < LARGEST_WHEEL
     tried = {one["python"].rpartition(".")[0]: one["installed"] for one in report["pythons"]}
     assert tried["3.11"]

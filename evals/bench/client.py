@@ -9,11 +9,7 @@ round. The processor time per request is also shown, as other work on the machin
 `--write` records the numbers in evals/results/client.md and client.json.
 """
 
-import argparse
 import asyncio
-import json
-import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -21,10 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Coroutine, Iterator
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from evals.record import command_line, describe_machine, markdown, write
 from fwc_llm.models.base import Message
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.progress import Progress
@@ -32,7 +27,6 @@ from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Journal, PlannedCall
 
 CONCURRENCY = 64
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 _EXAMPLE = (
     "age 39 years, work class Private, education Bachelors, marital status Never-married, occupation "
     "Adm-clerical, relationship Not-in-family, race White, sex Male, hours per week 40, country United-States"
@@ -145,7 +139,7 @@ def timed(work: Coroutine[Any, Any, float]) -> tuple[float, float]:
 
 def main() -> None:
     """Run the benchmark and print it."""
-    parser = argparse.ArgumentParser(description="the client against a bare loop over the SDK")
+    parser = command_line(__doc__)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--rows", type=int, default=50_000, help="rows of the run whose memory is watched")
@@ -164,8 +158,7 @@ def main() -> None:
     result = {
         "command": f"python -m evals.bench.client --requests {arguments.requests} "
         f"--rounds {arguments.rounds} --rows {arguments.rows}",
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
-        f"openai {version('openai')}",
+        "machine": describe_machine("openai"),
         "concurrency": CONCURRENCY,
         "speed": speed,
         "memory": {
@@ -177,36 +170,28 @@ def main() -> None:
     }
     print(report(result))
     if arguments.write:
-        (RESULTS / "client.json").write_text(json.dumps(result, indent=1) + "\n")
-        (RESULTS / "client.md").write_text(report(result))
+        write("client", result, report(result))
 
 
 def report(result: dict[str, Any]) -> str:
     """The numbers as Markdown."""
-    memory = result["memory"]
-    lines = [
-        "# The client's speed and memory",
-        "",
-        f"Made by `{result['command']}` on {result['machine']}; a canned server on loopback, concurrency "
-        f"{result['concurrency']}.",
-        "",
-        "| prompt | bare loop, requests/s (CPU ms) | ours with journal (CPU ms) | median ratio | rounds |",
-        "|---|---:|---:|---:|---|",
-    ]
+    memory, lines = result["memory"], []
     for name, speed in result["speed"].items():
+        bare = f"{speed['bare_loop_per_second']:,} ({speed['bare_loop_cpu_ms']:.2f})"
+        mine = f"{speed['ours_per_second']:,} ({speed['ours_cpu_ms']:.2f})"
         rounds = ", ".join(f"{ratio:.2f}" for ratio in speed["ratios"])
-        lines.append(
-            f"| {name} | {speed['bare_loop_per_second']:,} ({speed['bare_loop_cpu_ms']:.2f}) "
-            f"| {speed['ours_per_second']:,} ({speed['ours_cpu_ms']:.2f}) | {speed['ratio']:.2f} | {rounds} |"
-        )
-    lines += [
-        "",
-        f"Memory: peak {memory['peak_megabytes_at_1000_rows']:.1f} MB after 1,000 rows, "
-        f"{memory['peak_megabytes_at_the_end']:.1f} MB after {memory['rows']:,} (34 messages each): "
-        f"{memory['growth_megabytes']:+.1f} MB.",
-        "",
-    ]
-    return "\n".join(lines)
+        lines.append([name, bare, mine, f"{speed['ratio']:.2f}", rounds])
+    head = ["prompt", "bare loop, requests/s (CPU ms)", "ours with journal (CPU ms)", "median ratio"]
+    return f"""# The client's speed and memory
+
+Made by `{result["command"]}` on {result["machine"]}; a canned server on loopback, concurrency \
+{result["concurrency"]}.
+
+{markdown([*head, "rounds"], lines)}
+Memory: peak {memory["peak_megabytes_at_1000_rows"]:.1f} MB after 1,000 rows, \
+{memory["peak_megabytes_at_the_end"]:.1f} MB after {memory["rows"]:,} (34 messages each): \
+{memory["growth_megabytes"]:+.1f} MB.
+"""
 
 
 if __name__ == "__main__":

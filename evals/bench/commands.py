@@ -9,7 +9,6 @@ solver. Versions take turns, so that other load on the machine meets both; what 
 Exit code 1 where a command takes more than 1.25 times the CPU seconds of the other version.
 """
 
-import argparse
 import io
 import os
 import subprocess
@@ -21,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from evals.record import command_line
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MOST = 1.25  # of the other version's CPU seconds
@@ -91,7 +92,7 @@ def seconds(package: Path, command: list[str], cache: Path) -> float:
 
 def main() -> int:
     """Measure, print a table, and say whether something became slower."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--against", help="a wheel or a revision")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()

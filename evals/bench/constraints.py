@@ -6,19 +6,16 @@ The peer writes the inner problem out, row by row, as a linear program. Some ins
 masses, ties, cells without a representative, or limits of 0. `--record` writes evals/results/constraints.md.
 """
 
-import argparse
-import platform
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from evals.record import RESULTS, command_line, describe_machine, markdown
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import imbalance, violation
 
-_RESULTS = Path(__file__).resolve().parent.parent / "results" / "constraints.md"
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -140,30 +137,26 @@ def by_highs(instance: Instance) -> float:
 
 def main() -> None:
     """Solve, print, and record if asked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--instances", type=int, default=2000, help="of each kind")
-    parser.add_argument("--record", action="store_true", help=f"write {_RESULTS.name}")
+    parser.add_argument("--record", action="store_true", help="write constraints.md")
     options = parser.parse_args()
-    lines = [
-        "| constraint | instances | from HiGHS | gap | plan | limits exceeded |",
-        "|:--|--:|--:|--:|--:|--:|",
-    ]
+    lines = []
     for name, draw in KINDS.items():
         worst = np.max([errors(draw(seed)) for seed in range(options.instances)], axis=0)
-        lines.append(f"| {name} | {options.instances:,} | {' | '.join(f'{error:.0e}' for error in worst)} |")
-    print("\n".join(lines))
+        lines.append([name, f"{options.instances:,}", *(f"{error:.0e}" for error in worst)])
+    table = markdown(["constraint", "instances", "from HiGHS", "gap", "plan", "limits exceeded"], lines)
+    print(table)
     if options.record:
         command = f"python -m evals.bench.constraints --instances {options.instances} --record"
-        machine = f"{platform.machine()}, Python {platform.python_version()}"
-        what = (
-            "The largest differences of random instances: between the objectives; between objective and "
-            "lower bound; between the objective and the costs of the plan, or its rows' masses and their "
-            "shares; and by how much a limit is exceeded."
-        )
-        head = f"# Every kind of parity constraint against HiGHS\n\nMade by `{command}` on {machine}."
-        _RESULTS.write_text("\n".join([f"{head} {what}\n", *lines, ""]), encoding="utf-8")
+        page = f"""# Every kind of parity constraint against HiGHS
+
+Made by `{command}` on {describe_machine("numpy", "scipy")}. The largest differences of random instances: \
+between the objectives; between objective and lower bound; between the objective and the costs of the plan, \
+or its rows' masses and their shares; and by how much a limit is exceeded.
+
+{table}"""
+        (RESULTS / "constraints.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+from evals.record import command_line, describe_machine, markdown, write
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+
 M, P = 250, 25
 FORMS = ("float32", "float64")
 SUPPORTS = ("free", "rows")
@@ -27,8 +30,6 @@ TARGET = 3.0  # units, for G up to 16
 
 def make_table(n: int, cells: int, form: str) -> tuple[Any, np.ndarray, np.ndarray]:
     """n rows of `P` columns in this type, outcomes and levels."""
-    from evals.synthetic import synthetic
-
     outcomes = 2 if cells < 64 else 4
     features, outcome, sensitive = synthetic(n, P, levels=cells // outcomes, outcomes=outcomes)
     return features.astype(form, copy=False), outcome, sensitive
@@ -42,8 +43,6 @@ def resident(name: str) -> int:
 
 def measure_here(n: int, cells: int, form: str, support: str) -> float:
     """The peak of one fit in this process, in units of the float32 table."""
-    from fwc_llm.coreset import FairCoreset
-
     options: dict[str, Any] = {"support": support, "random_state": 0}
     FairCoreset(M, **options, max_iter=2, init="random").fit(*make_table(20_000, cells, form))
     table = make_table(n, cells, form)
@@ -65,34 +64,29 @@ def measure(n: int, cells: int, form: str, support: str) -> dict[str, Any]:
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    lines = [
-        "# Memory",
-        "",
-        f"`{found['command']}` on {found['machine']}",
-        "",
-        f"m = {M}, p = {P}, the default call. Peak resident memory during the fit above what is resident "
-        "before it (libraries, the caller's table and labels), in units of the table as float32 numbers.",
-        "",
-        "| n | support | G | " + " | ".join(FORMS) + " |",
-        "|---:|---|---:|" + "---:|" * len(FORMS),
-    ]
     units = {tuple(p[key] for key in ("n", "support", "cells", "form")): p["units"] for p in found["points"]}
-    for n, support, cells in dict.fromkeys(key[:3] for key in units):
-        own = " | ".join(f"{units[n, support, cells, form]:.1f}" for form in FORMS)
-        lines.append(f"| {n:,} | {support} | {cells} | {own} |")
-    return "\n".join(lines) + "\n"
+    lines = [
+        [f"{n:,}", support, cells, *(f"{units[n, support, cells, form]:.1f}" for form in FORMS)]
+        for n, support, cells in dict.fromkeys(key[:3] for key in units)
+    ]
+    return f"""# Memory
+
+`{found["command"]}` on {found["machine"]}
+
+m = {M}, p = {P}, the default call. Peak resident memory during the fit above what is resident before it \
+(libraries, the caller's table and labels), in units of the table as float32 numbers.
+
+{markdown(["n", "support", "G", *FORMS], lines)}"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--full", action="store_true", help="n = 1,000,000 too; record the results")
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.point:
         print(measure_here(**json.loads(arguments.point)))
         return
-    from evals.bench.solver import describe_machine
-
     found = {
         "command": "python -m evals.bench.memory" + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
@@ -105,8 +99,7 @@ def main() -> None:
         ],
     }
     if arguments.full:
-        (RESULTS / "memory.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "memory.md").write_text(report(found), encoding="utf-8")
+        write("memory", found, report(found))
     print(report(found))
 
 

@@ -12,7 +12,6 @@ on one thread, compiled code loaded. `--record` writes evals/results/quality.{js
 leaves out those that are there.
 """
 
-import argparse
 import json
 import time
 import warnings
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evals.bench.solver import RESULTS, describe_machine
+from evals.record import RESULTS, command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
 from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
@@ -147,43 +146,42 @@ def measure(name: str, support: str, m: int, seconds: float) -> dict[str, Any]:
 def report(found: dict[str, Any]) -> str:
     """The table as Markdown."""
     seconds = " or ".join(f"{number:g}" for number in sorted({r["search_seconds"] for r in found["cases"]}))
-    lines = [
-        "# Quality at the defaults",
-        "",
-        f"`{found['command']}` on {found['machine']}; one case after the other.",
-        "",
-        "Three seeds at the defaults, against the best known: the best of these fits and of a search that "
-        f"crosses optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is "
-        "below the best of the three fits, 0 where it found nothing better. Outer: by how much the best "
-        "known exceeds the outer bound, which no choice of rows is below. Numbers are simulated.",
-        "",
-        "| table | n | support | m | mean excess | worst | `spread_` | CPU s | best known | descents | "
-        "below | outer | CPU s |",
-        "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    lines = []
     for row in found["cases"]:
-        bound = row.get("outer_bound")
-        outer = f"{row['best_known'] / bound - 1:.2%} | {row['prove_seconds']:.1f}" if bound else "– | –"
-        below = 1 - row["best_known"] / min(row["objectives"])
-        lines.append(
-            f"| {row['table']} | {row['n']:,} | {row['support']} | {row['m']} | {row['mean_excess']:.2%} | "
-            f"{row['worst_excess']:.2%} | {'–' if row['spread'] is None else format(row['spread'], '.2%')} | "
-            f"{row['cpu_seconds'][0]:.2f} to {row['cpu_seconds'][1]:.2f} | {row['best_known']:.5f} | "
-            f"{row['descents']:,} | {below:.2%} | {outer} |"
+        bound, spread = row.get("outer_bound"), row["spread"]
+        outer = (
+            [f"{row['best_known'] / bound - 1:.2%}", f"{row['prove_seconds']:.1f}"] if bound else ["–"] * 2
         )
+        lines.append(
+            [
+                row["table"], f"{row['n']:,}", row["support"], row["m"], f"{row['mean_excess']:.2%}",
+                f"{row['worst_excess']:.2%}", "–" if spread is None else f"{spread:.2%}",
+                "{:.2f} to {:.2f}".format(*row["cpu_seconds"]), f"{row['best_known']:.5f}",
+                f"{row['descents']:,}", f"{1 - row['best_known'] / min(row['objectives']):.2%}", *outer,
+            ]
+        )  # fmt: skip
+    head = ["table", "n", "support", "m", "mean excess", "worst", "`spread_`", "CPU s", "best known"]
+    page = f"""# Quality at the defaults
+
+`{found["command"]}` on {found["machine"]}; one case after the other.
+
+Three seeds at the defaults, against the best known: the best of these fits and of a search that crosses \
+optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is below the best of \
+the three fits, 0 where it found nothing better. Outer: by how much the best known exceeds the outer bound, \
+which no choice of rows is below. Numbers are simulated.
+
+{markdown([*head, "descents", "below", "outer", "CPU s"], lines)}"""
     for support in SETTINGS:
         rows = [row for row in found["cases"] if row["support"] == support]
         if rows:
-            mean, worst = (
-                f([row[k] for row in rows]) for f, k in ((np.mean, "mean_excess"), (max, "worst_excess"))
-            )
-            lines += ["", f"{support}: {mean:.2%} on average, {worst:.2%} at worst."]
-    return "\n".join(lines) + "\n"
+            mean, worst = np.mean([r["mean_excess"] for r in rows]), max(r["worst_excess"] for r in rows)
+            page += f"\n{support}: {mean:.2%} on average, {worst:.2%} at worst.\n"
+    return page
 
 
 def main() -> None:
     """Measure, print, and record if asked."""
-    parser = argparse.ArgumentParser(description="How good the defaults are.")
+    parser = command_line(__doc__)
     parser.add_argument("--only", default="", help="tables, comma-separated")
     parser.add_argument("--search", type=float, default=60.0, help="CPU seconds of the search, a case")
     parser.add_argument("--record", action="store_true", help="write evals/results/quality.{json,md}")
@@ -202,8 +200,7 @@ def main() -> None:
             "cases": known,
         }
         if arguments.record:
-            path.write_text(json.dumps(found, indent=1) + "\n")
-            path.with_suffix(".md").write_text(report(found))
+            write("quality", found, report(found))
     print(report({"command": "", "machine": "", "cases": known}))
 
 

@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from evals.bench.memory import resident
+from evals.record import RESULTS, command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 M, P = 250, 25
 PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
 KIND = ("n", "form", "support")
@@ -71,16 +73,8 @@ def opened(folder: Path, form: str) -> tuple[Any, Any, Any]:
     return x, y, d
 
 
-def peak() -> int:
-    """Bytes of this process's peak resident memory."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-
-
 def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     """One fit in this process."""
-    from fwc_llm.coreset import FairCoreset
-
     table, ends = opened(Path(folder), form), {"": 0.0}
     start, used = time.perf_counter(), time.process_time()
 
@@ -91,7 +85,7 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     return {
         "elapsed": time.perf_counter() - start,
         "cpu": time.process_time() - used,
-        "peak": float(peak()),
+        "peak": float(resident("VmHWM")),
         "passes": float(sum(words.startswith("pass") for words in ends)),
         "objective": float(fitted.objective_),
         "gap": float(fitted.objective_ - fitted.lower_bound_),
@@ -115,25 +109,24 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
+    head = ["rows", "form", "support", "elapsed, s", "CPU, s", "passes", "peak, GB", "objective", "gap"]
     lines = [
-        "# Scale",
-        "",
-        f"`python -m evals.bench.scale --rows N --record` on {found['machine']}",
-        "",
-        f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
-        "the default call. Memory is the peak of the whole process, libraries included. A table within the "
-        "sample is read once and solved in memory. Excess: the violation less ε.",
-        "",
-        "| rows | form | support | elapsed, s | CPU, s | passes | peak, GB | objective | gap | excess |",
-        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {p['n']:,} | {p['form']} | {p['support']} | {p['elapsed']:.1f} | {p['cpu']:.1f} | "
-        f"{p['passes'] or 1:.0f} | {p['peak'] / 1e9:.2f} | {p['objective']:.5f} | {p['gap']:.0e} | "
-        f"{p['excess']:.0e} |"
+        [
+            f"{p['n']:,}", p["form"], p["support"], f"{p['elapsed']:.1f}", f"{p['cpu']:.1f}",
+            f"{p['passes'] or 1:.0f}", f"{p['peak'] / 1e9:.2f}", f"{p['objective']:.5f}", f"{p['gap']:.0e}",
+            f"{p['excess']:.0e}",
+        ]
         for p in found["points"]
-    ]
-    return "\n".join(lines) + "\n"
+    ]  # fmt: skip
+    return f"""# Scale
+
+`python -m evals.bench.scale --rows N --record` on {found["machine"]}
+
+The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, the \
+default call. Memory is the peak of the whole process, libraries included. A table within the sample is read \
+once and solved in memory. Excess: the violation less ε.
+
+{markdown([*head, "excess"], lines)}"""
 
 
 def record(points: list[dict[str, Any]], machine: str) -> None:
@@ -145,13 +138,12 @@ def record(points: list[dict[str, Any]], machine: str) -> None:
         "machine": machine,
         "points": sorted(every.values(), key=lambda p: (p["support"], p["form"], p["n"])),
     }
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(report(found), encoding="utf-8")
+    write("scale", found, report(found))
 
 
 def main() -> None:
     """Measure and print; record with --record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000], help="numbers of rows")
     parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays")
     parser.add_argument("--support", choices=["free", "rows"], default="free")
@@ -162,8 +154,6 @@ def main() -> None:
     if arguments.point:
         print(json.dumps(measure_here(**json.loads(arguments.point))))
         return
-    from evals.bench.solver import describe_machine
-
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         measure(600_000, arguments.form, arguments.support, Path(folder))  # compiles
         points = [measure(n, arguments.form, arguments.support, Path(folder)) for n in arguments.rows]

@@ -22,9 +22,9 @@ import numpy as np
 
 from evals.bench.memory import resident
 from evals.bench.selectors_peers import peers, peers_report
-from evals.bench.solver import describe_machine
+from evals.paper.distances import parity_violation
+from evals.record import command_line, describe_machine, markdown, write
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 EPSILONS = (0.01, 0.05, 0.1)
 N, P, M = 5000, 25, 250
 SCALE_SIZES = (16, 488)  # 488 is 1 % of Adult
@@ -83,15 +83,10 @@ def measure(X: np.ndarray, y: np.ndarray, d: np.ndarray, coreset: tuple[Any, ...
 
     points, levels, outcomes, weights = coreset
     rows, centres = np.column_stack([d, X, y]), np.column_stack([levels, points, outcomes])
-    target, violation = y.mean(), 0.0
-    for level in np.unique(levels):
-        here = levels == level
-        rate = weights[here & (outcomes == 1)].sum() / weights[here].sum()
-        violation = max(violation, abs(rate / target - 1), abs((1 - rate) / (1 - target) - 1))
     return {
         "W1": wasserstein(cdist(rows, centres, "cityblock"), weights).value,
         "clustering": float(cdist(rows, centres, "sqeuclidean").min(axis=1).sum()),
-        "violation": float(violation),
+        "violation": parity_violation(levels, outcomes, weights, float(y.mean())),
     }
 
 
@@ -189,47 +184,43 @@ def scale() -> Iterator[dict[str, Any]]:
 
 def report(result: dict[str, Any]) -> str:
     """The results as Markdown."""
-    lines = [
-        "# Selectors",
-        "",
-        f"Made by `{result['command']}` on {result['machine']}.",
-        "",
-        f"## Reference: synthetic rows, n = {N}, p = {P}, m = {M}, {result['seeds']} seeds",
-        "",
-        "| method | W1 (sd) | known | clustering cost / 1000 | known | violation | known | seconds |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    lines = []
     for name, row in result["reference"].items():
-        known = KNOWN[name]
+        w1, clustering, violation = KNOWN[name]
         lines.append(
-            f"| {name} | {row['W1']:.2f} ({row['W1_sd']:.2f}) | {known[0]:.2f} "
-            f"| {row['clustering'] / 1e3:.1f} | {known[1]:.1f} "
-            f"| {row['violation']:.2f} | {known[2]:.2f} | {row['seconds']:.2f} |"
-        )
-    verdict = "yes" if result["fwc_is_closest"] else "NO"
-    lines += ["", f"FWC is closest at every ε, and within its limit, for every seed: {verdict}."]
+            [
+                name, f"{row['W1']:.2f} ({row['W1_sd']:.2f})", f"{w1:.2f}",
+                f"{row['clustering'] / 1e3:.1f}", f"{clustering:.1f}",
+                f"{row['violation']:.2f}", f"{violation:.2f}", f"{row['seconds']:.2f}",
+            ]
+        )  # fmt: skip
+    head = ["method", "W1 (sd)", "known", "clustering cost / 1000", "known", "violation", "known", "seconds"]
+    page = f"""# Selectors
+
+Made by `{result["command"]}` on {result["machine"]}.
+
+## Reference: synthetic rows, n = {N}, p = {P}, m = {M}, {result["seeds"]} seeds
+
+{markdown(head, lines)}
+FWC is closest at every ε, and within its limit, for every seed: \
+{"yes" if result["fwc_is_closest"] else "NO"}.
+"""
     if result.get("scale"):
-        lines += [
-            "",
-            "## Scale: all of Adult, each strategy in a process of its own",
-            "",
-            "| strategy | m | seconds | peak memory, MB |",
-            "|---|---:|---:|---:|",
+        lines = [
+            [row["strategy"], row["m"], row["error"], ""]
+            if "error" in row
+            else [row["strategy"], row["m"], f"{row['seconds']:.2f}", f"{row['peak_mb']:.0f}"]
+            for row in result["scale"]
         ]
-        for row in result["scale"]:
-            if "error" in row:
-                lines.append(f"| {row['strategy']} | {row['m']} | {row['error']} | |")
-            else:
-                lines.append(
-                    f"| {row['strategy']} | {row['m']} | {row['seconds']:.2f} | {row['peak_mb']:.0f} |"
-                )
+        page += "\n## Scale: all of Adult, each strategy in a process of its own\n\n"
+        page += markdown(["strategy", "m", "seconds", "peak memory, MB"], lines)
     if result.get("peers"):
-        lines += peers_report(result["peers"])
-    return "\n".join(lines) + "\n"
+        page += peers_report(result["peers"])
+    return page
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--full", action="store_true", help="all of it, ten seeds; record the results")
     parser.add_argument(
         "--quick", action="store_true", help="the reference table, and small tables beside peers"
@@ -266,8 +257,7 @@ def main() -> None:
         for row in scale():
             result["scale"].append(row)
             print(row, file=sys.stderr, flush=True)
-        (RESULTS / "selectors.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "selectors.md").write_text(report(result), encoding="utf-8")
+        write("selectors", result, report(result))
     print(report(result))
     if not result["fwc_is_closest"]:
         sys.exit(1)

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from evals.record import markdown
+from evals.synthetic import synthetic
+
 P, M = 25, 250
 LARGE, FITS = 100_000, (10_000, 20_000)  # rows; those of which the package's matrix fits
 QUICK = 2_000
@@ -27,26 +30,22 @@ def peers(quick: bool = False) -> Iterator[dict[str, Any]]:
     yield _row("FairWASP", large, _fairwasp(large), None)
 
 
-def peers_report(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as lines of Markdown."""
-    lines = [
-        "",
-        f"## Large tables: synthetic rows, p = {P}, m = {M}, beside peers",
-        "",
-        "Processor seconds of all threads. Peer: the package",
-        "`kmedoids`, its matrix of distances included (40 GB at n = 1e5). Loss: ours over theirs.",
-        "",
-        "| method | n | ours | peer | ratio | loss |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+def peers_report(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = []
     for row in rows:
-        peer = "– | – | –"
+        peer = ["–", "–", "–"]
         if "peer" in row:
-            peer = (
-                f"{row['peer']:.1f} | {row['ours'] / row['peer']:.2f} | {row['loss'] / row['peer_loss']:.4f}"
-            )
-        lines.append(f"| {row['method']} | {row['n']:,} | {row['ours']:.1f} | {peer} |")
-    return lines
+            ratio, loss = row["ours"] / row["peer"], row["loss"] / row["peer_loss"]
+            peer = [f"{row['peer']:.1f}", f"{ratio:.2f}", f"{loss:.4f}"]
+        lines.append([row["method"], f"{row['n']:,}", f"{row['ours']:.1f}", *peer])
+    return f"""
+## Large tables: synthetic rows, p = {P}, m = {M}, beside peers
+
+Processor seconds of all threads. Peer: the package
+`kmedoids`, its matrix of distances included (40 GB at n = 1e5). Loss: ours over theirs.
+
+{markdown(["method", "n", "ours", "peer", "ratio", "loss"], lines)}"""
 
 
 def _row(
@@ -64,7 +63,6 @@ def _timed(run: Callable[[], float]) -> tuple[float, float]:
 
 
 def _rows(n: int) -> Any:
-    from evals.synthetic import synthetic
     from fwc_llm.coreset.rivals.base import as_rows
 
     made = synthetic(n, P, 0)
@@ -101,7 +99,6 @@ def _their_medoids(n: int, m: int) -> tuple[float, float]:
 
 
 def _fairwasp(n: int) -> tuple[float, float]:
-    from evals.synthetic import synthetic
     from fwc_llm.coreset import FairWASP
 
     table = synthetic(n, P, 0)

@@ -9,22 +9,18 @@ enumeration, too: with a parity limit, none, and a penalty. Times are CPU second
 whole. `--record` writes evals/results/small.{json,md}. It takes a few minutes.
 """
 
-import argparse
-import json
 import time
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from evals.bench.solver import describe_machine
+from evals.record import command_line, describe_machine, markdown, write
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
-_RESULTS = Path(__file__).resolve().parent.parent / "results" / "small"
 _KINDS = ("numbers", "whole numbers", "categories", "mixed")
 _TABLES, _FREE_TABLES, _LARGE, _BOUNDS = 200, 30, 4, 500
 _LIMITS: tuple[dict[str, Any], ...] = (
@@ -129,9 +125,7 @@ def largest(support: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, and record if asked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--record", action="store_true", help="write evals/results/small.{json,md}")
     record = parser.parse_args().record
     with threadpool_limits(1):
@@ -139,23 +133,16 @@ def main() -> None:
         found = [measure("rows", _TABLES), measure("free", _FREE_TABLES)]
         large = [largest("rows"), largest("features"), largest("free")]
         outer = bounds(_BOUNDS)
-    bound = (
-        f"The outer bound of {outer['tables']} tables is above the best coreset {outer['above_the_best']} "
-        f"times, equal to it in {outer['equal']:.0%}, {outer['mean_gap']:.2%} below it on average and "
-        f"{outer['worst_gap']:.1%} at most."
-    )
-    text = "\n".join([_HEAD, *map(_line, found), "", *map(_large_line, large), bound])
-    print(text)
+    result: dict[str, Any] = {
+        "command": "python -m evals.bench.small --record",
+        "machine": describe_machine(),
+        "small": found,
+        "largest": large,
+        "outer_bound": outer,
+    }
+    print(report(result))
     if record:
-        command = "python -m evals.bench.small --record"
-        machine = describe_machine()
-        _RESULTS.with_suffix(".md").write_text(
-            f"# Small tables\n\nMade by `{command}` on {machine}; CPU time of one thread.\n\n{text}\n",
-            encoding="utf-8",
-        )
-        result: dict[str, Any] = {"command": command, "machine": machine, "small": found, "largest": large}
-        result["outer_bound"] = outer
-        _RESULTS.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write("small", result, report(result))
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
@@ -166,26 +153,33 @@ def _spread(seconds: list[float]) -> dict[str, float]:
     }
 
 
-_HEAD = """| support | tables | reference | best found by `"auto"` | by one start | mean excess | \
-worst excess | of one start | CPU ms, median / 90 % / most |
-|---|---:|---|---:|---:|---:|---:|---:|---:|"""
-
-
-def _line(row: dict[str, Any]) -> str:
-    found, mean, worst = row["found"], row["mean_excess"], row["worst_excess"]
-    rates = f"{found['auto']:.1%} | {found['one']:.1%}"
-    return (
-        f"| {row['support']} | {row['tables']} | {row['reference']} | {rates} "
-        f"| {mean['auto']:.3%} | {worst['auto']:.2%} | {mean['one']:.2%}, {worst['one']:.1%} | "
-        f"{_times(row['cpu_seconds'])} |"
-    )
-
-
-def _large_line(row: dict[str, Any]) -> str:
-    return (
+def report(result: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = []
+    for row in result["small"]:
+        found, mean, worst = row["found"], row["mean_excess"], row["worst_excess"]
+        excess = [f"{mean['auto']:.3%}", f"{worst['auto']:.2%}", f"{mean['one']:.2%}, {worst['one']:.1%}"]
+        rates = [f"{found['auto']:.1%}", f"{found['one']:.1%}"]
+        line = [row["support"], row["tables"], row["reference"], *rates, *excess, _times(row["cpu_seconds"])]
+        lines.append(line)
+    head = ["support", "tables", "reference", 'best found by `"auto"`', "by one start", "mean excess"]
+    head += ["worst excess", "of one start", "CPU ms, median / 90 % / most"]
+    large = [
         f"n = {row['n']}, m = {row['m']}, support {row['support']}, {row['tables']} tables: CPU ms "
         f"{_times(row['cpu_seconds'])} (median / 90 % / most).\n"
-    )
+        for row in result["largest"]
+    ]
+    outer = result["outer_bound"]
+    return f"""# Small tables
+
+Made by `{result["command"]}` on {result["machine"]}; CPU time of one thread.
+
+{markdown(head, lines)}
+{chr(10).join(large)}
+The outer bound of {outer["tables"]} tables is above the best coreset {outer["above_the_best"]} times, \
+equal to it in {outer["equal"]:.0%}, {outer["mean_gap"]:.2%} below it on average and \
+{outer["worst_gap"]:.1%} at most.
+"""
 
 
 def _times(seconds: dict[str, float]) -> str:

@@ -7,11 +7,6 @@ Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Ev
 data in the same process; the ratio is our time over theirs.
 """
 
-import argparse
-import json
-import platform
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from evals.record import RESULTS, command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.threads import Threads, count_threads
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS, get_ready
 
-RESULTS = Path(__file__).parent.parent / "results"
 M, P, ITERATIONS = 250, 25, 300
 CALLS: dict[str, dict[str, Any]] = {"plain": {"init": "random", "progressive": False}, "default": {}}
 GOALS = {  # ratio to scikit-learn's KMeans, plain and default; for n = 1,000 seconds
@@ -47,21 +42,6 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = run()
     return time.perf_counter() - start, result
-
-
-def describe_machine() -> str:
-    """Processor, cores and the versions that matter."""
-    from importlib.metadata import version
-
-    model = platform.processor()
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-        model = next(line[13:].strip() for line in text.splitlines() if line.startswith("model name"))
-        model += f" with{'' if 'avx512f' in text else 'out'} AVX-512"
-    except (OSError, StopIteration):
-        pass
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"{count_threads()} cores of {model}, Python {platform.python_version()}, {versions}"
 
 
 def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
@@ -223,118 +203,55 @@ def growth(n: int) -> list[dict[str, Any]]:
     return rows
 
 
-def memory(n: int) -> dict[str, Any]:
-    """Peak memory of a process that fits n rows, less that before the data, over the data's size (Linux)."""
-    code = f"""
-from pathlib import Path
-from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
-def read(name):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
-FairCoreset({M}, init="random", max_iter=2, random_state=0).fit(*synthetic(20_000, {P}))
-before = read("VmRSS")
-Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-table = synthetic({n}, {P})
-data = table.features.nbytes
-FairCoreset({M}, init="random", max_iter=5, progressive=False, random_state=0).fit(*table)
-print((read("VmHWM") - before) / data)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    found = {"n": n, "peak_over_data": float(done.stdout.split()[-1])}
-    print(found, flush=True)
-    return found
-
-
-def adult() -> dict[str, Any] | None:
-    """The default call on Adult in a separate process, against the best objective of a long search."""
-    code = """
-from fwc_llm import load_task
-from fwc_llm.coreset import FairCoreset
-task = load_task("adult")
-pool = task.pool()
-fitted = FairCoreset(16, support="rows", slots="balanced-positive", random_state={seed})
-fitted.fit(pool[[c.name for c in task.features]], task.labels(pool), task.sensitive(pool))
-print(fitted.objective_)
-"""
-    best = json.loads((RESULTS / "adult-search.json").read_text())["objective"]
-    runs = []
-    for seed in range(10):
-        command = [sys.executable, "-c", code.format(seed=seed)]
-        seconds, done = timed(partial(subprocess.run, command, capture_output=True, text=True, check=False))
-        if done.returncode:
-            print("Adult left out:", done.stderr.strip().splitlines()[-1])
-            return None
-        objective = float(done.stdout)
-        above = objective / best - 1
-        runs.append({"seed": seed, "seconds": seconds, "objective": objective, "above_best": above})
-        print(runs[-1], flush=True)
-    return {"best_known": best, "runs": runs}
-
-
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    lines = ["# Solver", "", f"`{found['command']}` on {found['machine']}", "", "## Whole runs", ""]
-    lines += [
-        f"m = {M}, p = {P}, L1, at most {ITERATIONS} iterations; KMeans: scikit-learn, random start, tol 0. "
-        f'Plain: init="random", progressive=False. Up to n = {SMALL:,} the best of {REPEATS} runs. The goal '
-        "is a ratio (for n = 1,000, seconds). Inner: the share of the inner problem of all rows.",
-        "",
-        "| n | call | s | inner | iterations | KMeans s | ratio | goal | faiss s | objective | to plain | "
-        "violation |",
-        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    whole = []
     for r in found["whole_runs"]:
         over = f"{100 * r['objective_over_plain']:+.3f} %" if "objective_over_plain" in r else ""
-        faiss = format(r["faiss_seconds"], ".2f") if r.get("faiss_seconds") else "–"
         goal = f"{r['goal']}{' s' if r['n'] == 1000 else ''}{'' if r['met'] else ' missed'}"
-        lines.append(
-            f"| {r['n']:,} | {r['call']} | {r['seconds']:.3f} | "
-            f"{100 * r['inner_seconds'] / r['seconds']:.0f} % | {r['iterations']} | "
-            f"{r['kmeans_seconds']:.3f} | {r['ratio']:.2f} | {goal} | {faiss} | "
-            f"{r['objective']:.5f} | {over} | {r['violation']:.6f} |"
-        )
-    lines += ["", "## Other calls", "", "| call | n | s | objective | gap |", "|---|---:|---:|---:|---:|"]
-    lines += [
-        f"| `{r['call']}` | {r['n']:,} | {r['seconds']:.2f} | {r['objective']:.5f} | {r['gap']:.1e} |"
+        whole.append(
+            [
+                f"{r['n']:,}", r["call"], f"{r['seconds']:.3f}",
+                f"{100 * r['inner_seconds'] / r['seconds']:.0f} %", r["iterations"],
+                f"{r['kmeans_seconds']:.3f}", f"{r['ratio']:.2f}", goal,
+                format(r["faiss_seconds"], ".2f") if r.get("faiss_seconds") else "–",
+                f"{r['objective']:.5f}", over, f"{r['violation']:.6f}",
+            ]
+        )  # fmt: skip
+    head = ["n", "call", "s", "inner", "iterations", "KMeans s", "ratio", "goal", "faiss s", "objective"]
+    others = [
+        [f"`{r['call']}`", f"{r['n']:,}", f"{r['seconds']:.2f}", f"{r['objective']:.5f}", f"{r['gap']:.1e}"]
         for r in found["other_calls"]
     ]
-    one = found["assignment"]
-    lines += ["", "## One assignment pass", "", f"n = {one['n']:,}: {1e3 * one['seconds']:.0f} ms; "]
-    lines[-1] += (
-        f"plain numba loop {1e3 * one['plain_numba_seconds']:.0f} ms; ratio {one['ratio']:.2f}; faiss "
-    )
-    faiss = one.get("faiss_seconds")
-    lines[-1] += f"{1e3 * faiss:.0f} ms; ratio {one['seconds'] / faiss:.2f}" if faiss else "not installed"
-    lines[-1] += ". The peers find the nearest of all, ours the two nearest of every cell."
-    lines += [
-        "",
-        "## Growth",
-        "",
-        "| grows | n | m | p | G | ms an iteration |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r['grows']} | {r['n']:,} | {r['m']} | {r['p']} | {r['G']} | "
-        f"{1e3 * r['seconds_per_iteration']:.1f} |"
+    growth = [
+        [r["grows"], f"{r['n']:,}", r["m"], r["p"], r["G"], f"{1e3 * r['seconds_per_iteration']:.1f}"]
         for r in found["growth"]
     ]
-    lines += [
-        "",
-        "## Memory",
-        "",
-        f"n = {found['memory']['n']:,}: peak {found['memory']['peak_over_data']:.2f}",
-    ]
-    lines[-1] += " times the float32 data, the data included."
-    if found["adult"]:
-        lines += ["", "## Adult, m = 16: the default call as a whole process", ""]
-        lines += [f"Best known objective {found['adult']['best_known']:.5f} (`adult-search.json`).", ""]
-        lines += ["| seed | s | objective | above best |", "|---:|---:|---:|---:|"]
-        lines += [
-            f"| {r['seed']} | {r['seconds']:.2f} | {r['objective']:.5f} | {100 * r['above_best']:.2f} % |"
-            for r in found["adult"]["runs"]
-        ]
-    return "\n".join(lines) + "\n"
+    one = found["assignment"]
+    faiss = one.get("faiss_seconds")
+    peer = f"{1e3 * faiss:.0f} ms; ratio {one['seconds'] / faiss:.2f}" if faiss else "not installed"
+    return f"""# Solver
+
+`{found["command"]}` on {found["machine"]}
+
+## Whole runs
+
+m = {M}, p = {P}, L1, at most {ITERATIONS} iterations; KMeans: scikit-learn, random start, tol 0. \
+Plain: init="random", progressive=False. Up to n = {SMALL:,} the best of {REPEATS} runs. The goal is a ratio \
+(for n = 1,000, seconds). Inner: the share of the inner problem of all rows.
+
+{markdown([*head, "to plain", "violation"], whole)}
+## Other calls
+
+{markdown(["call", "n", "s", "objective", "gap"], others)}
+## One assignment pass
+
+n = {one["n"]:,}: {1e3 * one["seconds"]:.0f} ms; plain numba loop {1e3 * one["plain_numba_seconds"]:.0f} ms; \
+ratio {one["ratio"]:.2f}; faiss {peer}. The peers find the nearest of all, ours the two nearest of every cell.
+
+## Growth
+
+{markdown(["grows", "n", "m", "p", "G", "ms an iteration"], growth)}"""
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
@@ -357,7 +274,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Benchmarks of the solver.")
+    parser = command_line(__doc__)
     parser.add_argument("--full", action="store_true", help="n = 200,000 and 1,000,000 too")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -366,16 +283,12 @@ def main() -> None:
     found = {
         "command": "python -m evals.bench.solver" + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
-        "adult": adult(),
         "whole_runs": whole_runs(sizes),
         "other_calls": other_calls(arguments.full),
         "assignment": assignment_pass(sizes[-1]),
         "growth": grown,
-        "memory": memory(sizes[-1]),
     }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "solver.json").write_text(json.dumps(found, indent=1) + "\n")
-    (RESULTS / "solver.md").write_text(report(found))
+    write("solver", found, report(found))
     plot(grown, RESULTS / "solver-growth.svg")
 
 

@@ -7,19 +7,15 @@ The rows and distances are those of `python -m evals.paper closeness`: three qua
 Adult, standardised columns, exact Wasserstein distance in L1. FWC has free representatives and n_init = 1.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evals.bench.solver import describe_machine
+from evals.record import command_line, describe_machine, markdown, write
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 SIZES = (0.005, 0.01, 0.02)
 EPSILONS = (None, 0.1, 0.01)
 PEER = "k-medoids"
@@ -89,24 +85,22 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def report(result: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = [
-        "# Swaps",
-        "",
-        f"Made by `{result['command']}` on {result['machine']}. Adult's train rows; means over "
-        f"{result['splits']} split(s). Ratio: to the distance of k-medoids, which ignores parity.",
-        "",
-        "| m | method | W1 | ratio | violation | seconds |",
-        "|---:|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {row['m']} | {row['method']} | {row['W1']:.4f} | {row['ratio']:.3f} "
-        f"| {row['violation']:.3f} | {row['seconds']:.1f} |"
+        [
+            row["m"], row["method"], f"{row['W1']:.4f}", f"{row['ratio']:.3f}", f"{row['violation']:.3f}",
+            f"{row['seconds']:.1f}",
+        ]
         for row in result["rows"]
-    ]
-    return "\n".join(lines) + "\n"
+    ]  # fmt: skip
+    return f"""# Swaps
+
+Made by `{result["command"]}` on {result["machine"]}. Adult's train rows; means over {result["splits"]} \
+split(s). Ratio: to the distance of k-medoids, which ignores parity.
+
+{markdown(["m", "method", "W1", "ratio", "violation", "seconds"], lines)}"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--full", action="store_true", help="three splits, three sizes; record the results")
     full = parser.parse_args().full
     splits = 3 if full else 1
@@ -124,8 +118,7 @@ def main() -> None:
         "rows": summary(runs),
     }
     if full:
-        (RESULTS / "swaps.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "swaps.md").write_text(report(result), encoding="utf-8")
+        write("swaps", result, report(result))
     print(report(result))
 
 

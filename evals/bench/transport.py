@@ -9,21 +9,17 @@ by about one per cent, as between two iterations. Best of several passes each; e
 `--full` adds ten million rows and 64 cells at a million rows; `--record` writes the tables to evals/results/.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evals.bench.solver import describe_machine
+from evals.record import command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
 from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 EPSILON = 0.01
-_RESULTS = Path(__file__).resolve().parent.parent / "results" / "transport"
 _DRIFT = 1.01  # between two iterations
 _CHUNK = 1_000_000  # rows made at once
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -31,30 +27,25 @@ _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 
 def main() -> None:
     """Measure, print, and record if asked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--full", action="store_true", help="also the largest tables (minutes)")
     parser.add_argument("--record", action="store_true", help="write evals/results/transport.{json,md}")
     options = parser.parse_args()
-    peer = against_highs()
-    print(_peer_line(peer), flush=True)
     sizes = [(n, 2, 2) for n in (1_000, 10_000, 100_000, 1_000_000, *([10_000_000] if options.full else []))]
     sizes += [(100_000, levels, outcomes) for levels, outcomes in ((4, 2), (4, 4), (8, 4), (32, 2), (8, 8))]
     if options.full:
         sizes += [(1_000_000, 32, 2)]
-    rows = []
-    print(_HEAD, flush=True)
-    for n, levels, outcomes in sizes:
-        rows.append(growth(n, levels, outcomes))
-        print(_row_line(rows[-1]), flush=True)
-    print(_TIES_HEAD, flush=True)
-    tied = []
-    for levels, outcomes in ((2, 2), (8, 2), (4, 4), (32, 2), (128, 2)):
-        tied.append(ties(100_000, levels, outcomes))
-        print(_tie_line(tied[-1]), flush=True)
+    found: dict[str, Any] = {
+        "command": "python -m evals.bench.transport" + (" --full" if options.full else "") + " --record",
+        "machine": describe_machine(),
+        "epsilon": EPSILON,
+        "peer": against_highs(),
+        "growth": [growth(*size) for size in sizes],
+        "ties": [ties(100_000, *shape) for shape in ((2, 2), (8, 2), (4, 4), (32, 2), (128, 2))],
+    }
+    print(report(found))
     if options.record:
-        _record(peer, rows, tied, options.full)
+        write("transport", found, report(found))
 
 
 def cell_costs(
@@ -224,16 +215,11 @@ def best_of(passes: int, task: Callable[[], Any]) -> tuple[float, Any]:
     return seconds, result
 
 
-_HEAD = """
-| rows | cells | cold, ms | warm, ms | row minima by numpy, ms | reduced HiGHS, ms | HiGHS / cold | gap |
-|---:|---:|---:|---:|---:|---:|---:|---:|"""
-
-
-def _row_line(row: dict[str, Any]) -> str:
+def _row_line(row: dict[str, Any]) -> list[Any]:
     reduced = row["reduced_highs_seconds"]
-    peer = f"{reduced * 1e3:,.0f} | {reduced / row['cold_seconds']:,.0f}" if reduced else "– | –"
-    times = " | ".join(f"{row[f'{name}_seconds'] * 1e3:,.1f}" for name in ("cold", "warm", "row_minima"))
-    return f"| {row['n']:,} | {row['cells']} | {times} | {peer} | {row['gap']:.0e} |"
+    peer = [f"{reduced * 1e3:,.0f}", f"{reduced / row['cold_seconds']:,.0f}"] if reduced else ["–", "–"]
+    times = [f"{row[f'{name}_seconds'] * 1e3:,.1f}" for name in ("cold", "warm", "row_minima")]
+    return [f"{row['n']:,}", row["cells"], *times, *peer, f"{row['gap']:.0e}"]
 
 
 def _peer_line(peer: dict[str, Any]) -> str:
@@ -247,16 +233,7 @@ def _peer_line(peer: dict[str, Any]) -> str:
     )
 
 
-_TIES_HEAD = """
-| cells | continuous, ms (warm) | whole numbers, ms (warm) | ratio (warm) | mismatches, ms (warm) | ratio (warm) | gap |
-|---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
-_TIES = (
-    "Costs that tie, 100,000 rows: whole numbers from 1 to 39 in each cell, and counts of 10 mismatches, "
-    "beside uniform costs. Warm: from the plan of the same table before one row in a hundred changed."
-)
-
-
-def _tie_line(row: dict[str, Any]) -> str:
+def _tie_line(row: dict[str, Any]) -> list[Any]:
     def both(name: str) -> str:
         return f"{row[f'{name}_cold'] * 1e3:,.0f} ({row[f'{name}_warm'] * 1e3:,.0f})"
 
@@ -267,22 +244,25 @@ def _tie_line(row: dict[str, Any]) -> str:
     cells = [both("continuous")]
     for name in ("whole", "mismatches"):
         cells += [both(name), ratio(name)]
-    return f"| {row['cells']} | {' | '.join(cells)} | {gap:.0e} |"
+    return [row["cells"], *cells, f"{gap:.0e}"]
 
 
-def _record(peer: dict[str, Any], rows: list[dict[str, Any]], tied: list[dict[str, Any]], full: bool) -> None:
-    machine = describe_machine()
-    command = "python -m evals.bench.transport" + (" --full" if full else "") + " --record"
-    table = "\n".join([_HEAD.strip(), *map(_row_line, rows)])
-    ties = "\n".join([_TIES, "", _TIES_HEAD.strip(), *map(_tie_line, tied)])
-    _RESULTS.with_suffix(".md").write_text(
-        f"# The inner problem\n\nMade by `{command}` on {machine}.\n\n{_peer_line(peer)}\n\n{table}\n\n"
-        f"{ties}\n",
-        encoding="utf-8",
-    )
-    record = {"command": command, "machine": machine, "epsilon": EPSILON, "peer": peer, "growth": rows}
-    record |= {"ties": tied}
-    _RESULTS.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def report(found: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    head = ["rows", "cells", "cold, ms", "warm, ms", "row minima by numpy, ms", "reduced HiGHS, ms"]
+    ties = ["cells", "continuous, ms (warm)", "whole numbers, ms (warm)", "ratio (warm)"]
+    ties += ["mismatches, ms (warm)", "ratio (warm)", "gap"]
+    return f"""# The inner problem
+
+Made by `{found["command"]}` on {found["machine"]}.
+
+{_peer_line(found["peer"])}
+
+{markdown([*head, "HiGHS / cold", "gap"], map(_row_line, found["growth"]))}
+Costs that tie, 100,000 rows: whole numbers from 1 to 39 in each cell, and counts of 10 mismatches, \
+beside uniform costs. Warm: from the plan of the same table before one row in a hundred changed.
+
+{markdown(ties, map(_tie_line, found["ties"]))}"""
 
 
 if __name__ == "__main__":

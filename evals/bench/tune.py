@@ -10,8 +10,6 @@ rounds, the slot tables and the limit were chosen on the seeds 100 to 119, which
 here (`--first 100` looks at them). Writes evals/results/tune.{json,md}.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.evaluation.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.successive_halving import (
     BALANCED,
@@ -41,7 +40,6 @@ from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 COMMAND = "python -m evals.bench.tune"
 GOAL = Goal("dp", 0.25, 0.0225)
 ROWS, CANDIDATES, N_TEST, M, PARITY = 200, 40, 4000, 16, 0.5
@@ -152,15 +150,15 @@ def _difference(seeds: list[dict[str, Any]], arm: str, other: str, what: str) ->
     return {"mean": fmean(values), "error": error}
 
 
-def markdown(report: dict[str, Any]) -> str:
+def page(report: dict[str, Any]) -> str:
     """The figures as a page."""
     forms = report["forms"]
     first, last = (report["seeds"][place]["seed"] for place in (0, -1))
     lines = []
     for arm in (ZERO, BALANCED, "fwc", "raced", "exhaustive"):
         means = [found["arms"][arm] for found in forms.values()]
-        cells = " | ".join(f"{mean['gap']:.3f}, {100 * mean['accuracy']:.1f}" for mean in means)
-        lines.append(f"| {_WORDS.get(arm, f'tuned, {arm}')} | {cells} |")
+        cells = (f"{mean['gap']:.3f}, {100 * mean['accuracy']:.1f}" for mean in means)
+        lines.append([_WORDS.get(arm, f"tuned, {arm}"), *cells])
     return f"""# Tuning, measured with the surrogate on Adult (SIMULATED: no finding about a language model)
 
 Made by `{report["command"]}`: {last - first + 1} seeds ({first} to {last}), each with {ROWS} pool rows,
@@ -169,10 +167,7 @@ and {N_TEST:,} test rows at base parity {PARITY:g}, with each form of the surrog
 Target: a DP gap of {GOAL.target:g} within {100 * GOAL.max_loss:g} points of accuracy below balanced.
 DP gap and accuracy (%), means over the seeds, on the test rows:
 
-| examples | {" | ".join(forms)} |
-|---|{"---|" * len(forms)}
-{chr(10).join(lines)}
-
+{markdown(["examples", *forms], lines)}
 {chr(10).join(_words(form, found, last - first + 1) for form, found in forms.items())}
 ± is one standard error, paired over seeds. *Optimism* is what the winner's distance from balanced changes
 from the pool rows, on which it was chosen, to the test rows. {_range(forms)}
@@ -207,9 +202,7 @@ def _both(found: dict[str, dict[str, float]]) -> str:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -231,9 +224,8 @@ def main() -> None:
         "forms": {form: summary([one for one in seeds if one["form"] == form]) for form in FORMS},
         "seeds": seeds,
     }  # fmt: skip
-    (arguments.out / "tune.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    (arguments.out / "tune.md").write_text(markdown(report), encoding="utf-8")
-    print(markdown(report))
+    write("tune", report, page(report), arguments.out)
+    print(page(report))
 
 
 if __name__ == "__main__":

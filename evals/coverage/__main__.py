@@ -1,9 +1,7 @@
 """Measure coverage, type-I error and contradictions, and record them: the command line."""
 
-import argparse
 import json
 import os
-import platform
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -19,8 +17,8 @@ from evals.coverage.populations import populations, quick_populations
 from evals.coverage.report import as_json, as_markdown
 from evals.coverage.tally import Tally, measure
 from evals.coverage.worlds import World
+from evals.record import RESULTS, command_line, describe_machine, write
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 _PART = 50  # runs drawn from one seed
 RUNS = 1550  # a population: a true coverage of 0.93 then nearly always excludes 0.91
 
@@ -74,20 +72,10 @@ def _watched(tasks: Collection[Future[Any]], title: str, bar: Progress | None) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 when an interval, a test or a value is not accepted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m evals.coverage", description=(__doc__ or "").partition(":")[0]
-    )
-    parser.add_argument(
-        "--runs", type=int, default=None, help=f"runs a population (default {RUNS}; quick: 50)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="a few populations; records nothing without --out"
-    )
-    parser.add_argument(
-        "--only",
-        default="",
-        help="populations and pairs whose name holds this text; --out adds to its record",
-    )
+    parser = command_line(__doc__)
+    parser.add_argument("--runs", type=int, help=f"runs a population (default {RUNS}; quick: 50)")
+    parser.add_argument("--quick", action="store_true", help="a few populations; no record without --out")
+    parser.add_argument("--only", default="", help="populations by a part of their name; --out adds them")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kept", type=Path, default=None, help="file of parts that are done, to go on from")
@@ -111,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "command": " ".join(
             ["python -m evals.coverage", shlex.join(sys.argv[1:] if arguments is None else arguments)]
         ),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": describe_machine("numpy", "scipy"),
         "seed": given.seed,
         "runs": runs,
         "of": len(list(populations())),
@@ -124,8 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = as_json(about, tallies, {pair.name: found[pair.name] for pair in pairs}, before)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "coverage.json").write_text(json.dumps(result, ensure_ascii=False) + "\n", encoding="utf-8")
-        (folder / "coverage.md").write_text(as_markdown(result), encoding="utf-8")
+        write("coverage", result, as_markdown(result), folder, indent=None)
     print(as_markdown(result))
     return 0 if result["accepted"] else 1
 

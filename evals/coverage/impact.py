@@ -8,11 +8,9 @@ share of each group and label is given as known; the truth is weighted alike. Th
 where their true rates are equal.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -37,10 +35,10 @@ from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
+from evals.record import RESULTS, command_line, markdown
 from fwc_llm.metrics.adverse_impact import BY_DESIGN, impact_tables
 from fwc_llm.metrics.audit_table import from_frame
 
-RESULT = Path(__file__).resolve().parent.parent / "results" / "impact.md"
 _NO_GAP = ((0.4, 0.4),) * 4
 _RARE = ((0.01, 0.03),) * 4  # most runs select nobody of some group
 _UNEQUAL = ((0.25, 0.7),) * 2  # alike under each label, so that rates differ only by the groups' labels
@@ -152,34 +150,27 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
         if (found := faults(one, strict=False))
     ]
     runs = sum(one.runs for one in tallies.values())
-    lines = [
-        "# The tables of an audit",
-        "",
-        about,
-        "",
-        f"{len(tallies)} populations, {runs:,} runs. " + _KEY,
-        "",
+    intervals = [
+        _interval_line(key, {name: one.intervals.get(key) for name, one in tallies.items()})
+        for key in sorted({key for one in tallies.values() for key in one.intervals})
     ]
-    lines += [
-        "**Everything is accepted.**" if not wrong else "Not accepted:",
-        *([""] if wrong else []),
-        *wrong,
-        "",
-    ]
-    lines += ["| interval | of | mean coverage | least | where | values outside | not given |"]
-    lines += ["|---|---|---:|---:|---|---:|---:|"]
-    for key in sorted({key for one in tallies.values() for key in one.intervals}):
-        lines.append(_interval_line(key, {name: one.intervals.get(key) for name, one in tallies.items()}))
-    lines += [
-        "",
-        "| test, true rates equal | of | tests | type-I error | worst | where |",
-        "|---|---|---:|---:|---:|---|",
-    ]
+    tests = []
     for key in sorted({key for one in tallies.values() for key in one.tests}):
-        tests = {name: one.tests[key] for name, one in tallies.items() if key in one.tests}
-        if line := _test_line(key, {name: one for name, one in tests.items() if one.null}):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+        found_tests = {name: one.tests[key] for name, one in tallies.items() if key in one.tests}
+        if known := {name: one for name, one in found_tests.items() if one.null}:
+            tests.append(_test_line(key, known))
+    accepted = "**Everything is accepted.**" if not wrong else "\n".join(["Not accepted:", "", *wrong])
+    head = ["interval", "of", "mean coverage", "least", "where", "values outside", "not given"]
+    return f"""# The tables of an audit
+
+{about}
+
+{len(tallies)} populations, {runs:,} runs. {_KEY}
+
+{accepted}
+
+{markdown(head, intervals)}
+{markdown(["test, true rates equal", "of", "tests", "type-I error", "worst", "where"], tests)}"""
 
 
 _KEY = (
@@ -191,35 +182,30 @@ _KEY = (
 )
 
 
-def _interval_line(key: tuple[str, str, str], found: Mapping[str, Interval | None]) -> str:
+def _interval_line(key: tuple[str, str, str], found: Mapping[str, Interval | None]) -> list[Any]:
     known = {name: one for name, one in found.items() if one is not None and one.given}
     shares = {name: one.covered / one.given for name, one in known.items()}
     if not shares:
-        return f"| {key[0]} | {key[2]} | – | – | | 0 | 100% |"
+        return [key[0], key[2], "–", "–", "", 0, "100%"]
     least = min(shares, key=lambda name: shares[name])
     outside = sum(one.outside for one in known.values())
     absent = sum(one.absent for one in found.values() if one is not None)
-    given = sum(one.given for one in known.values())
+    missing = absent / (absent + sum(one.given for one in known.values()))
     mean = sum(shares.values()) / len(shares)
-    return (
-        f"| {key[0]} | {key[2]} | {mean:.3f} | {shares[least]:.3f} | {least} | {outside} | "
-        f"{absent / (absent + given):.1%} |"
-    )
+    return [key[0], key[2], f"{mean:.3f}", f"{shares[least]:.3f}", least, outside, f"{missing:.1%}"]
 
 
-def _test_line(key: tuple[str, str, str], found: Mapping[str, Verdicts]) -> str:
-    if not found:
-        return ""
+def _test_line(key: tuple[str, str, str], found: Mapping[str, Verdicts]) -> list[str]:
     shares = {name: one.null_rejected / one.null for name, one in found.items()}
     worst = max(shares, key=lambda name: shares[name])
     number = sum(one.null for one in found.values())
-    rejected = sum(one.null_rejected for one in found.values())
-    return f"| {key[0]} | {key[2]} | {number:,} | {rejected / number:.3f} | {shares[worst]:.3f} | {worst} |"
+    rejected = sum(one.null_rejected for one in found.values()) / number
+    return [key[0], key[2], f"{number:,}", f"{rejected:.3f}", f"{shares[worst]:.3f}", worst]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 when an interval or a test is not accepted."""
-    parser = argparse.ArgumentParser(prog="python -m evals.coverage.impact")
+    parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=400, help="runs a population")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="30 runs of each; records nothing")
@@ -231,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = f"Made by `python -m evals.coverage.impact --runs {runs}`, seed {given.seed}."
     page = as_markdown(about, tallies)
     if not (given.quick or given.only):
-        RESULT.write_text(page, encoding="utf-8")
+        (RESULTS / "impact.md").write_text(page, encoding="utf-8")
     print(page)
     return 1 if any(faults(one, strict=False) for one in tallies.values()) else 0
 

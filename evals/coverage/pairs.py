@@ -23,6 +23,7 @@ from evals.coverage.tally import Interval as Count
 from evals.coverage.tally import Tally
 from evals.coverage.verdicts import accepted
 from evals.coverage.worlds import EXAMPLES as THESE
+from evals.record import markdown
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity, estimate
@@ -218,18 +219,14 @@ def measure_pair(pair: Pair, most: int, seed: int = 0) -> Tally:
     return found
 
 
-def table_of_pairs(tallies: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table of all options by all, with the least coverage of each pair."""
-    yield f"| | {' | '.join(OPTIONS[1:])} |"
-    yield f"|---|{'---:|' * (len(OPTIONS) - 1)}"
+def table_of_pairs(tallies: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of all options by all, with the least coverage of each pair."""
+    lines = []
     for place, option in enumerate(OPTIONS[:-1]):
-        cells = []
-        for other in OPTIONS[1:]:
+        cells = [""] * place
+        for other in OPTIONS[place + 1 :]:
             one = tallies.get(Pair(frozenset({option, other})).name)
-            told = min(i["covered"] / i["given"] for i in one["intervals"]) if one else None
-            refused = frozenset({option, other}) in REFUSED
-            later = OPTIONS.index(other) > place
-            cells.append(
-                "" if not later else "refused" if refused else "–" if told is None else f"{told:.3f}"
-            )
-        yield f"| {option} | {' | '.join(cells)} |"
+            least = f"{min(i['covered'] / i['given'] for i in one['intervals']):.3f}" if one else "–"
+            cells.append("refused" if frozenset({option, other}) in REFUSED else least)
+        lines.append([option, *cells])
+    return markdown(["", *OPTIONS[1:]], lines)

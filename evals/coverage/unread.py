@@ -9,20 +9,18 @@ look larger, so that one may fail wrongly. The bound of the gate is the truth it
 frequent. Beside the decisions stand those of the answers that were read alone (`--unread ignore`).
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from evals.record import RESULTS, command_line, markdown
 from fwc_llm.gates import decide, parse_condition
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name
 from fwc_llm.metrics.sampling_design import SamplingDesign
 
-RESULT = Path(__file__).resolve().parent.parent / "results" / "unread.md"
 MOST = 0.06  # of runs that decide wrongly, two standard errors aside
 
 
@@ -121,33 +119,27 @@ def measure(world: World, runs: int, seed: int = 0) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 when a gate decides wrongly too often."""
-    parser = argparse.ArgumentParser(prog="python -m evals.coverage.unread")
+    parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=500, help="runs a world and side")
     parser.add_argument("--quick", action="store_true", help="40 runs of each; records nothing")
     given = parser.parse_args(arguments)
-    runs, lines, worst = 40 if given.quick else given.runs, list[str](), 0.0
+    runs, lines, worst = 40 if given.quick else given.runs, list[list[str]](), 0.0
     for world in WORLDS:
         found = measure(world, runs)
-        lines.append(f"| {world.name} | {' | '.join(f'{share:.3f}' for share in found.values())} |")
+        lines.append([world.name, *(f"{share:.3f}" for share in found.values())])
         worst = max(worst, found["passed"], found["failed"])
-    page = "\n".join(
-        [
-            "# Gates over replies without an answer",
-            "",
-            f"Made by `python -m evals.coverage.unread --runs {runs}`, seed 0: {runs} runs of each world and "
-            "side. The bound is the truth, and answers are lost in the worst way: every decision is wrong. "
-            f"Accepted are up to {MOST} of the runs (nominal 0.05), two standard errors aside. *Ignored*: "
-            "the same gates by the answers that were read (`--unread ignore`). *Same*: runs in which both "
-            "decide alike.",
-            "",
-            "| world | passes wrongly | fails wrongly | passes, ignored | fails, ignored | same |",
-            "|---|---:|---:|---:|---:|---:|",
-            *lines,
-        ]
-    )
+    head = ["world", "passes wrongly", "fails wrongly", "passes, ignored", "fails, ignored", "same"]
+    page = f"""# Gates over replies without an answer
+
+Made by `python -m evals.coverage.unread --runs {runs}`, seed 0: {runs} runs of each world and side. The \
+bound is the truth, and answers are lost in the worst way: every decision is wrong. Accepted are up to \
+{MOST} of the runs (nominal 0.05), two standard errors aside. *Ignored*: the same gates by the answers that \
+were read (`--unread ignore`). *Same*: runs in which both decide alike.
+
+{markdown(head, lines)}"""
     print(page)
     if not given.quick:
-        RESULT.write_text(page + "\n", encoding="utf-8")
+        (RESULTS / "unread.md").write_text(page, encoding="utf-8")
     return int(worst > MOST + 2 * np.sqrt(0.05 * 0.95 / runs))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -17,13 +16,13 @@ from evals.paper.again import measure_again
 from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_experiment
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
+from evals.record import RESULTS, describe_machine
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 
-RESULTS = Path(__file__).resolve().parent.parent / "results" / "paper"
 QUICK_RUNS = 2
-_LIBRARIES = ("fwc_llm", "numpy", "scipy", "pandas", "numba", "scikit-learn", "POT")
+_LIBRARIES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "scikit-learn", "POT")
 
 
 def main(
@@ -61,7 +60,7 @@ def main(
     experiments = [load_experiment(each) for each in (NAMES if name == "all" else (name,))]
     err = Console(stderr=True, highlight=False)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = out or (Path(temporary) if quick else RESULTS)
+        folder = out or (Path(temporary) if quick else RESULTS / "paper")
         options = Options(
             quick=quick,
             runs=QUICK_RUNS if quick else runs,
@@ -158,9 +157,8 @@ def _record(
         "cells_done": done,
         "cells_planned": planned,
         **{name: round(seconds + before.get(name, 0), 1) for name, seconds in spent.items()},
-        "machine": _machine(),
+        "machine": describe_machine(*_LIBRARIES),
         "runs": options.runs,
-        "versions": {"python": platform.python_version(), **_versions()},
     }
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return record
@@ -183,26 +181,6 @@ def _lasting(words: list[str]) -> list[str]:
         elif word not in ("--report", "--fresh"):
             kept.append(word)
     return kept
-
-
-def _machine() -> str:
-    info = Path("/proc/cpuinfo")
-    text = info.read_text(encoding="utf-8") if info.exists() else ""
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    cores = count_threads()
-    return f"{cores} cores, {names[0] if names else platform.machine()}"
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for library in _LIBRARIES:
-        try:
-            found[library] = version(library.replace("_", "-"))
-        except PackageNotFoundError:
-            found[library] = "none"
-    return found
 
 
 if __name__ == "__main__":

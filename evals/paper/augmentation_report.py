@@ -8,8 +8,9 @@ from evals.paper.experiment import DATASETS
 from evals.paper.figures import tradeoff_figure
 from evals.paper.methods import PAPER_FWC, TITLES
 from evals.paper.published import published
-from evals.paper.tables import by_key, markdown, mean_sd, plus_minus
+from evals.paper.tables import by_key, mean_sd, plus_minus
 from evals.paper.tradeoff_report import with_tradeoff
+from evals.record import markdown
 
 if TYPE_CHECKING:
     import pandas as pd

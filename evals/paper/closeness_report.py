@@ -9,7 +9,8 @@ from evals.paper.experiment import DATASETS
 from evals.paper.figures import closeness_figure
 from evals.paper.methods import FWC, METHODS, PAPER_FWC, TITLES
 from evals.paper.published import published
-from evals.paper.tables import by_key, markdown, mean_sd, significant
+from evals.paper.tables import by_key, mean_sd, significant
+from evals.record import markdown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.paper.experiment import DATASETS
-from evals.paper.tables import markdown, mean_sd, significant
+from evals.paper.tables import mean_sd, significant
+from evals.record import markdown
 
 if TYPE_CHECKING:
     import pandas as pd

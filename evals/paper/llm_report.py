@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from evals.paper.experiment import DATASETS
 from evals.paper.published import published
-from evals.paper.tables import markdown, mean_sd, plus_minus
+from evals.paper.tables import mean_sd, plus_minus
+from evals.record import markdown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,8 @@ import numpy as np
 from evals.paper.data import UNITS, open_space
 from evals.paper.experiment import DATASETS, Cell, Experiment, Options, Row, sizes, smaller_first
 from evals.paper.methods import FWC, choose
-from evals.paper.tables import markdown, percent
+from evals.paper.tables import percent
+from evals.record import markdown
 from fwc_llm.coreset import fair_transport
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix

@@ -1,6 +1,7 @@
 """The recorded answers of GPT models on Adult rows (published with DecodingTrust), scored as a run is."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.variance import arrays_of
 from fwc_llm.models.base import Reply
-from fwc_llm.tasks import load_task
+from fwc_llm.tasks import Task, load_task
 
 FOLDER = "gpt4-answers"
 # file: model, arm, examples. 200 test rows each; their base-rate parity differs and is measured.
@@ -24,49 +25,44 @@ FILES = {
 }
 
 
+def read_recordings(task: Task, folder: Path) -> Iterator[tuple[str, str, int, list[tuple[str, str | None]]]]:
+    """Each file's model, arm and number of examples, and its answers: the row's id, "yes", "no" or None."""
+    rows = task.test()
+    words = (column.text + " " + rows[column.name].astype(str) for column in task.shown)
+    ids = dict(zip(map(", ".join, zip(*words, strict=True)), rows.index, strict=True))
+    for name, (model, arm, m) in FILES.items():
+        answers: list[tuple[str, str | None]] = []
+        for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
+            text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
+            if text not in ids:
+                raise FwcError(f"{name}: a recorded row is not in Adult's test rows: {text}")
+            reply = Reply(response["choices"][0]["message"]["content"])
+            answers.append((ids[text], parse_answer(reply).value))
+        yield model, arm, m, answers
+
+
 def score_recordings(folder: Path, data_dir: str | None) -> list[Row]:
     """One row per file: coverage, accuracy, parity, equalized odds, and the base-rate parity of its rows."""
-    known = _people(data_dir)
-    return [
-        {"model": model, "arm": arm, "examples": m, "repeat": 0, **_score(folder / name, known)}
-        for name, (model, arm, m) in FILES.items()
-    ]
-
-
-def _people(data_dir: str | None) -> dict[str, tuple[str, int]]:
-    """Description of every Adult test row -> (sex, label)."""
     task = load_task("adult", data_dir)
-    rows = task.test()
-    words = {column.name: column.text for column in task.shown}
-    texts = (
-        rows[list(words)]
-        .astype(str)
-        .apply(lambda row: ", ".join(f"{words[c]} {v}" for c, v in row.items()), axis=1)
-    )
-    return dict(zip(texts, zip(task.sensitive(rows), task.labels(rows), strict=True), strict=True))
-
-
-def _score(path: Path, known: dict[str, tuple[str, int]]) -> Row:
-    said, labels, groups = [], [], []
-    for messages, response in json.loads(path.read_text(encoding="utf-8")):
-        text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
-        if text not in known:
-            raise FwcError(f"{path.name}: a recorded row is not in Adult's test rows: {text}")
-        group, label = known[text]
-        answer = parse_answer(Reply(text=response["choices"][0]["message"]["content"])).value
-        said.append({"yes": 1.0, "no": 0.0, None: np.nan}[answer])
-        labels.append(label)
-        groups.append(group)
-    found = estimate(arrays_of(said, labels, groups)[0])
-    truth = estimate(arrays_of(labels, labels, groups)[0])
-    names = {
-        "accuracy": "accuracy",
-        "dp": "demographic_parity_difference",
-        "odds": "equalized_odds_difference",
-    }
-    return {
-        "n": len(said),
-        "coverage": found.value("coverage"),
-        **{short: found.value(name) for short, name in names.items()},
-        "base_parity": truth.value("demographic_parity_difference"),
-    }
+    scored = []
+    for model, arm, m, answers in read_recordings(task, folder):
+        rows = task.test().loc[[row for row, _ in answers]]
+        said = [{"yes": 1.0, "no": 0.0, None: np.nan}[answer] for _, answer in answers]
+        labels, groups = task.labels(rows), task.sensitive(rows)
+        found = estimate(arrays_of(said, labels, groups)[0])
+        truth = estimate(arrays_of(labels, labels, groups)[0])
+        scored.append(
+            {
+                "model": model,
+                "arm": arm,
+                "examples": m,
+                "repeat": 0,
+                "n": len(said),
+                "coverage": found.value("coverage"),
+                "accuracy": found.value("accuracy"),
+                "dp": found.value("demographic_parity_difference"),
+                "odds": found.value("equalized_odds_difference"),
+                "base_parity": truth.value("demographic_parity_difference"),
+            }
+        )
+    return scored

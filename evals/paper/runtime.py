@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from evals.paper.experiment import Cell, Experiment, Options, Row
 from evals.paper.figures import growth_figure
 from evals.paper.published import published
-from evals.paper.tables import markdown, mean_sd, plus_minus, significant
+from evals.paper.tables import mean_sd, plus_minus, significant
+from evals.record import markdown
 from evals.synthetic import synthetic
 
 if TYPE_CHECKING:

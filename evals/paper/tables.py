@@ -1,7 +1,7 @@
-"""Mean ± standard deviation over runs, and Markdown tables."""
+"""Mean ± standard deviation over runs, as numbers and as text."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,10 +47,3 @@ def significant(value: float, digits: int = 3) -> str:
         return f"{value:.{digits - 1}e}"
     whole = math.floor(math.log10(abs(value))) if value else 0
     return f"{value:.{max(0, digits - 1 - whole)}f}"
-
-
-def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; the first column to the left, the others to the right."""
-    rule = [":--", *["--:"] * (len(head) - 1)]
-    rows = [head, rule, *([str(cell) for cell in line] for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"

@@ -12,7 +12,8 @@ from evals.paper.figures import tradeoff_figure
 from evals.paper.methods import METHODS, PAPER_FWC, TITLES
 from evals.paper.pareto import average_gain, average_reduction, on_front
 from evals.paper.published import published
-from evals.paper.tables import by_key, markdown, mean_sd, percent, plus_minus
+from evals.paper.tables import by_key, mean_sd, percent, plus_minus
+from evals.record import markdown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -41,7 +41,7 @@ def power(
         "Standard deviation of a difference over sets of examples.", default=0.05
     ),
     fail_if: list[str] | None = flags.option(
-        'Condition such as "dp > 0.1": expected rows of `eval --until-decided`.', "--fail-if"
+        "Also print the rows that `eval --until-decided` would need for this condition.", "--fail-if"
     ),
     run: Path | None = flags.option("Finished run that supplies the value for --discordant."),
     data_dir: Path | None = flags.DATA_DIR,

@@ -33,7 +33,7 @@ def report(
     no_rows: bool = flags.NO_ROWS,
     reference: bool = flags.switch("Add the rates of plain models of the table to the run.", "--reference"),
     assist: bool = flags.switch(
-        "Also use unasked rows, by predicted answers (prediction-powered); needs the table.", "--assist"
+        "Also use rows not asked about, by predicted answers; needs the table.", "--assist"
     ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,

@@ -123,9 +123,9 @@ class CoresetCertificate:
     `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
     cost; no plan for these representatives (and weights, where they were given) costs less than
     `lower_bound`. `violation` is the largest |p(y|d) / p_T(y) − 1| of `weights` (m,), which sum to m;
-    `epsilon` is the limit of it that was asked for, None for none. `n_rows` is n; `excess` is by how much a
-    level exceeds its limit at most, and `imbalance` the share of weight that would have to change its outcome
-    for exact parity: a penalty times it is part of the two bounds.
+    `epsilon` is its limit, None for no limit. `n_rows` is n; `excess` is the largest excess of a level over
+    its limit, `imbalance` the share of weight that would have to change its outcome for exact parity: a
+    penalty times it is part of the two bounds.
     """
 
     objective: float
@@ -139,7 +139,7 @@ class CoresetCertificate:
 
     @property
     def is_fair(self) -> bool:
-        """Whether the violation keeps the limit; without a limit it does."""
+        """Whether the violation is within the limit; True without a limit."""
         return self.epsilon is None or self.excess <= SATISFIED
 
     def __repr__(self) -> str:

@@ -53,36 +53,35 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": one; with at most 30,000 coresets of rows,
-            the best of all; on other small tables (n · m up to 4,000) as many starts as it
-            takes for four to end at the best objective, at most 30; two on up to 8,192 rows (free: 4,096).
-            Where swaps follow, the best of the starts is then kicked (docs/method.md, "Starts and local
-            optima").
+        n_init: number of starts; the best is kept. "auto": with at most 30,000 coresets of rows, the best
+            of all; on other small tables (n · m up to 4,000) at most 30, until four end at the best
+            objective; on up to 8,192 rows (free: 4,096) two; else one. If swaps follow, the best of the
+            starts is then kicked (docs/method.md, "Starts and local optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
-        swaps: whether swaps follow the descent, to escape its local optimum. "auto": with a support of rows,
-            on up to 262,144 rows, of which a start on a larger table grows; free representatives are swapped
-            on up to 4,096 rows, and on up to 262,144 start from real rows that were, unless all columns are
-            numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
-            may then take several times as long as the descent alone.
-        progressive: whether a named start uses larger and larger samples, so that few iterations run on all
-            rows; "auto": from 8,192 rows on, with support="free" also 64 for a representative.
-            The last iterations always run on all rows, and end when one lowers the objective
-            by less than 2e-5 of it.
+        swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or
+            "features" on up to 262,144 rows (on larger tables: on the samples); with support="free" on up to
+            4,096 rows. On 4,096 to 262,144 rows free representatives start from swapped real rows, unless all
+            columns are numbers and n · m exceeds a million. True: always, for larger tables on samples of
+            rows; the fit may then take several times as long as the descent alone.
+        progressive: whether a start by "k-means++" or "random" uses larger and larger samples, so that few
+            iterations run on all rows; "auto": from 8,192 rows on, with support="free" also at least 64 rows
+            per representative. The last iterations always run on all rows, and end when one lowers the
+            objective by less than 2e-5 of it.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
         sample: rows of a table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000
-            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result.
-            Real rows (support "rows" and "features") are chosen among them. A table of no more rows is fitted
-            in memory.
-        column_weights: what the cost of each column is multiplied by, after scaling: {column: weight} (of an
-            array, by position), those that are not named having 1, or (p,). 0 leaves a column out of the
-            distance: in a free representative it is then the mean, or any category.
-        penalty: a soft limit, with epsilon=None: what it costs for a unit of mass to have another outcome
-            than parity asks for, in units of the cost. 0 is no limit; from some penalty on, parity is exact.
-            Cells may lack rows.
+            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result. Real
+            rows (support "rows" and "features") are chosen among them. A table of at most this many rows is
+            fitted in memory.
+        column_weights: the factor of each column's cost, after scaling: (p,), or {column: weight} (for an
+            array {position: weight}), with 1 for all others. 0 leaves a column out of the distance: in a free
+            representative it is then the mean, or any category.
+        penalty: a soft limit, with epsilon=None: the cost of each unit of mass whose outcome would have to
+            change for exact parity. 0 is no limit; if the penalty is large enough, parity is exact. Cells may
+            lack rows.
         crossed: whether the combinations of several protected attributes keep the limit, or, if False, the
             levels of each: combinations may then lack outcomes, and {level: limit} has the levels of all
             attributes ("0: x" and "1: x" if two share x). HiGHS solves the inner problem, which takes longer.
@@ -107,15 +106,15 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             part of a row that is split; −1 for a row of weight 0. None for a table on disk that is larger
             than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every move that was kept; the last is `objective_`. Of a
-            table on disk: on the sample, but for the last.
+        history_: objective at the start and after every move that was kept; the last is `objective_`. For a
+            table on disk, all but the last are of the sample.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
         n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
-        spread_: by how much the starts ended above the best of them, on average and relative to it: the
-            smaller, the surer is the optimum. With one start, that of the starts on a sample; None where none
-            were compared (n_init=2 tells).
+        spread_: mean relative excess of the starts' objectives over the best one: the smaller, the surer is
+            the optimum. With one start, that of the starts on a sample; None if no starts were compared (set
+            n_init=2).
         proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
@@ -161,10 +160,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return figure
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """(n,) the number of the nearest representative of each row; of equally near ones, the first.
+        """(n,) index of each row's nearest representative, the first on ties.
 
-        The weights and the parity limit play no part: `labels_` has the plan that keeps it, for the rows of
-        the fit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
+        Weights and parity limit do not matter; for the rows of the fit, `labels_` follows the plan, which
+        keeps the limit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
         """
         points, rows = self._rows(X, y, sensitive)
         nearest = np.empty(rows.table.n, np.intp)
@@ -173,16 +172,15 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """(n, m) ground costs of the rows to the representatives, from all that is given."""
+        """(n, m) ground costs between rows and representatives; y and sensitive count if given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 
     def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
         """Minus the Wasserstein distance between the rows and the coreset with its weights; higher is better.
 
-        With y and sensitive, and for the rows of the fit, this is −`objective_`. A distance of rows without
-        y or sensitive is smaller: compare scores only where the same was given. Memory: some times n · m
-        float64.
+        With y and sensitive, and for the rows of the fit, this is −`objective_`. Without y or sensitive the
+        distance is smaller: compare only scores with the same arguments. Memory: a few times n · m float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         return -wasserstein(points.costs(rows), self.weights_, rows.masses).value
@@ -196,8 +194,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             X: (n, p) features, as in `fit`.
             y: (n,) outcomes.
             sensitive: (n,) or (n, k) protected levels.
-            weights: (m,) weights of the representatives, such as `weights_`; None: those that are best for
-                these rows within the parity limit. The target stays that of the fit (`target_`).
+            weights: (m,) weights of the representatives, such as `weights_`; None: the best for these rows
+                within the parity limit. The target stays that of the fit (`target_`).
             sample_weight: (n,) what each row stands for, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)

@@ -86,8 +86,8 @@ class FairWASP(Estimator):
             X: (n, p) features without D and Y, as in `FairCoreset.fit`.
             y: (n,) outcomes, any labels; may be left out with epsilon=None.
             sensitive: (n,) or (n, k) protected levels; may be left out with epsilon=None.
-            sample_weight: (n,) what each row stands for; a row of weight 0 keeps the weight 0.
-            progress: called now and then with how far the search has come, in words.
+            sample_weight: (n,) row weights; a row of weight 0 keeps the weight 0.
+            progress: called now and then with a line of text on the progress.
 
         Raises:
             InputError: bad input, naming the row, column or cell.

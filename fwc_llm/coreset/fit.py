@@ -71,22 +71,22 @@ class CoresetFit:
         *,
         progress: Callable[[str], None] | None = None,
     ) -> Self:
-        """Chooses the coreset of the rows.
+        """Choose the coreset of the rows.
 
         Args:
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`). What does not fit into memory is read in blocks: Parquet files, memory maps,
-                tables of Dask (docs/scaling.md, "Tables beyond memory").
+                `scale`). A table larger than memory is read in blocks: Parquet files, memory maps, tables of
+                Dask (docs/scaling.md, "Tables beyond memory").
             y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
                 name of a column of X, or a list of names. May be left out with epsilon=None.
             candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
                 their positions; the distance is still to the whole table. All rows by default.
-            sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
+            sample_weight: (n,) row weights, not negative, such as a survey's; only ratios count. Rows of
+                weight 0 are ignored. Or the name of a column of X.
 
-            progress: called with how far the fit of a table on disk is, in words. To show them:
+            progress: called with a line of text on the progress of a fit from disk. To show them:
                 `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
         Raises:

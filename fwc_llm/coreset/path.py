@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class FairPath:
     """Fitted coresets of one table, from the narrowest parity limit to the widest; None is the widest.
 
-    Of penalties: from the largest to the smallest.
+    With penalties: from the largest to the smallest.
     """
 
     models: tuple[FairCoreset, ...]
@@ -30,9 +30,9 @@ class FairPath:
         return "epsilon" if all(model.penalty is None for model in self.models) else "penalty"
 
     def to_frame(self) -> pd.DataFrame:
-        """A row a limit: epsilon or penalty (NaN for None), objective, lower_bound, violation, and the price.
+        """One row per limit: epsilon or penalty (NaN for None), objective, lower_bound, violation, price.
 
-        The price is by what share the objective is above that of the widest limit.
+        The price is the relative excess of the objective over that of the widest limit.
         """
         names = (self._parameter, "objective_", "lower_bound_", "violation_")
         rows = [[getattr(model, name) for name in names] for model in self.models]
@@ -79,11 +79,11 @@ def fair_path(
     Args:
         X, y, sensitive, sample_weight: as in `FairCoreset.fit`.
         epsilons: the limits, in any order: numbers, {level: number}, and None for none.
-        penalties: in their place, soft limits.
+        penalties: soft limits, instead of epsilons.
         options: of `FairCoreset`, such as m=16 and random_state=0; support "free" or "rows".
 
     Raises:
-        InputError: no limit, bad input, or support="features", whose rows do not say their cells.
+        InputError: no limit, bad input, or support="features".
     """
     limits, soft = list(epsilons), list(penalties)
     if bool(limits) == bool(soft):

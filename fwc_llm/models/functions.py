@@ -53,21 +53,20 @@ class BatchFunction(Protocol):
 
 
 class FunctionModel:
-    """A function, or an object with `ask_many`, behind the interface of a model.
+    """A model made of a function, or of an object with `ask_many`.
 
     function    takes the messages and returns text, P(yes) from 0 to 1, or a `Reply`; sync or async
     name        what the run calls it; by default "python:" with the function's module and qualified name
     parameters  what else can change an answer (a version, a temperature): part of a request's identity
     timeout     seconds for one call of the function, or of `ask_many`
-    threads     how many threads call a sync function at once. One calls it by default, one row after
-                another, since many models must not be called by two; an async one is called as often at
-                once as the run's `concurrency` says
+    threads     number of threads that call a sync function: 1 by default, because many models are not
+                thread-safe; an async function has up to `concurrency` calls at once
     simulated   true when the answers are a simulation; every output then says so
 
-    What the function returns but should not, what it raises, and no answer in time become the row's error,
-    which names what happened. Only `ProviderError` stops the run, and 10 calls that never came back.
+    An invalid result, an exception or a timeout becomes the row's error. Only `ProviderError`, or 10 calls
+    that never return, stop the run.
 
-    Errors: `FwcError` for options that make no sense.
+    Errors: `FwcError` for invalid options.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class FunctionModel:
         self._waiting: list[tuple[Messages, asyncio.Future[Any]]] = []
 
     async def ask(self, messages: Messages) -> Reply:
-        """Call the function; whatever it does is at most this row's error."""
+        """Call the function; a failure is an error of this row only."""
         began = asyncio.get_running_loop().time()
         copies: Messages = [{**message} for message in messages]  # the function may change them
         try:
@@ -120,7 +119,7 @@ class FunctionModel:
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
     async def aclose(self) -> None:
-        """Give up what waits; a call inside the function cannot be stopped."""
+        """Cancel waiting calls; a call that already runs cannot be stopped."""
         self._begin()
 
     async def _call(self, argument: Any) -> Any:

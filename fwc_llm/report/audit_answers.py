@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Audit:
-    """Accuracy and fairness of answers: values, intervals, tests, and what they speak of.
+    """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
-    Prints as a table, shows itself in a notebook, and `to_dict()` is the same as `fwc-llm report --format
-    json` has as a run's "statistics".
+    Prints as a table, also in a notebook. `to_dict()` has the form of a run's "statistics" in `fwc-llm report
+    --format json`.
     """
 
     def __init__(self, answered: RunAnswers, references: "References | None" = None) -> None:
@@ -46,12 +46,12 @@ class Audit:
     def check(self, condition: str) -> Check:
         """Check a condition that must not hold, such as "dp > 0.1", by its 95 % interval (docs/gates.md).
 
-        Raises `FwcError` for a condition that cannot be read, and an arm that is not there.
+        Raises `FwcError` for an invalid condition or an unknown arm.
         """
         return all_of(condition, decide(parse_condition(condition), self.answered))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON; what is undefined is None."""
+        """Return everything as plain values for JSON; undefined values are None."""
         from copy import deepcopy
 
         return deepcopy(self._statistics)
@@ -105,32 +105,32 @@ def audit(
     population: "IntoFrame | None" = None,
     key: Hashable = "row",
 ) -> Audit:
-    """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
+    """Measure accuracy and fairness of answers from any source (docs/statistics.md).
 
-    `answers` has a line an answer, as a data frame of pandas, Polars, Arrow or what else narwhals takes. Its
-    cells are read as a CSV file would write them. Columns: `answer` (empty where it could not be parsed),
-    `protected` (one or several, crossed; without it the column `group`), `label` (None: rates of yes alone
-    are audited, as they are where `protected` is given and there is no column "label"), and optionally
-    `p_yes`. Answers and labels are yes and no, true and false, 1 and 0, or values of which `positive`
-    (one or several) mean yes and `negative` no; `others` says whether further ones mean "no", or "drop" their
-    rows. Further columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was
-    asked about; default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a
-    name of the set of examples under which the row was asked.
+    `answers` is a data frame (pandas, Polars, Arrow or any other that narwhals supports) with one line per
+    answer; its cells are read as if from a CSV file. Columns: `answer` (empty where it could not be parsed),
+    `protected` (one or several, crossed; without it the column `group`), `label` (None, or no column "label"
+    although `protected` is given: only rates of yes are audited), and optionally `p_yes`. Answers and labels
+    are yes and no, true and false, 1 and 0, or values of which `positive` (one or several) mean yes and
+    `negative` no; `others` says whether further ones mean "no", or "drop" their rows. Further columns are
+    used if present: `arm` (who answered), `repeat`, `row` (what was asked about; default: every line is
+    another row), `reason` (why an answer is missing) and `examples`, a name of the set of examples under
+    which the row was asked.
 
     `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
     strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
-    rows were drawn: "group and label" where the number of rows of each group and label was chosen, as
-    `fwc-llm eval` does with a base parity; "group" where labels are as they came. `attributes` names the
-    protected attributes that " & " joins in the column `group` ("Male & White"). Several spellings of an
+    rows were drawn: "group and label" if the number of rows of each group and label was fixed, as by `fwc-llm
+    eval` with a base parity; "group" if labels were not fixed. `attributes` names the protected attributes
+    whose levels stand in the column `group`, joined by " & " ("Male & White"). Several spellings of an
     unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
 
-    Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
-    verdict is "no difference shown" where the interval ends there. Verdicts and gates hold whatever replies
-    without an answer would have been (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them out.
-    `against` names the arm that the others are compared with ("": the first, "all": each with each).
+    Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` are negligible: the
+    verdict is "no difference shown" if the interval ends within it. Verdicts and gates hold for every
+    possible answer of replies without one (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them
+    out. `against` names the arm that the others are compared with ("": the first, "all": each with each).
 
-    `population` has all rows that the answers were drawn from, named by `key` as the answers are: its other
-    columns predict the answers to rows that have none, and every value is assisted by them
+    `population` has all rows from which the answered ones were drawn; the column `key` identifies a row in
+    both. Its other columns predict the missing answers, and every value uses the predictions
     (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from it.
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the

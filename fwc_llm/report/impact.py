@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _LAW = (
-    "Ratios, tests and four fifths are what laws and practices ask for: their words may differ from the "
+    "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from the "
     "verdict on a gap, which has a margin. Four fifths is a rule of practice (29 CFR 1607.4 (D), read "
     "2026-11-22 in secondary sources): check that it is in force."
 )
@@ -185,7 +185,11 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
         for pair in arm["pairs"]
     ]
     every = all(arm["all_pairs"] for arm in view["arms"])
-    intro = "" if every else "Of many groups, the pairs with the highest rate."
+    intro = (
+        ""
+        if every
+        else "Only pairs with the group of the highest rate are shown, because there are many groups."
+    )
     keys = [view["attribute"], *["Arm"] * several]
     headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
     notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]
@@ -214,7 +218,7 @@ def _reading(view: Mapping[str, Any]) -> Iterator[str]:
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
     if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
-        yield "Undecided: the interval of the ratio reaches across 0.8."
+        yield "Undecided: the interval of the ratio contains 0.8."
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
         f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "

@@ -36,11 +36,8 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
     checks = list[Check]()
     for detector in seen.detectors:
         condition, logged = detector.condition, _of(detector, seen.summary["alarms"])
-        text, new, lasting = (
-            condition.text,
-            _of(detector, seen.new),
-            [one for one in logged if not one["over"]],
-        )
+        text = condition.text
+        new, lasting = _of(detector, seen.new), [one for one in logged if not one["over"]]
         limit = seen.summary["asked"]["run_length"] * len(seen.detectors)
         why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
         if logged:
@@ -179,8 +176,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     length = f"{seen.summary['asked']['run_length']:,}"
     answer = " ".join(f"{check.reason}." for check in checks)
     notes = [
-        "Sequences hold at 95 % at all calls together; the line across is the bound. Alarms that are false: "
-        f"on average at most one in {length} decisions."
+        "Confidence sequences (95 %) hold at all calls jointly; the horizontal line is the bound. False "
+        f"alarms: on average at most one in {length} decisions."
     ]
     shown = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
     return environment().get_template("sections.html.j2").render(title=title, sections=shown)

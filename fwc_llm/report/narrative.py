@@ -222,18 +222,13 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
         WITHIN: ", less than the margin",
         INCONCLUSIVE: f", {why}",
     }.get(gap["verdict"], "")
-    if test is not None and test[GAP]["verdict"] in (DIFFERS, WITHIN):
-        text += f", {_change(test[GAP], ('less', 'more'), base)}"
-    return text
+    return text + _change(test, GAP, base)
 
 
 def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
     if arm["accuracy"]["value"] is None:
         return ""
-    text = f" {number(arm['accuracy']['value'], 0, 100)} % right"
-    if test is not None and test["accuracy"]["verdict"] in (DIFFERS, WITHIN):
-        text += f", {_change(test['accuracy'], ('less', 'more'), base)}"
-    return f"{text}."
+    return f" {number(arm['accuracy']['value'], 0, 100)} % right{_change(test, 'accuracy', base)}."
 
 
 def _points(value: float) -> str:
@@ -241,11 +236,13 @@ def _points(value: float) -> str:
     return f"{points} point" + "s" * (points != "1")
 
 
-def _change(change: Mapping[str, Any], words: tuple[str, str], base: str) -> str:
-    """A difference that is shown, in points, with its interval."""
-    ends = sorted(abs(change[end]) for end in ("low", "high"))
-    size = f"{number(abs(change['difference']), 0, 100)} {words[change['difference'] > 0]} than {_cut(base)}"
-    return f"{size} ({interval(ends, 0, 100)})"
+def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
+    """The difference from the first arm in points, with its interval, where one is shown."""
+    if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
+        return ""
+    change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
+    size = f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_cut(base)}"
+    return f", {size} ({interval(ends, 0, 100)})"
 
 
 def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[str]:

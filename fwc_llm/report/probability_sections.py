@@ -1,7 +1,6 @@
 """P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
@@ -24,8 +23,8 @@ def probabilities(stats: Stats) -> Section:
     """Return all that P(yes) says; empty where no arm gave it."""
     intro = (
         "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
-        "unknown where yes and no together are less than 5 % of what the model may say. An AUC of 0.5 is "
-        "chance, a Brier score of 0.25 a coin's."
+        "unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is chance; always "
+        "answering 0.5 has a Brier score of 0.25."
     )
     rows = [
         [
@@ -55,9 +54,7 @@ def calibration(stats: Stats) -> Section:
             f"{figures['n']:,}",
             number(figures["mean"], 1, 100),
             number(figures["share"], 1, 100),
-            replace(
-                difference(figures, 1, 100), plotted=tuple(figures[k] for k in ("low", "difference", "high"))
-            ),
+            difference(figures, 1, 100),
             *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)
@@ -66,14 +63,14 @@ def calibration(stats: Stats) -> Section:
     ]
     intro = (
         "Mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, yes is overstated. "
-        "The calibration error is that of ten bins; beside it stands what P(yes) that is right would show."
+        "The calibration error is that of ten bins; beside it the error that calibrated P(yes) would show."
     )
     headings = [
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
         *("Calibration error", "By noise: mean", "By noise: 95 %"),
     ]
     scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
-    title = "Is P(yes) right, in each group?"
+    title = "Calibration of P(yes) per group"
     return Section(title, headings, rows, (), intro, 2, "calibration", scales=scales)
 
 
@@ -85,7 +82,7 @@ def thresholds(stats: Stats) -> Section:
         "was not chosen on these rows."
     )
     headings = ["Arm", "Threshold", *_THRESHOLDS]
-    return Section("What one threshold for all would answer", headings, rows, (), intro, 2, "thresholds")
+    return Section("Results at one threshold for all groups", headings, rows, (), intro, 2, "thresholds")
 
 
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
@@ -113,24 +110,24 @@ def notes(stats: Stats) -> list[str]:
     if not arms:
         return []
     lines = [
-        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere; "
+        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows; "
         "held out: chosen on one half of the rows and used on the other."
     ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(
-            "These rows were drawn with shares of yes that the design chose: calibration speaks of them, not "
-            "of a population."
+            "The design fixed the share of yes among these rows: calibration holds for them, not for a "
+            "population."
         )
     for arm, p in arms:
         own = []
         if p["thresholds"]["different_values"] == 1:
-            own.append("P(yes) is the same for all rows; it depends on nothing in them.")
+            own.append("P(yes) is the same for all rows: it does not depend on the row.")
         elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
-            own.append(f"{ties:,} of {p['n']:,} answers lie just at one half and count as yes.")
+            own.append(f"{ties:,} of {p['n']:,} answers are exactly 0.5 and count as yes.")
         if is_clipped(arm):
             own.append(
                 f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in {percent(p['clipped'])} of "
-                "the answers, which says too little to show a calibration."
+                "the answers: too extreme to assess calibration."
             )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())

@@ -102,7 +102,7 @@ def costs(run: Mapping[str, Any]) -> Section:
     requests = DASH if cost["requests"] is None else f"{cost['requests']:,}{missing}"
     rows: list[Row] = [("Requests", requests)]
     if cut := cost.get("truncated"):
-        rows.append(("Answers about a part of the input, which the service cut off", f"{cut:,}"))
+        rows.append(("Answers about inputs that the service truncated", f"{cut:,}"))
     rows += [(name.replace("_", " ").capitalize(), f"{tokens:,}") for name, tokens in cost["usage"].items()]
     price = "not known for this model"
     if run["simulated_answers"]:

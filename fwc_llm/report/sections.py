@@ -23,7 +23,7 @@ PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # of answers 
 COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # with digits and scale of a difference
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
-    *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
+    *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
 ALIKE = "†"  # of an arm with answers all alike, whose gaps have no verdict
@@ -35,16 +35,16 @@ DEFINITIONS = {  # of headings
     "TPR gap": "the gap in true positive rates (equal opportunity).",
     "FPR gap": "the gap in false positive rates.",
     "Precision gap": "the gap in the share of right answers among those answered yes (predictive parity).",
-    "Coverage": "the share of replies that hold a yes or a no; other numbers are of these alone.",
+    "Coverage": "the share of replies that contain a yes or a no; other numbers are about these alone.",
     "Selection rate": "the share of the rows answered that got a yes.",
     "Impact ratio": "a group's selection rate divided by the highest group's.",
     "Four fifths": "whether the impact ratio is below 0.8, a rule of practice.",
     "Shortfall": "how many more would have to be selected for an impact ratio of 1.",
     "AUC": "how often a yes has a higher P(yes) than a no; 0.5 is chance.",
-    "Brier score": "the mean squared error of P(yes); 0.25 is a coin's.",
+    "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
     "Calibration error": "how far P(yes) is from the share of yes, on average over ten bins.",
     "p (adjusted)": "the p-value, adjusted for the number of comparisons (Holm).",
-    "Verdict": "what the interval, widened for the number of comparisons, says of the difference.",
+    "Verdict": "the conclusion from the interval, widened for the number of comparisons.",
 }
 _MOST_GROUPS = 3  # whose rates stand in the first table
 _BESIDE = 4  # arms that stand beside each other where groups are rows
@@ -286,17 +286,17 @@ def references(stats: Stats) -> Section:
         for line in lines["lines"]
     ]
     compared = _compared(lines, ("line", "arm"), stats["with_examples"])
-    tests = Section("Arms less the lines", _COMPARISON, compared, name="lines")
-    intro = "What plain models of the table answer to the same rows; no language model."
+    tests = Section("Arms minus reference lines", _COMPARISON, compared, name="lines")
+    intro = "Answers of plain models of the table to the same rows; no language model."
     least, most = lines["trained_on"]
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
     notes = [
         f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} that are test rows, or equal to "
         "one, are left out. Numbers are standardised, categories have a column each.",
-        f"Without {', '.join(lines['protected'])}: that column is left out; others may still tell it. Yes is "
-        "a probability of a half or more. Differences are taken row by row, and their verdicts are made over "
-        "these alone.",
+        f"Without {', '.join(lines['protected'])}: that column is left out; others may still reveal it. The "
+        "answer is yes from a probability of 0.5 on. Differences are taken row by row; their verdicts are "
+        "adjusted for these comparisons alone.",
     ]
     headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
@@ -348,10 +348,10 @@ def coverage(stats: Stats) -> Section:
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference between groups "
         "with its verdict. Replies without an answer are rarely missing at random: verdicts on answers hold "
-        "for every reading of them, unless an assumption is made."
+        "for every possible answer of such replies, unless an assumption is set."
     )
-    headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "The same, 95 %"]
-    parts = [Section("Replies without an answer read in other ways", headings, other, keys=2)]
+    headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "Its 95 % interval"]
+    parts = [Section("Other treatments of replies without an answer", headings, other, keys=2)]
     headings = ["Arm", "Replies", "All", *(group["group"] for group in stats["groups"]), "Gap"]
     return Section("Coverage", headings, rows, notes, intro, keys=2, parts=parts)
 
@@ -376,20 +376,20 @@ def flips(stats: Stats) -> Section:
 _PROBES = {
     "rows": (
         "Several rows in one request",
-        "The same rows were asked alone and several in one request, in random order. It shows what company "
-        "does to answers, not which answer is right.",
+        "The same rows were asked alone and several in one request, in random order. It shows how other "
+        "rows change answers, not which answer is right.",
         "the rows of a request",
     ),
     "names": (
         "First names of another group",
-        "The same row with a line “first name”, of one group and of another. It shows what the name alone "
-        "adds to what the row says; names also hint at age and class, and the lists are American.",
+        "The same row with a line “first name”, of one group and of another. It shows the effect of "
+        "the name in addition to the row; names also hint at age and class, and the lists are American.",
         "the answers to a row",
     ),
     "proxies": (
-        "Columns that tell the group, exchanged",
-        "The same row with the columns that tell the group best taken from the most similar row of another "
-        "group. It shows what they move together; some of it may be what the question is rightly about.",
+        "Exchanged columns that reveal the group",
+        "The same row with the columns that reveal the group best, taken from the most similar row of "
+        "another group. It shows their joint effect, part of which may be legitimate.",
         "the answers to a row",
     ),
 }
@@ -438,8 +438,8 @@ def attributes(stats: Stats) -> Section:
         for attribute in arm["by_attribute"]
     ]
     headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
-    intro = "The groups above cross several attributes; here each stands alone. In brackets 95 % intervals."
-    return Section("Each protected attribute by itself", headings, rows, intro=intro, keys=2)
+    intro = "The groups above cross several attributes; here each is taken alone. In brackets 95 % intervals."
+    return Section("Each protected attribute alone", headings, rows, intro=intro, keys=2)
 
 
 def repetition(stats: Stats) -> Section:

@@ -89,7 +89,7 @@ class Section:
             order = sorted(range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row)
             object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
             which = "largest" if self.sizes else "first"
-            line = f"Of {number:,} rows the {_MOST_ROWS} {which} are shown; the JSON document has all."
+            line = f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:
@@ -108,8 +108,10 @@ def valued(
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
     """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
-    ends = interval((test.get("low"), test.get("high")), digits, scale)
-    return TableCell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
+    low, value, high = test.get("low"), test["difference"], test.get("high")
+    ends = interval((low, high), digits, scale)
+    plotted = low, value, high
+    return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=plotted)
 
 
 def terminal(section: Section) -> RenderableType:

@@ -51,7 +51,7 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     for metric, *_ in COMPARED:
         described[metric] = {name: getattr(tests[metric], name) for name in ("difference", "low", "high")}
         for side, of_side in (("given", first[metric]), ("at_threshold", second[metric])):
-            described[metric][side] = {name: getattr(of_side, name) for name in ("value", "low", "high")}
+            described[metric][side] = of_side.ends
     return described
 
 
@@ -61,9 +61,9 @@ def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
         how = "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
         how += _RULES[str(rule)] + (_shares(arms) if rule == "base-rate" else "")
     return (
-        f"Here the answer is yes where P(yes) is at least the threshold, one for all groups, {how}. "
-        "Everything else is about the answers as they were given. Intervals take the threshold as it is, and "
-        "speak of these examples. Ties are test rows exactly at the threshold."
+        f"Here the answer is yes if P(yes) is at least the threshold, the same for all groups, {how}. "
+        "All other sections are about the answers as given. Intervals take the threshold as fixed, and hold "
+        "for these examples. Ties are test rows exactly at the threshold."
     )
 
 

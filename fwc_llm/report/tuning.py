@@ -15,7 +15,7 @@ from fwc_llm.sanitize import parse_json
 FILE_NAME = "tuning.json"
 # Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).
 ASSUMED = (
-    "The surrogate is a simulation: even the sign of what a composition of examples does to its gap is an "
+    "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
     "assumption, so neither winner nor test says anything about another model."
 )
 _MOST_BEST = 3  # candidates on the terminal's first screen
@@ -96,7 +96,7 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
     if described is None:
         return Section(title)
     note = (
-        "On the pool rows, with 95 % intervals. Front: no other candidate that was asked about all rows is "
+        "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows is "
         "better in both. Dropped: clearly worse, or not among the best, on the rows asked so far."
     )
     front = Section("All candidates", described["headings"], described["front"], intro=note)
@@ -106,7 +106,7 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
 
 def validation(described: Mapping[str, Any]) -> Section:
     """Return accuracy and metric on the pool rows, where examples were chosen, and on the test rows."""
-    title = "Where it was chosen, and where it was tested: the difference is the optimism of choosing"
+    title = "Pool rows, for the choice, and test rows: the difference is the optimism of the choice"
     return Section(title, described["validation_headings"], described["validation"])
 
 

@@ -26,8 +26,8 @@ def _template(values: Mapping[str, Any]) -> str:
 class Settings(Options):
     """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
 
-    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows; a given number
-    of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
+    The defaults of `m`, `n_test` and `base_parity` are adjusted to the nearest value that the table allows; a
+    given number of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
     """
 
     m: int = option(
@@ -39,7 +39,7 @@ class Settings(Options):
     until_decided: tuple[str, ...] = option(
         (),
         "Conditions such as `dp > 0.1`: ask until they are decided, or until n_test rows (`verdict`: until "
-        "the DP gap's verdict can be told). Intervals then hold at every look.",
+        "the verdict on the DP gap is settled). Intervals then hold at every check.",
         VERDICT,
         flag="",
     )
@@ -47,7 +47,7 @@ class Settings(Options):
         "group-sequential",
         "Intervals with --until-decided: ten `group-sequential` checks, or a `confidence-sequence`.",
         VERDICT,
-        shown="group-sequential; confidence-sequence where --max-cost alone ends the run",
+        shown="group-sequential; confidence-sequence if only --max-cost ends the run",
     )
     n_test: int = option(
         _rows,
@@ -57,7 +57,7 @@ class Settings(Options):
     base_parity: float | None = option(
         None,
         "Gap of the groups' base rates among test rows; `none`: unconstrained.",
-        shown="the task's own, or none where cells are too small",
+        shown="the task's own, or none if cells are too small",
         none=True,
     )
     repeats: int = option(1, "Number of repeats; each draws new rows and examples.", ge=1)
@@ -73,7 +73,7 @@ class Settings(Options):
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
-        "Order of the examples: alternate, random, by-weight, given; several make arms.",
+        "Order of examples: alternate, random, by-weight, given; each makes an arm.",
         shown="the strategy's own",
         flag="order",
     )
@@ -104,7 +104,7 @@ class Settings(Options):
     strategy_options: Mapping[str, Any] = option(
         dict, "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.", flag="option"
     )
-    margin: float = option(0.05, "Largest gap that does not matter, as a share.", VERDICT, ge=0, lt=1)
+    margin: float = option(0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1)
     min_group: int = option(30, "Smallest number of distinct rows of a judged group.", VERDICT, ge=1)
     min_coverage: float = option(
         0.8, "Smallest share of parsed replies without warning (--strict: exit code 4).", VERDICT,
@@ -121,7 +121,7 @@ class Settings(Options):
     )
     given: str | None = option(None, "Column of strata for conditional parity (Mantel-Haenszel).", VERDICT)
     assist: bool = option(
-        False, "Also use unasked rows, by predicted answers (prediction-powered estimates).", VERDICT
+        False, "Also use rows not asked about, by predicted answers (prediction-powered estimates).", VERDICT
     )
     against: str = option(
         "", "Arm to compare the others with, or `all` for all pairs.", VERDICT, shown="the first"

@@ -27,8 +27,8 @@ class Example:
 
     `row` is the row's id ("adult.data:17": file and line); `values` maps every column that a prompt may show
     (protected attribute included, outcome not) to its value; `weight` is the exact θ of the coreset (summing
-    to m over the shots), or None for unweighted shots. `altered` is empty for a real row; `counterfactual`
-    and `flipped` describe there the changed protected level or label.
+    to m over the shots), or None for unweighted shots. `altered` is empty for a real row; the strategies
+    `counterfactual` and `flipped` describe the changed protected level or label in it.
     """
 
     row: str

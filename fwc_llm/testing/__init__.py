@@ -10,8 +10,8 @@
 
 Every call of the SDK (`openai` 3, clients sync and async) to chat completions, responses and decisions is
 answered here, and so is every request to System One (`/systemone`) through its transport; any other call, and
-any other request through the SDK's transport that would leave this machine, fails the test by name. A client
-that was given another transport (aiohttp, a mock) is not seen.
+any other request through the SDK's transport that would leave this machine, fails the test by name. Calls of
+a client with another transport (aiohttp, a mock) are not intercepted.
 """
 
 from typing import TYPE_CHECKING

@@ -28,9 +28,9 @@ Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]
 
 @contextmanager
 def answers(source: Source = None) -> "Iterator[Answers]":
-    """Answer all calls of OpenAI's SDK while the block runs; the value has the `calls`.
+    """Answer all calls of OpenAI's SDK within the block; the value has the `calls`.
 
-    `source` says what is answered:
+    `source` determines the answers:
 
     None or a `Surrogate`     the simulated model: it reads the prompt, which must be from this package
     text                      that text ("Yes"); in a decision, yes or no is a probability of 1 or 0
@@ -43,10 +43,10 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     a `pathlib.Path`          the folder of a run: the replies recorded there, by the messages
     function                  any of these, from the `Call`; None where the call is not expected
 
-    Where no OPENAI_API_KEY is set, one that is not a key is set for the block.
+    If OPENAI_API_KEY is not set, it has a dummy value within the block.
 
-    Raises `AssertionError` at the end of the block for calls that were not expected, and what the function
-    raised. Raises `FwcError` for other sources.
+    Raises `AssertionError` at the end of the block for unexpected calls, and any exception of the function.
+    Raises `FwcError` for other sources.
     """
     answering = Answers(source)
     send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
@@ -78,7 +78,7 @@ def _passes(request: httpx2.Request) -> bool:
 
 
 class Answers:
-    """Answers calls from a source, and keeps them: `calls` holds every request that was answered."""
+    """Answers calls from a source, and records them: `calls` holds every request that was answered."""
 
     def __init__(self, source: Source = None) -> None:
         self.calls: list[Call] = []
@@ -91,7 +91,7 @@ class Answers:
         self._source = _answerer(source)
 
     def respond(self, request: httpx2.Request, content: bytes) -> httpx2.Response:
-        """The response to a request; raises an exception that the source gives, as a connection would."""
+        """The response to a request; raises an exception if the source gives one, like a connection."""
         url = request.url
         path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
         try:
@@ -137,7 +137,7 @@ class Answers:
         return Failure(400, f"fwc_llm.testing: the test did not expect {what}")
 
     def check(self, cause: Exception | None = None) -> None:
-        """Raise what went wrong in answering: calls that were not expected, errors of the function."""
+        """Raise an error for unexpected calls, and the errors of the function."""
         if self._raised is not None:
             raise self._raised
         if self._unexpected:

@@ -163,7 +163,7 @@ def test_thresholds_agree_with_the_answers() -> None:
     assert all(len(row) == len(section.headings) for row in rows)
     assert "(" in rows[0][3]
     assert "(" not in rows[1][3]  # chosen on these rows: no interval
-    assert any("lie just at one half" in note for note in tables.notes(found))
+    assert any("are exactly 0.5" in note for note in tables.notes(found))
 
 
 def test_a_constant_probability_leaves_dashes() -> None:
@@ -176,7 +176,7 @@ def test_a_constant_probability_leaves_dashes() -> None:
 def test_probabilities_next_to_0_and_1_show_no_calibration() -> None:
     found = found_in(decided(p_yes=0.995))
     assert not tables.calibration(found)
-    assert "100% of the answers, which says too little" in " ".join(tables.notes(found))
+    assert "100% of the answers: too extreme" in " ".join(tables.notes(found))
     assert tables.calibration(found_in(decided(p_yes=0.985)))
 
 
@@ -196,12 +196,12 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     rates = {"zero": {"a</td><script>alert(1)</script>|": (0.2, 0.6), "b": (0.3, 0.8)}}
     folder = make_run(probabilities=True, repeats=2, rates=rates)
     page = render([folder], "html")
-    assert "Is P(yes) right, in each group?" in page
-    assert "What one threshold for all would answer" in page
-    assert "the design chose" in page
+    assert "Calibration of P(yes) per group" in page
+    assert "Results at one threshold for all groups" in page
+    assert "The design fixed the share of yes" in page
     assert "<script>alert" not in page
     text = render([folder], "md")
-    assert "#### What one threshold for all would answer" in text
+    assert "#### Results at one threshold for all groups" in text
     assert "| zero | the same, held out |" in text
     found = lines(render([folder], "csv"))
     differences = [line for line in found if line["metric"] == "calibration_difference"]

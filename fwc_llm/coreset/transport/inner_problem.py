@@ -77,9 +77,9 @@ def fair_transport(
     """Solve the inner problem exactly, with a certificate.
 
     The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`,
-    `column_generation`). Where double precision stalls it, HiGHS solves the linear program.
-    The result does not depend on the number of threads. To save memory, loops read `cell` and the few splits;
-    `plan` is made on request.
+    `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result does not
+    depend on the number of threads. `plan` is built on request; to save memory, loops should read `cell` and
+    the few splits.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -89,16 +89,15 @@ def fair_transport(
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), one for each level (n_sensitive,), or None for no constraint.
-        prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
-            do not count if they say less than zeros would.
-        sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
-            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
-            with rows that have less than 5e-10 of all weight together, if double precision cannot balance
-            them.
-        penalty: in the place of epsilon: what it costs for a unit of mass to sit at another outcome than
-            parity has there; `objective` and `lower_bound` then include this charge.
-        groups: (L, n_sensitive) of 0 and 1: levels that keep a limit together, and may be in several groups.
-            The limits are then those of the groups, one or (L,).
+        prices: (G,) initial prices, such as those of the previous iteration; they affect only the time, and
+            are ignored if zeros give a better bound.
+        sample_weight: (n,) row weights, not negative: row i then has the mass w_i / Σw instead of 1/n. A row
+            of weight 0 does not count; its `cell` is the cheapest at the prices. The same holds for rows with
+            less than 5e-10 of all weight together, if double precision cannot balance them.
+        penalty: instead of epsilon, the cost of each unit of mass whose outcome would have to change for
+            exact parity; `objective` and `lower_bound` then include this charge.
+        groups: (L, n_sensitive) of 0 and 1: levels that keep a limit together; a level may be in several
+            groups. `epsilon` then has the groups' limits, one or (L,).
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
@@ -106,8 +105,8 @@ def fair_transport(
 
     Raises:
         InputError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
-            distribution over the outcomes; epsilon is outside [0, 1), or not alone; every level lacks a
-            representative in some cell; a weight is negative or not finite, or all are 0.
+            distribution over the outcomes; epsilon is outside [0, 1), or given with a penalty; every level
+            lacks a representative in some cell; a weight is negative or not finite, or all are 0.
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))

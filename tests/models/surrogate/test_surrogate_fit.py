@@ -85,7 +85,7 @@ def test_the_held_out_figures_can_be_reproduced(recorded: fit.Recorded, report: 
 
 
 def test_the_page_and_the_model_card_say_what_was_measured(report: dict[str, Any]) -> None:
-    assert (EVALS / "results" / "surrogate.md").read_text(encoding="utf-8") == fit.markdown(report)
+    assert (EVALS / "results" / "surrogate.md").read_text(encoding="utf-8") == fit.page(report)
     card = (EVALS / "surrogate.md").read_text(encoding="utf-8")
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
     shown = re.findall(r"^\| (\d+) \| (.+) \|$", card, re.MULTILINE)
