@@ -8,7 +8,7 @@ from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN, Verdict
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
@@ -118,11 +118,11 @@ def results(stats: Stats) -> Section:
 def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
         value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
-        mark = value and _mark(arm, metric, value.get("verdict"))
+        mark = _mark(arm, metric, value.get("verdict")) if value else ""
         yield valued(value, metric.digits, metric.scale, mark) if value else DASH
 
 
-def _mark(arm: Stats, metric: Metric, verdict: str | None) -> str:
+def _mark(arm: Stats, metric: Metric, verdict: Verdict | None) -> str:
     alike = bool(verdict and arm["alike"]) and metric.source == "answers"
     return ALIKE if alike else MARKS[verdict]
 
