@@ -351,37 +351,12 @@ def test_a_line_of_another_length_is_named_by_every_command(fwc: Run, tmp_path: 
         assert re.search(r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line)
 
 
-def test_a_header_alone_has_no_rows_and_no_decisions(fwc: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("sex,said\n")
-    assert (
-        "no rows"
-        in fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "said", code=2).line
-    )
-    assert (
-        "no answers"
-        in fwc("audit", tmp_path / "t.csv", "--protected", "sex", "--answer", "said", code=2).line
-    )
-
-
-@pytest.mark.slow
-def test_two_thousand_columns_are_a_task(fwc: Run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.integers(0, 999, (60, 2000))).rename(columns=str)
-    frame.assign(sex=["f", "m"] * 30, ok=["yes", "no", "no"] * 20).to_csv(tmp_path / "t.csv", index=False)
-    fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "ok", code=0)
-    assert len(load_task(tmp_path / "t.toml").features) == 2000
-
-
 def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
+    asked = ("--protected", "a", "--answer", "b")
     for name, content in (("t.csv.gz", b"\x1f\x8bno"), ("t.zip", b"PK"), ("t.bz2", b"BZ")):
         (tmp_path / name).write_bytes(content)
-        assert (
-            "cannot be unpacked"
-            in fwc("audit", tmp_path / name, "--protected", "a", "--answer", "b", code=2).line
-        )
+        assert "cannot be unpacked" in fwc("audit", tmp_path / name, *asked, code=2).line
     with ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
-    assert (
-        "holds 2 files" in fwc("audit", tmp_path / "t.zip", "--protected", "a", "--answer", "b", code=2).line
-    )
+    assert "holds 2 files" in fwc("audit", tmp_path / "t.zip", *asked, code=2).line

@@ -13,22 +13,10 @@ from fwc_llm.report.verification import Checker, verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import HttpReply, Service, completion, refusal, serve_in_thread
 
 CENSUS = census_task(600, 300)
 SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
-
-
-class Service:
-    """Answers a request by what it asks for; keeps the bodies of all."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer, self.bodies = answer, list[Any]()
-
-    def __call__(self, request: HttpRequest) -> HttpReply:
-        self.bodies.append(request.json())
-        reply = self.answer(self.bodies[-1])
-        return reply if isinstance(reply, HttpReply) else HttpReply(completion(reply))
 
 
 def short(body: Any) -> Any:
