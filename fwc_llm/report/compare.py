@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
@@ -22,7 +22,7 @@ class RunComparison(dict[str, Any]):
     """Changes between two runs; see `compare_runs` for the keys."""
 
     def __str__(self) -> str:
-        return as_text(comparison_table(self))
+        return as_text(Group(*map(terminal, comparison_sections(self))))
 
     def __repr__(self) -> str:
         return str(self)
@@ -151,11 +151,6 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
-
-
-def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
-    """Return the comparison for rich to print."""
-    return Group(*map(terminal, comparison_sections(compared)))
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:

@@ -110,8 +110,7 @@ def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> Tabl
     """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
     low, value, high = test.get("low"), test["difference"], test.get("high")
     ends = interval((low, high), digits, scale)
-    plotted = low, value, high
-    return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=plotted)
+    return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high))
 
 
 def terminal(section: Section) -> RenderableType:
