@@ -54,7 +54,7 @@ class Options(Checked):
 
     @classmethod
     def parameters(cls) -> Iterator[inspect.Parameter]:
-        """The fields as keyword-only parameters, with the defaults that hold when nothing is given."""
+        """The fields as keyword-only parameters with their defaults."""
         bare = cls()
         for name, field in cls.model_fields.items():
             yield inspect.Parameter(

@@ -111,7 +111,7 @@ class Task:
         return by_name[name]
 
     def pool(self) -> "pd.DataFrame":
-        """The rows that examples come from (the whole table where the task is one file).
+        """The rows that examples come from (the whole table if the task has one file).
 
         Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
         int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
@@ -178,7 +178,7 @@ class Task:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what reading kept and dropped."""
+        """Notes on the rows and columns that were kept and dropped."""
         return self._tables.notes
 
     @property

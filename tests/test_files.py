@@ -23,7 +23,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.files import write_whole
 from fwc_llm.notebook import MOST_ROWS, element, figure, note, table, visible
 from fwc_llm.progress import Progress, Silent, Terminal, choose
-from fwc_llm.prompt_rows import ColumnFormatter, clean, decimal
+from fwc_llm.prompt_rows import ColumnFormatter, decimal
 from fwc_llm.tasks import Column
 
 
@@ -88,15 +88,6 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
 )
 def test_largest_remainders(quota: list[float], least: int, most: int, expected: list[int]) -> None:
     assert largest_remainder(np.array(quota), 4, least, most).tolist() == expected
-
-
-def test_they_sum_to_the_total_and_stay_within_one_of_the_quota() -> None:
-    rng = np.random.default_rng(0)
-    for total in range(1, 60):
-        quota = rng.dirichlet(np.ones(7)) * total
-        seats = largest_remainder(quota, total)
-        assert seats.sum() == total
-        assert (np.abs(seats - quota) < 1).all()
 
 
 # --- Progress on a terminal and nowhere
@@ -231,8 +222,3 @@ def test_raw_values_keep_neither_map_nor_unit() -> None:
 
 def test_decimal_filter() -> None:
     assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
-
-
-@pytest.mark.parametrize("text", ["<|im_start|>", "<｜User｜>", "</s>", "[INST]", "[/INST]"])
-def test_marks_of_messages_are_neutral(text: str) -> None:
-    assert clean(text) == f"{text[0]} {text[1:]}"

@@ -97,14 +97,6 @@ def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None
         build_prompt(adult, unnamed, None, "decodingtrust")
 
 
-def test_whole_numbers_have_no_decimals(adult: Task) -> None:
-    row = {**row_of(adult), "age": 39.0, "hours-per-week": 37.5}
-    default = build_prompt(adult, row)[-1]["content"]
-    assert "age: 39\n" in default
-    assert "hours per week: 37.5\n" in default
-    assert "capital gain: 0 dollars\n" in default
-
-
 def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) -> None:
     printed = (
         "A person in 1996 has the following attributes: Age: 21.0, workclass: Private, "

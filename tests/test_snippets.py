@@ -31,7 +31,6 @@ GIVEN = {
 # What cannot run alone, by a word of the block, and what runs it.
 NOT_ALONE = {
     "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
-    "def test_the_prompt_keeps_to_parity": "tests/gates/test_page.py",
     "FastAPI()": "evals/examples/desk; tests/evals/test_examples.py compares the page",
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",

@@ -4,7 +4,6 @@ A net, not the work: a sentence without these patterns may still be a riddle.
 """
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from fwc_llm.cli.program import every_command
-from fwc_llm.coreset import FairCoreset
 from tests.conftest import CHECKOUT
 from tests.test_docs import FENCE, PAGES, name
 from tests.test_house import SOURCES, nodes
@@ -79,11 +77,6 @@ def test_help_is_short_and_has_one_reading() -> None:
         assert list(found(option.help)) == [], option.opts
         words = re.sub(r"\[default: .*\]", "", option.help).split()
         assert len(words) <= MOST_WORDS or option.opts[0] in LONG, (option.opts, option.help)
-
-
-def test_each_parameter_of_the_estimator_has_its_line() -> None:
-    lines = {line.partition(":")[0].strip() for line in (FairCoreset.__doc__ or "").splitlines()}
-    assert set(inspect.signature(FairCoreset).parameters) <= lines
 
 
 def test_docstrings_have_one_reading() -> None:

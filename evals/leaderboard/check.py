@@ -9,7 +9,7 @@ from evals.leaderboard.run import record
 from fwc_llm.errors import FwcError
 from fwc_llm.models.recorded import FILE_NAME
 from fwc_llm.models.replay import REPLAYED
-from fwc_llm.report.verification import SAME, STATED, UNVERIFIED, differences, missing_keys, verify
+from fwc_llm.report.verification import SAME, STATED, UNVERIFIED, Checker, differences, missing_keys, verify
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.settings import Settings
 
@@ -36,7 +36,8 @@ def check(file: Path, runs: Path) -> list[str]:
 
 def _run(entry: Entry, part: Part, folder: RunFolder) -> Iterator[str]:
     described, data, missing = folder.describe(), folder.results(), part.name in entry["missing"]
-    for finding in verify(folder.path, part.task, expected=Settings(**part.settings).as_json())["findings"]:
+    checker = Checker(part.task, expected=Settings(**part.settings).as_json())
+    for finding in verify(folder.path, checker)["findings"]:
         lacks = missing and finding["file"] == FILE_NAME and finding["status"] == UNVERIFIED
         if finding["status"] not in (SAME, STATED) and not lacks:
             yield f"{finding['file']} {finding['status']}: {finding['detail']}"

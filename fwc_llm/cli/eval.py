@@ -110,6 +110,8 @@ def evaluate(
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
+    if options["stopping"] == "confidence-sequence" and not until_decided:
+        raise FwcError("--stopping confidence-sequence is for a run with --until-decided")
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
@@ -162,9 +164,9 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
     """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
     from fwc_llm.runs import ablation_arms as parts
 
-    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"]:
-        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
-    repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
+    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:
+        raise FwcError("--ablate names its arms and comparisons: leave --shots, --order and --against out")
+    repeats = parts.REPEATS if options["repeats"] is None else options["repeats"]
     pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
     return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}
 

@@ -52,6 +52,7 @@ def power(
 
     With --detect 0.1, print the rows and repeats that detect this difference, and their cost.
     """
+    from fwc_llm.gates.condition import check_arms
     from fwc_llm.metrics.planning import limit_of, smallest
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
@@ -62,8 +63,11 @@ def power(
 
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
+    if (model or batch or prices) and (model is None or detect is None):
+        raise FwcError("--model, --batch and --prices give the cost of --detect: give --detect and --model")
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
+    check_arms(fail_if or (), arms)
     with console.working("reading the table") as step:
         table = flags.open_task(task, data_dir, protected)
         asked = flags.read(Settings, options, until_decided=tuple(fail_if or ()))
@@ -78,6 +82,8 @@ def power(
     designs = [] if detect is None else list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(*notes)
     expected = questions_until_decided(design, settings, arms)
+    if fail_if and expected is None:
+        raise FwcError('--fail-if gives the expected rows of a condition on dp alone, such as "dp > 0.1"')
     if as_json:
         document = {
             "format": "fwc-llm-power/1",

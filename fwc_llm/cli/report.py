@@ -90,7 +90,7 @@ def compare(
 ) -> None:
     """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.inspect.log import run_folders
-    from fwc_llm.report.compare import compare_runs, comparison_table
+    from fwc_llm.report.compare import compare_runs, comparison_sections
     from fwc_llm.report.table_model import terminal
     from fwc_llm.report.threshold_section import at_threshold, threshold_section
     from fwc_llm.runs.recorded_run import read_run
@@ -102,7 +102,7 @@ def compare(
     if as_json:
         flags.print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": thresholds})
         return
-    console.out.print(comparison_table(comparison))
+    console.out.print(*map(terminal, comparison_sections(comparison)))
     for side, described in thresholds.items():
         title = f"The {side} run, {comparison[side]['label']}, at its threshold"
         if table := at_threshold(described, title):

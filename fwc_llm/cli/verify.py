@@ -28,7 +28,7 @@ def verify(
     from fwc_llm.cli.eval import evaluate
     from fwc_llm.cli.experiment import read_experiment
     from fwc_llm.errors import GateFailedError
-    from fwc_llm.report.verification import DIFFERS, SAME
+    from fwc_llm.report.verification import DIFFERS, SAME, Checker
     from fwc_llm.report.verification import verify as verified
     from fwc_llm.runs.listing import expanded
 
@@ -41,7 +41,7 @@ def verify(
     }
     expected |= {"model": words(given["model"])[0]} if "model" in given else {}
     table = task or given.get("task"), data_dir or given.get("data_dir"), data or given.get("data")
-    documents = [verified(path, *table, expected) for path in expanded([folder])]
+    documents = [verified(path, Checker(*table, expected)) for path in expanded([folder])]
     if as_json:
         print_json({"format": "fwc-llm-verify/1", "folders": documents})
     for document in () if as_json else documents:

@@ -53,11 +53,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": one; with at most 30,000 coresets of rows,
-            the best of all; on other small tables (n · m up to 4,000) as many starts as it
-            takes for four to end at the best objective, at most 30; two on up to 8,192 rows (free: 4,096).
-            Where swaps follow, the best of the starts is then kicked (docs/method.md, "Starts and local
-            optima").
+        n_init: number of starts; the best is kept. "auto": with at most 30,000 coresets of rows, the best
+            of all; on other small tables (n · m up to 4,000) at most 30, until four end at the best
+            objective; on up to 8,192 rows (free: 4,096) two; else one. If swaps follow, the best of the
+            starts is then kicked (docs/method.md, "Starts and local optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or
@@ -74,9 +73,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
         sample: rows of a table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000
-            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result.
-            Real rows (support "rows" and "features") are chosen among them. A table of no more rows is fitted
-            in memory.
+            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result. Real
+            rows (support "rows" and "features") are chosen among them. A table of at most this many rows is
+            fitted in memory.
         column_weights: the factor of each column's cost, after scaling: (p,), or {column: weight} (for an
             array {position: weight}), with 1 for all others. 0 leaves a column out of the distance: in a free
             representative it is then the mean, or any category.

@@ -169,10 +169,13 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     """Detect a file's format and, for CSV, separator and encoding.
 
     `layout` has `sheet`, `skip` and `comment` as in `Source`. Errors: `FwcError` for a text without a
-    separator.
+    separator, and for layout that the format does not have.
     """
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
+    has = {"csv": ("skip", "comment"), "excel": ("sheet", "skip", "comment")}.get(source.format, ())
+    if extra := [name for name, value in layout.items() if value and name not in has]:
+        raise FwcError(f"{path} is a table of the format {source.format}: leave --{extra[0]} out")
     if source.format != "csv":
         return source
     if not content.strip():

@@ -278,14 +278,14 @@ class _Net:
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Return every pair of arms, each as `compare_estimates` describes it, with verdicts.
 
-    Those with the arm `run.against` (default: the first; "all": every pair) are decided together, each
-    metric by itself; see `adjust`.
+    Those with the arm `run.against` (default: the first; "all": every pair) have it first, and are decided
+    together, each metric by itself; see `adjust`.
     """
+    against = run.against or (run.arms[0] if run.arms else "")
     tests = [
         compare_estimates(estimates[first], estimates[second]) | {"first": first, "second": second}
-        for first, second in combinations(run.arms, 2)
+        for first, second in combinations(sorted(run.arms, key=lambda arm: arm != against), 2)
     ]
-    against = run.against or (run.arms[0] if run.arms else "")
     for test in tests:
         test["decided"] = against == ALL or against in (test["first"], test["second"])
     for decided in (True, False):

@@ -60,6 +60,11 @@ class DecisionValues:
     typed: bool = False
     by_column: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def given(self) -> bool:
+        """Whether values that mean yes or no are named, or others allowed."""
+        return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
+
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
         """Return what each value means, None: its rows are left out; `FwcError` if they do not decide.
 

@@ -116,7 +116,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
                 }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.eligible_groups) == sample.groups
-    described["all_groups"] = None if everything else _headline(estimates)
+    described["all_groups"] = None if everything else {key: estimates.value(key) for key in counts.METRICS}
     described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
     described["alike"] = None
     if sample.alike:
@@ -234,8 +234,8 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
 
 
 def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
-    """The metrics that stand in every table, over all groups."""
-    return {key: estimates.value(key) for key in counts.METRICS}
+    """The metrics that stand in every table, over the judged groups."""
+    return {key: estimates[key].value for key in counts.METRICS}
 
 
 def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
@@ -246,10 +246,10 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
         *_about_repeats(run),
         *_about_predictions(run, content),
         *_about_unread(run, content),
+        *run.unused,
         *_about_power(content),
         *_about_arms(content),
         *decision_notes(run),
-        *run.unused,
     ]
 
 
@@ -268,12 +268,16 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
 
 
 def _about_groups(run: RunAnswers) -> Iterator[str]:
-    if apart := small_groups(run):
-        units = "rows" if next(iter(run.samples.values())).cluster is None else "people"
-        yield f"Not judged, with fewer than {run.design.min_group} {units}: {listed(apart)}."
+    sample, apart = next(iter(run.samples.values())), small_groups(run)
+    few = [run.groups[place] for place in np.flatnonzero(sample.units_of_groups < run.design.min_group)]
+    fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
+    if apart:
+        yield f"Not judged, with {fewer}: {listed(apart)}."
+    elif few and len(run.groups) > 1:
+        yield f"Judged, though with {fewer}, because a gap takes two groups: {listed(few)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
         yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
-    if next(iter(run.samples.values())).weight is not None:
+    if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
         yield "All rows are of one group: there is no disparity to measure."
@@ -330,7 +334,10 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
             "that differ."
         )
     elif run.assist:
-        yield "Values, intervals and verdicts are assisted by predictions for rows that were not asked about."
+        yield (
+            "Values, intervals and verdicts are assisted by predictions for rows that were not asked about; "
+            "selection rates and impact ratios are not."
+        )
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:

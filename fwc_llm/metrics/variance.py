@@ -184,6 +184,11 @@ class ArmArrays:
         """The distinct rows of each group (G,)."""
         return self._distinct(self.row)
 
+    @cached_property
+    def units_of_groups(self) -> Floats:
+        """The distinct rows (people) of each group (G,)."""
+        return self._distinct(self.unit)
+
     def _distinct(self, unit: Codes) -> Floats:
         """The distinct units (n,) of each group (G,)."""
         first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
@@ -192,7 +197,7 @@ class ArmArrays:
     @cached_property
     def eligible_groups(self) -> Codes:
         """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
-        large = np.flatnonzero(self._distinct(self.unit) >= self.design.min_group)
+        large = np.flatnonzero(self.units_of_groups >= self.design.min_group)
         return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property

@@ -72,7 +72,8 @@ def more_tokens(messages: Messages) -> int:
 class Usage:
     """Tokens that one request cost, as the provider counted them.
 
-    Of a prompt's tokens `cached_tokens` were read from the provider's cache, `cache_write_tokens` put there.
+    `cached_tokens` of the prompt were read from the provider's cache, `cache_write_tokens` were written to
+    it.
     """
 
     prompt_tokens: int = 0
@@ -191,20 +192,20 @@ class Traits:
     simulated         true when the answers are a simulation; every output then says so
     address           the address of the service that is asked, None without one
     reference         true when this is not a language model but a reference; every output then says so
-    api               how it takes the question: "chat", or by its name the interface to which typed questions
-                      go apart from the input; prompts then hold them as messages of the role `question`
+    api               how it takes the question: "chat", or the name of an interface for typed questions;
+                      prompts then hold these as messages of the role `question`
     local             true when this process itself answers: no network, no cost
     opened_as         the name by which `open_model` opens it again; `name` by default
-    completion_limit  the most tokens that one reply can have, or None when that is unknown
+    completion_limit  the largest number of tokens of a reply, or None when it is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
                       called with the first prompt of every arm before anything is written
     ask_row           takes the messages and the row behind them (`RowContext`) and returns a reply; runs
                       call it instead of `ask`, so that a model can answer from the table
-    ask_within        as `ask`, for a model that makes several attempts: it tells `Attempts` of those that
-                      were lost and asks before each further one, so that a run's limit of cost holds
-    answer_in         sets how a chat is asked to answer: "word", or "json" for a JSON object with one answer,
-                      which the service is held to; then the two answers, and a reason to tell
+    ask_within        as `ask`, for a model that retries: it reports lost attempts to `Attempts` and asks it
+                      before each further one, so that the run's cost limit holds
+    answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one answer;
+                      further arguments are the two answers, and a reason for the notice
     """
 
     simulated: bool = False

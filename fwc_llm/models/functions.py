@@ -53,7 +53,7 @@ class BatchFunction(Protocol):
 
 
 class FunctionModel:
-    """A function, or an object with `ask_many`, behind the interface of a model.
+    """A model made of a function, or of an object with `ask_many`.
 
     function    takes the messages and returns text, P(yes) from 0 to 1, or a `Reply`; sync or async
     name        what the run calls it; by default "python:" with the function's module and qualified name

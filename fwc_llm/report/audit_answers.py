@@ -119,10 +119,10 @@ def audit(
 
     `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
     strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
-    rows were drawn: "group and label" if the number of rows of each group and label was, as by `fwc-llm eval`
-    with a base parity; "group" if labels were not fixed. `attributes` names the protected attributes whose
-    levels stand in the column `group`, joined by " & " ("Male & White"). Several spellings of an unknown
-    category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
+    rows were drawn: "group and label" if the number of rows of each group and label was fixed, as by `fwc-llm
+    eval` with a base parity; "group" if labels were not fixed. `attributes` names the protected attributes
+    whose levels stand in the column `group`, joined by " & " ("Male & White"). Several spellings of an
+    unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
 
     Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` are negligible: the
     verdict is "no difference shown" if the interval ends within it. Verdicts and gates hold for every

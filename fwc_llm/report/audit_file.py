@@ -93,12 +93,54 @@ class AuditOfFile:
         return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
-        """Return the document (`make_document`) of the audits, one entry of `runs` each."""
-        keep_small = self.document["asked"].get("small") == "keep"
-        law = self.document["ll144"] if with_law else None
-        digest = self.document["files"]["predictions"]["sha256"]
-        return document_of_decisions(
-            self.audits, digest, self.about, with_rows, keep_small, law, kept=self.kept
+        """Return the document (`make_document`) of the audits, one entry of `runs` each.
+
+        What only a run has is empty.
+        """
+        title = f"Decisions in {self.about['predictions']}"
+        described = [self._describe(name, title) for name in self.audits]
+        described[-1]["ll144"] = self.document["ll144"] if with_law else None
+        if with_rows:  # all attributes crossed, the last, have every row
+            last = list(self.audits.values())[-1]
+            described[-1]["browser"] = rows_of_audit(_with_reasons(last), self.about["numbered"])
+        return document_of(self.about["predictions"], title, described)
+
+    def _describe(self, name: str, title: str) -> dict[str, Any]:
+        audit = self.audits[name]
+        names, digest = list(audit.answered.attributes), self.document["files"]["predictions"]["sha256"]
+        answers, stats = _with_reasons(audit), audit.to_dict()
+        where = {**self.about, "sha256": digest, "protected": names}
+        for arm in stats["arms"]:  # all else is the same whatever the reason
+            arm["unparsed"] = answers[arm["arm"]].unparsed
+        first, label = next(iter(answers.values())), f"{where['answer']}, by {' & '.join(names)}"
+        repeats, calls = int(first.repeat.max()) + 1, sum(map(len, answers.values()))
+        settings = {"n_test": -(-len(first) // repeats), "repeats": repeats, "seed": 0, "base_parity": None}
+        record = {
+            "task": where["predictions"], "title": title, "model": label, "simulated": False,
+            "arms": list(answers), "settings": settings, "fingerprint": digest, "protected": names,
+            "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "versions": versions(),
+            "command": command(), DECISIONS: where,
+        }  # fmt: skip
+        impact = impact_tables(audit.answered, keep_small=self.document["asked"].get("small") == "keep")
+        unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
+        hashes = {"run.json": _sha256(record), "answers.csv": digest, "results.json": _sha256(stats)}
+        hashes["table as used"] = digest
+        answer, *others = findings(stats, record["created"], self.kept[name])
+        return entry(
+            label,
+            list(answers),
+            audit=impact,
+            provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
+            about={**record, "returned_models": []},
+            paragraph=what_was_decided(where, list(answers), stats),
+            findings=[
+                answer,
+                *four_fifths(impact["attributes"][-1]),
+                *others,
+                *({"arm": "", "text": text} for text in missed(stats)),
+            ],
+            statistics=stats,
+            cost={"requests": calls, "unanswered": unanswered, "usage": {}},
         )
 
 
@@ -213,6 +255,7 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0
         ),
+        f"--label and the answers are the same column, {asked.label!r}: name another": asked.label in answers,
     }
     for mistake, made in mistakes.items():
         if made:
@@ -225,72 +268,6 @@ def _ties(shares: "pd.Series[float]", threshold: float) -> str:
     parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
     parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)
     return "; ".join(parts)
-
-
-def document_of_decisions(
-    audits: Mapping[str, Audit],
-    digest: str,
-    about: Mapping[str, Any],
-    with_rows: bool = False,
-    keep_small: bool = False,
-    ll144: Mapping[str, Any] | None = None,
-    kept: Mapping[str, frozenset[str] | None] = {},
-) -> dict[str, Any]:
-    """Return the document (`make_document`) of audits of the same answers, one entry of `runs` each.
-
-    `digest` is the sha256 of the file, `about` where the answers come from (see `AuditOfFile`). What only a
-    run has is empty. `keep_small`: see `impact_tables`; `ll144`: the summary of that law; `kept`: see
-    `AuditOfFile`.
-    """
-    title = f"Decisions in {about['predictions']}"
-    described = [
-        _describe(audit, {**about, "sha256": digest}, title, keep_small, kept.get(name))
-        for name, audit in audits.items()
-    ]
-    described[-1]["ll144"] = ll144
-    if with_rows:  # all attributes crossed, the last, have every row
-        last = list(audits.values())[-1]
-        described[-1]["browser"] = rows_of_audit(_with_reasons(last), bool(about.get("numbered")))
-    return document_of(about["predictions"], title, described)
-
-
-def _describe(
-    audit: Audit, source: Mapping[str, Any], title: str, keep_small: bool, kept: frozenset[str] | None
-) -> dict[str, Any]:
-    names = list(audit.answered.attributes)
-    answers, stats, where = _with_reasons(audit), audit.to_dict(), {**source, "protected": names}
-    for arm in stats["arms"]:  # all else is the same whatever the reason
-        arm["unparsed"] = answers[arm["arm"]].unparsed
-    first, label = next(iter(answers.values())), f"{source['answer']}, by {' & '.join(names)}"
-    repeats, calls = int(first.repeat.max()) + 1, sum(map(len, answers.values()))
-    settings = {"n_test": -(-len(first) // repeats), "repeats": repeats, "seed": 0, "base_parity": None}
-    record = {
-        "task": source["predictions"], "title": title, "model": label, "simulated": False,
-        "arms": list(answers), "settings": settings, "fingerprint": source["sha256"], "protected": names,
-        "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "versions": versions(),
-        "command": command(), DECISIONS: where,
-    }  # fmt: skip
-    impact = impact_tables(audit.answered, keep_small=keep_small)
-    unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
-    hashes = {"run.json": _sha256(record), "answers.csv": source["sha256"], "results.json": _sha256(stats)}
-    hashes["table as used"] = source["sha256"]
-    answer, *others = findings(stats, record["created"], kept)
-    return entry(
-        label,
-        list(answers),
-        audit=impact,
-        provenance={"about": dict.fromkeys(ABOUT), "task": None, "hashes": hashes},
-        about={**record, "returned_models": []},
-        paragraph=what_was_decided(where, list(answers), stats),
-        findings=[
-            answer,
-            *four_fifths(impact["attributes"][-1]),
-            *others,
-            *({"arm": "", "text": text} for text in missed(stats)),
-        ],
-        statistics=stats,
-        cost={"requests": calls, "unanswered": unanswered, "usage": {}},
-    )
 
 
 def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
-from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.statistics import plain, small_groups
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on
@@ -22,7 +22,7 @@ class RunComparison(dict[str, Any]):
     """Changes between two runs; see `compare_runs` for the keys."""
 
     def __str__(self) -> str:
-        return as_text(comparison_table(self))
+        return as_text(Group(*map(terminal, comparison_sections(self))))
 
     def __repr__(self) -> str:
         return str(self)
@@ -38,13 +38,13 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
     (those that both have: each metric before and after, the difference with its limits, p-value
-    and verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half)
+    and verdict by the smaller margin), `only_first`, `only_second`, `notes`. Where both asked (at least half)
     the same questions of the same table the comparison is `paired`; rows that only one was asked about
     still count, as its own. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
-    adjust(arms)
+    adjust(arms, min(run.answered.design.margin for run in (first, second)))
     compared = {
         "task": first.task,
         "first": {"label": first.label, "folder": str(first.folder)},
@@ -79,6 +79,10 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
             "The two runs protect different attributes: their gaps are between other groups, and no "
             "difference of them is formed."
         )
+    if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
+        yield "The two runs drew rows with different base parities: their gaps are not of one population."
+    if any(small_groups(run.answered) for run in runs):
+        yield "Gaps count all groups here, also those too small to be judged in a report."
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
 
@@ -147,11 +151,6 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
     return head, Section("", headings, rows, list(_notes(compared)), keys=2)
-
-
-def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
-    """Return the comparison for rich to print."""
-    return Group(*map(terminal, comparison_sections(compared)))
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:

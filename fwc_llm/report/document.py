@@ -1,7 +1,6 @@
 """One document for every output: what was run, what it shows, the examples, the prompts, the cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,23 +201,14 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
 
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
-    draws = []
+    from fwc_llm.shots.storage import shots_json
+
     samples = int(run.described["settings"].get("samples") or 1)
-    for repeat, shots in run.shots(arm).items():
-        if repeat % samples:
-            continue  # the same examples, asked again
-        displayed = {example.row: weight for example, weight in shots.shown()}
-        draws.append(
-            {
-                "repeat": repeat // samples,
-                "strategy": shots.strategy,
-                "seed": shots.seed,
-                "options": dict(shots.options),
-                "fingerprint": shots.fingerprint,
-                "certificate": shots.certificate,
-                "examples": [
-                    asdict(example) | {"displayed": displayed.get(example.row)} for example in shots.examples
-                ],
-            }
-        )
+    draws = [
+        {**shots_json(shots), "repeat": repeat // samples}
+        for repeat, shots in run.shots(arm).items()
+        if not repeat % samples  # else the same examples, asked again
+    ]
+    for draw in draws:
+        draw["examples"] = [{"altered": "", **example} for example in draw["examples"]]
     return draws

@@ -40,7 +40,7 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
     """Return one figure of a run or audit: rates of yes per group, and accuracy against the gap if known."""
-    drawings = [draw for name, (_, draw, _) in _pictures(stats).items() if name in ("rates", "tradeoff")]
+    drawings = [draw for _, draw, _ in _pictures(stats).values()]
     lines = [*title, "95 % intervals"]
     with panels(lines, [6.0] * len(drawings), max(3.5, _height_of_rates(stats))) as (figure, drawn):
         for draw, panel in zip(drawings, drawn, strict=True):

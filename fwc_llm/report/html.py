@@ -14,7 +14,6 @@ from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.narrative import asked
 from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.provenance import DECISIONS, SIGNED
-from fwc_llm.report.rows import json_block
 from fwc_llm.report.sections import DEFINITIONS, overview
 from fwc_llm.report.table_model import TableCell
 from fwc_llm.shots.base import Certificate
@@ -31,7 +30,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
     audit, several = any(DECISIONS in run["about"] for run in document["runs"]), len(document["runs"]) > 1
     values = {"document": document, "several": several, "audit": audit, "overview": overall}
-    values |= {"appendix": appendix, "browsers": browsers, **_script(bool(browsers))}
+    values |= {"appendix": appendix, "browsers": browsers, **(_script() if browsers else {"script": None})}
     return environment().get_template("page.html.j2").render(values)
 
 
@@ -42,8 +41,8 @@ def environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # markup is not text
     )  # fmt: skip
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
-        "json_block": lambda value: Markup(json_block(value)),
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
         "number": number,
         "count": lambda value: DASH if value is None else f"{value:,}",
@@ -55,17 +54,16 @@ def environment() -> jinja2.Environment:
         "asked": asked,
         "certificate": Certificate,
         "signed": SIGNED,
+        "policy": Markup(f"{_POLICY}; script-src 'none'"),
     }
     return made
 
 
-def _script(with_rows: bool) -> dict[str, Any]:
-    """The page's `policy`, and its `script`, None for a page without rows.
+def _script() -> dict[str, Any]:
+    """The `script` of a page with rows, and the `policy` that names it by its checksum.
 
-    The policy names the script by its checksum, and forbids markup to be made from text.
+    The policy also forbids markup to be made from text.
     """
-    if not with_rows:
-        return {"policy": Markup(f"{_POLICY}; script-src 'none'"), "script": None}
     source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
     script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()

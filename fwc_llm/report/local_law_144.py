@@ -175,10 +175,4 @@ def sections(summarized: Mapping[str, Any]) -> Section:
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return (
-        DASH
-        if value == ""
-        else number(value, 3)
-        if isinstance(value, float)
-        else replace_invisible(str(value))
-    )
+    return number(value, 3) if isinstance(value, float) else replace_invisible(str(value)) or DASH

@@ -151,8 +151,7 @@ def _read(
         levels = as_names(frame[name].array)
         unknown = {one for one in levels.categories if merged_categories([one], asked["unknown"], True)}
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
-    said = (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
-    label, meanings = "label" if asked["label"] else None, None if said else decisions
+    label, meanings = "label" if asked["label"] else None, None if decisions.given else decisions
     answers = from_frame(
         frame, protected=protected, unknown=None, label=label, decisions=meanings, least_groups=1
     ).answers["answers"]

@@ -36,11 +36,8 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
     checks = list[Check]()
     for detector in seen.detectors:
         condition, logged = detector.condition, _of(detector, seen.summary["alarms"])
-        text, new, lasting = (
-            condition.text,
-            _of(detector, seen.new),
-            [one for one in logged if not one["over"]],
-        )
+        text = condition.text
+        new, lasting = _of(detector, seen.new), [one for one in logged if not one["over"]]
         limit = seen.summary["asked"]["run_length"] * len(seen.detectors)
         why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
         if logged:

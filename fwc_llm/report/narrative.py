@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN, verdict
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
 from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
@@ -103,14 +103,14 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
 
 def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """Return the arms that pass all conditions on them, or None without conditions."""
+    """Return the arms that pass all conditions on them, of which there is one; None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
-    kept = dict.fromkeys(answered.arms, True)
+    kept = dict[str, bool]()
     for condition in map(parse_condition, conditions):
         checks = decide(condition, answered)
-        for arm, check in zip((condition.arm,) if condition.arm else kept, checks, strict=True):
-            kept[arm] &= check.outcome == "passed"
+        for arm, check in zip((condition.arm,) if condition.arm else answered.arms, checks, strict=True):
+            kept[arm] = kept.get(arm, True) and check.outcome == "passed"
     return frozenset(arm for arm in kept if kept[arm]) if conditions else None
 
 
@@ -132,14 +132,16 @@ def findings(
         if perfect := [
             row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP] is not None
         ]:
-            answer += f"; true answers have {number(perfect[0], 0, 100)}"
+            answer += f"; true answers have a gap of {_points(perfect[0])}"
         answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
         named = f"Best: {lead}. " if best else ""
         if best and kept is not None:
             named = f"Best: {lead}, which keeps to the limits set. "
         elif len(arms) > 1 and not best:
             named = f"No arm is clearly better than {base}. "
-            named = "No arm is shown to keep to the limits set. " if kept is not None and not kept else named
+            if kept is not None:
+                better = f"be clearly better than {base} and to " if kept else ""
+                named = f"No arm is shown to {better}keep to the limits set. "
         if not best and lead != "answers":  # of an audit that names nobody
             named += f"{lead}: "
         answer = answer if named.endswith(": ") else answer[0].upper() + answer[1:]
@@ -210,25 +212,23 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
     of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
+    why = "too few rows to tell whether the groups differ"
     if gap["low"] is not None:
         text += f" ({interval((gap['low'], gap['high']), 0, 100)})"
+        if verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE:
+            why = "not settled because of replies without an answer"
     text += {
         NOT_SHOWN: ", no difference that matters",
         WITHIN: ", less than the margin",
-        INCONCLUSIVE: ", too few rows to tell whether the groups differ",
+        INCONCLUSIVE: f", {why}",
     }.get(gap["verdict"], "")
-    if test is not None and test[GAP]["verdict"] in (DIFFERS, WITHIN):
-        text += f", {_change(test[GAP], ('less', 'more'), base)}"
-    return text
+    return text + _change(test, GAP, base)
 
 
 def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
     if arm["accuracy"]["value"] is None:
         return ""
-    text = f" {number(arm['accuracy']['value'], 0, 100)} % right"
-    if test is not None and test["accuracy"]["verdict"] in (DIFFERS, WITHIN):
-        text += f", {_change(test['accuracy'], ('less', 'more'), base)}"
-    return f"{text}."
+    return f" {number(arm['accuracy']['value'], 0, 100)} % right{_change(test, 'accuracy', base)}."
 
 
 def _points(value: float) -> str:
@@ -236,11 +236,13 @@ def _points(value: float) -> str:
     return f"{points} point" + "s" * (points != "1")
 
 
-def _change(change: Mapping[str, Any], words: tuple[str, str], base: str) -> str:
-    """A difference that is shown, in points, with its interval."""
-    ends = sorted(abs(change[end]) for end in ("low", "high"))
-    size = f"{number(abs(change['difference']), 0, 100)} {words[change['difference'] > 0]} than {_cut(base)}"
-    return f"{size} ({interval(ends, 0, 100)})"
+def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
+    """The difference from the first arm in points, with its interval, where one is shown."""
+    if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
+        return ""
+    change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
+    size = f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_cut(base)}"
+    return f", {size} ({interval(ends, 0, 100)})"
 
 
 def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[str]:
@@ -250,7 +252,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         verdicts = {test[metric]["verdict"] for metric in COMPARED} - {None}
         if verdicts & {DIFFERS, WITHIN} or (test["alike"] and not test["same"]):
             continue
-        why = "{}: no clear difference from {} (too few rows)."
+        why = "{}: no clear difference from {}."
         if test["same"]:
             why = "{}: the same answers as {}."
         elif verdicts == {NOT_SHOWN}:

@@ -52,7 +52,7 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    decisions: DecisionValues | None = None,
+    decisions: DecisionValues,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
@@ -63,8 +63,8 @@ def read_predictions(
     """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
 
     The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
-    p_yes, score, examples, weight, cluster, given) to columns of the file. If `decisions` is given, it
-    maps labels and answers to yes and no. With `replies` the answers are what models wrote, to be parsed, by
+    p_yes, score, examples, weight, cluster, given) to columns of the file. Labels and answers become yes and
+    no if `decisions` name values. With `replies` the answers are what models wrote, to be parsed, by
     the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
@@ -97,16 +97,13 @@ def read_predictions(
     unread = Counter[str]()
     if replies:
         words: Words = YES_NO
-        if decisions is not None and (yes := decisions.by_column.get("answer")):
+        if yes := decisions.by_column.get("answer"):
             words = {"yes": decisions.values(yes, {}), "no": decisions.values(decisions.negative, {})}
         parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
         table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
         unread = Counter(reason for reason in table["reason"] if reason)
-    table |= {name: mapped(table[name], _plain) for name in ("answer", "label") if name in table}
-    said = decisions is not None and (decisions.positive, decisions.negative, decisions.others) != (None,) * 3
-    said = said or bool(decisions is not None and decisions.by_column)
-    if "answer" in table and not said:
+    if "answer" in table and not decisions.given:
         shares = [as_number(cell) for cell in table["answer"].unique().tolist() if cell]
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             raise FwcError(
@@ -127,17 +124,17 @@ def read_predictions(
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += tuple(repeated_note(raw, *given))
     frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers
-    if decisions is not None and said:
+    if decisions.given:
         outcomes = [
             name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
         ]
         frame, left_out = decided(frame, outcomes, decisions)
         if left_out.any():
-            notes = (*notes, left_out_note(frame, left_out, [columns[name] for name in outcomes], protected))
+            notes = (left_out_note(frame, left_out, [columns[name] for name in outcomes], protected), *notes)
             frame = frame[~left_out].reset_index(drop=True)
             numbers = [number for number, lost in zip(numbers, left_out, strict=True) if not lost]
     frame, lost = _without_missing(frame, protected, columns, missing, path, numbers)
-    return frame, (*notes, *lost)
+    return frame, (*lost, *notes)
 
 
 def _without_missing(
@@ -226,12 +223,6 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
         numeric = (~np.isnan(numbers) | (cells.categories == "")).all()
         columns.append(numbers[cells.codes] if numeric else np.asarray(cells, object))
     return pd.DataFrame(dict(enumerate(columns))).set_axis(list(table.titles), axis=1)
-
-
-def _plain(text: str) -> str:
-    """A number as it is, however it is written (1.0 is 1); other text as it is."""
-    number = as_number(text)
-    return text if number is None else f"{number:.12g}"
 
 
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:

@@ -1,7 +1,6 @@
 """P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from fwc_llm.metrics.predicted_probabilities import LEAST_CERTAIN
@@ -55,9 +54,7 @@ def calibration(stats: Stats) -> Section:
             f"{figures['n']:,}",
             number(figures["mean"], 1, 100),
             number(figures["share"], 1, 100),
-            replace(
-                difference(figures, 1, 100), plotted=tuple(figures[k] for k in ("low", "difference", "high"))
-            ),
+            difference(figures, 1, 100),
             *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
         ]
         for arm, p in _arms(stats)

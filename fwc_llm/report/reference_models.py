@@ -7,7 +7,7 @@ correction over those.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
@@ -57,7 +57,7 @@ class _Line(BaseModel):
     answer: list[Literal[0, 1]]
 
 
-class _ReferenceFile(BaseModel):
+class References(BaseModel):
     """reference.json: `questions` are repeat and row, and every line has an answer to each."""
 
     format: Literal["fwc-llm-reference/1"] = "fwc-llm-reference/1"
@@ -65,33 +65,24 @@ class _ReferenceFile(BaseModel):
     questions: list[tuple[int, str]]
     lines: list[_Line]
 
-
-@dataclass(frozen=True)
-class References:
-    """Reference lines; `order` (n,) has the place in them of each of the first arm's questions."""
-
-    content: _ReferenceFile
-    order: npt.NDArray[np.intp]
-
     def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Return each line's values with intervals, and every arm less every line of one threshold.
 
         The correction runs over these comparisons alone.
         """
-        first, lines = run.answers[run.arms[0]], self.content.lines
+        first = run.answers[run.arms[0]]
         none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
         answers = {
             str(place): replace(
-                first, answer=np.array(line.answer, np.float64)[self.order], reason=none, p_yes=unknown,
-                examples=none,
+                first, answer=np.array(line.answer, np.float64), reason=none, p_yes=unknown, examples=none
             )
-            for place, line in enumerate(lines)
-        }  # fmt: skip
+            for place, line in enumerate(self.lines)
+        }
         samples = samples_of({"": first, **answers}, run.groups, run.design)
         own = [estimate(samples[place]) for place in answers]
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
-            for line, of_line in zip(lines, own, strict=True)
+            for line, of_line in zip(self.lines, own, strict=True)
             if not line.by_group
             for arm in run.arms
         ]
@@ -100,18 +91,15 @@ class References:
             {
                 **line.model_dump(exclude={"answer"}),
                 "of": "these rows",
-                **{metric: _ends(of_line[metric], "value") for metric in METRICS},
+                **{metric: of_line[metric].ends for metric in METRICS},
                 "groups": {
-                    name: _ends(rate, "rate") for name, rate in zip(run.groups, of_line.rates(), strict=True)
+                    name: {"rate": rate.value, "low": rate.low, "high": rate.high}
+                    for name, rate in zip(run.groups, of_line.rates(), strict=True)
                 },
             }
-            for line, of_line in zip(lines, own, strict=True)
+            for line, of_line in zip(self.lines, own, strict=True)
         ]
-        return {**self.content.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
-
-
-def _ends(estimate: MetricEstimate, name: str) -> dict[str, Any]:
-    return {name: estimate.value, "low": estimate.low, "high": estimate.high}
+        return {**self.about.model_dump(mode="json"), "lines": described, "comparisons": tests}
 
 
 def add_references(folders: Sequence[Path], task: "Task") -> None:
@@ -120,7 +108,7 @@ def add_references(folders: Sequence[Path], task: "Task") -> None:
     A folder that cannot be written is left as it is. Raises `FwcError` for another table than the runs', and
     for a pool without rows to learn from.
     """
-    content: _ReferenceFile | None = None
+    content: References | None = None
     for folder in folders:
         run = read_run(folder)
         if content is None or content.questions != _questions(run):
@@ -130,23 +118,28 @@ def add_references(folders: Sequence[Path], task: "Task") -> None:
 
 
 def references_of(run: Run) -> References | None:
-    """Return the lines that a run's folder keeps; None for none, `FwcError` where they are damaged."""
+    """Return the lines of a run's folder, in the order of its questions; None for none.
+
+    Raises `FwcError` where they are damaged.
+    """
     path = run.folder / FILE_NAME
     if not path.is_file():
         return None
     try:
-        content = _ReferenceFile.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
+        content = References.model_validate(RunFolder(run.folder).read_json(FILE_NAME))
         places = {question: place for place, question in enumerate(content.questions)}
-        order = np.array([places.pop(question) for question in _questions(run)])
+        order = [places.pop(question) for question in _questions(run)]
         if places or any(len(line.answer) != len(order) for line in content.lines):
             raise ValueError("it is about other rows")
+        for line in content.lines:
+            line.answer = [line.answer[place] for place in order]
     except (KeyError, ValidationError, ValueError) as error:
         again = "remove it, or write it again with `fwc-llm report --reference`"
         raise FwcError(f"{path} is damaged, or not of these answers ({error}): {again}") from None
-    return References(content, order)
+    return content
 
 
-def make_references(run: Run, task: "Task") -> _ReferenceFile:
+def make_references(run: Run, task: "Task") -> References:
     """Return the content of reference.json. The same run and table give the same content."""
     from fwc_llm.shots.examples import features_frame  # with the parts of the solver that it needs
 
@@ -171,7 +164,7 @@ def make_references(run: Run, task: "Task") -> _ReferenceFile:
     about = _About(
         trained_on=trained_on, left_out=max(left_out), one_fit=len(sizes) == 1, protected=list(task.protected)
     )
-    return _ReferenceFile(about=about, questions=questions, lines=lines)
+    return References(about=about, questions=questions, lines=lines)
 
 
 def _questions(run: Run) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
-from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN
+from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN, Verdict
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
@@ -26,6 +26,7 @@ _COMPARISON = (
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
+ALIKE = "†"  # of an arm with answers all alike, whose gaps have no verdict
 DEFINITIONS = {  # of headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
@@ -117,7 +118,13 @@ def results(stats: Stats) -> Section:
 def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
         value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
-        yield valued(value, metric.digits, metric.scale, MARKS[value.get("verdict")]) if value else DASH
+        mark = _mark(arm, metric, value.get("verdict")) if value else ""
+        yield valued(value, metric.digits, metric.scale, mark) if value else DASH
+
+
+def _mark(arm: Stats, metric: Metric, verdict: Verdict | None) -> str:
+    alike = bool(verdict and arm["alike"]) and metric.source == "answers"
+    return ALIKE if alike else MARKS[verdict]
 
 
 def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
@@ -185,7 +192,8 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
         "≠": "groups differ",
         "≠≈": "groups differ, by less than the margin",
         "≈": f"no difference that matters (under {margin:g})",
-        "?": "too few rows to tell",
+        "?": "not settled by these data",
+        ALIKE: "(nearly) all answers alike: says nothing",
     }
     if marks is None:
         meanings["≈"] = f"no difference that matters (under {margin:g}; of a ratio, above {RATIO_MARGIN:g})"
@@ -419,7 +427,7 @@ def attributes(stats: Stats) -> Section:
                 TableCell(
                     number(attribute[key]),
                     interval(attribute["intervals"].get(key)),
-                    MARKS[attribute["verdicts"].get(key)],
+                    _mark(arm, BY_KEY[key], attribute["verdicts"].get(key)),
                 )
                 for key in (GAP.key, ODDS_GAP.key)
             ),

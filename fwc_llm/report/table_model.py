@@ -108,8 +108,9 @@ def valued(
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
     """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
-    ends = interval((test.get("low"), test.get("high")), digits, scale)
-    return TableCell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
+    low, value, high = test.get("low"), test["difference"], test.get("high")
+    ends = interval((low, high), digits, scale)
+    return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high))
 
 
 def terminal(section: Section) -> RenderableType:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 MORE = "All tables and notes: --verbose."
-_MOST_NOTES = 2
+_MOST_NOTES = 4
 _MOST_GROUPS = 10
 _NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge."
@@ -126,7 +126,11 @@ def audit_summary(
             found.append(f"{size} points by {name}")
     if found:
         shown.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
-    return Group(*shown, *(Text(note, style="dim") for note in notes if not verbose))
+    for note in () if verbose else notes:
+        names = [name for name, stats in audits.items() if note in stats["notes"]]
+        about = f"By {', '.join(names)}: " * (len(names) < len(audits))
+        shown.append(Text(f"{about}{note}", style="dim"))
+    return Group(*shown)
 
 
 def _sentences(

@@ -51,7 +51,7 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     for metric, *_ in COMPARED:
         described[metric] = {name: getattr(tests[metric], name) for name in ("difference", "low", "high")}
         for side, of_side in (("given", first[metric]), ("at_threshold", second[metric])):
-            described[metric][side] = {name: getattr(of_side, name) for name in ("value", "low", "high")}
+            described[metric][side] = of_side.ends
     return described
 
 

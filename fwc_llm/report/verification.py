@@ -13,6 +13,7 @@ import math
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 FORMAT = "fwc-llm-verify/1"
 SAME, DIFFERS, UNVERIFIED, STATED = "same", "differs", "not verified", "stated"
 _MOST = 10  # differences of one file that are listed
+_ABSENT = object()
 _CLOSE = 1e-7  # relative: other machines sum in another order
 _PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
 _NUMBERS = "statistics", "audit", "findings"  # of a JSON report
@@ -97,20 +99,12 @@ class _HashedFiles(BaseModel):
     files: dict[str, _HashedFile]
 
 
-def verify(
-    folder: Path,
-    task: "str | Path | Task | None" = None,
-    data_dir: str | Path | None = None,
-    data: str | Path | None = None,
-    expected: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+def verify(folder: Path, checker: Checker = Checker()) -> dict[str, Any]:
     """Return what a folder of a run or of audits says that its journal and table do not, for JSON.
 
-    `task`, `data_dir`, `data` and `expected` are the checker's own (`Checker`). Keys: `format`, `folder`,
-    `sha256` (of hashes.json or of the audits), `differs`, `not_verified` and `stated` (how many), and
-    `findings`. Raises `FwcError` for a folder that holds neither a run nor an audit.
+    Keys: `format`, `folder`, `sha256` (of hashes.json or of the audits), `differs`, `not_verified` and
+    `stated` (how many), and `findings`. Raises `FwcError` for a folder that holds neither a run nor an audit.
     """
-    checker = Checker(task, data_dir, data, expected or {})
     if RunFolder(folder).begun:
         findings = list(_run(RunFolder.existing(folder), checker))
         seal = folder / HASHES
@@ -121,13 +115,12 @@ def verify(
         findings = [finding for path in audits for finding in _audit(path, checker)]
         findings += _unread(folder, findings, folder.glob("*"))
         seal = audits[0]
+    counts = Counter(finding.status for finding in findings)
     return {
         "format": FORMAT,
         "folder": folder.resolve().name,
         "sha256": {seal.name: sha256(seal)} if is_file(seal) else {},
-        "differs": sum(finding.status == DIFFERS for finding in findings),
-        "not_verified": sum(finding.status == UNVERIFIED for finding in findings),
-        "stated": sum(finding.status == STATED for finding in findings),
+        **{status.replace(" ", "_"): counts[status] for status in (DIFFERS, UNVERIFIED, STATED)},
         "findings": [asdict(finding) for finding in findings],
     }
 
@@ -168,7 +161,8 @@ def _made_again(
         text = str(error).replace(str(again.path), str(folder.path))
         yield Claim("results.json", DIFFERS, f"it cannot be made again: {text}")
         return
-    yield from _some("answers.csv", _answers(folder, again), "every line is made from the journal again")
+    texts = _lines(folder.read_answers(), again.read_answers())
+    yield from _some("answers.csv", texts, "every line is made from the journal again")
     if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
         yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
@@ -292,8 +286,8 @@ def _of_plan(
     yield Claim("run.json", STATED, f"nothing else shows: {others}")
     for name, of_pool in (("questions.jsonl", False), (POOL, True)):
         if not of_pool or is_file(folder.path / name):
-            pairs = zip_longest(folder.read_questions(name), questions(plan, of_pool), fillvalue=None)
-            yield from _some(name, _questions(pairs), "rows, groups and labels are the table's", status)
+            lines = _lines(folder.read_questions(name), questions(plan, of_pool))
+            yield from _some(name, lines, "rows, groups and labels are the table's", status)
     findings, plan = _with_kept_examples(folder, plan)
     yield from findings
     ids = {call_id(_model(described), call) for call in plan.calls()}
@@ -431,26 +425,13 @@ def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
             yield f"prompts/{path.name} was never asked"
 
 
-def _questions(pairs: Iterable[tuple[Any, Any]]) -> Iterator[str]:
-    """Yield the questions that are not those of the plan; their further columns are texts of the table."""
-    for number, (was, now) in enumerate(pairs, 2):
-        if was is None or now is None:
-            yield f"line {number}: {'it lacks' if was is None else 'it is none of the plan'}"
-        elif str(was["row"]) != str(now["row"]):
-            yield f"line {number}: the row is {was['row']}, of the plan {now['row']}"
-        elif other := [name for name in now if str(was.get(name, now[name])) != str(now[name])]:
-            names = " and ".join(other)
-            pair = ([each.get(name) for name in other] for each in (was, now))
-            yield f"row {was['row']}: {names} are {next(pair)}, in the table {next(pair)}"
-
-
-def _answers(folder: RunFolder, again: RunFolder) -> Iterator[str]:
-    none: dict[str, str] = {}
-    lines = zip_longest(folder.read_answers(), again.read_answers(), fillvalue=none)
-    for number, (line, other) in enumerate(lines, 2):
-        for name in line or other:
-            if (cell := line.get(name)) != (made := other.get(name)):
-                yield f"line {number}, {name}: {cell!r:.60} is recorded, the journal gives {made!r:.60}"
+def _lines(was: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the cells of recorded lines that are not those of the lines that are made again."""
+    nothing: Mapping[str, Any] = {}
+    for number, (line, made) in enumerate(zip_longest(was, now, fillvalue=nothing), 2):
+        for name in line or made:
+            if (cell := str(line.get(name))) != (other := str(made.get(name))):
+                yield f"line {number}, {name}: {cell!r:.60} is recorded, {other!r:.60} is made again"
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
@@ -513,28 +494,29 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
     yield from _same(path.name, was, remade, close)
 
 
-def differences(was: Any, now: Any, at: str = "", close: float = _CLOSE) -> Iterator[str]:
+def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
     """Yield where two JSON values differ, numbers more than a little; not keys that `now` alone has."""
+    for at, before, after in _leaves(was, now):
+        if before is not _ABSENT and before != after and not _close(before, after, close):
+            yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is made again"
+
+
+def missing_keys(was: Any, now: Any) -> Iterator[str]:
+    """Yield the keys that only `now` has, of two JSON values."""
+    return (at for at, before, _ in _leaves(was, now) if before is _ABSENT)
+
+
+def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield place and values where two JSON values end or part; `_ABSENT` for a key that `was` lacks."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
-        for key in was:
-            yield from differences(was[key], now.get(key), f"{at}.{key}" if at else str(key), close)
+        for key in {**was, **now}:
+            yield from _leaves(was.get(key, _ABSENT), now.get(key), f"{at}.{key}" if at else str(key))
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
         for place, (before, after) in enumerate(zip(was, now, strict=True)):
             name = before.get("arm", place) if isinstance(before, Mapping) else place
-            yield from differences(before, after, f"{at}[{name}]", close)
-    elif was != now and not _close(was, now, close):
-        yield f"{at}: {was!r:.60} is recorded, {now!r:.60} is made again"
-
-
-def missing_keys(was: Any, now: Any, at: str = "") -> Iterator[str]:
-    """Yield the keys that only `now` has, of two JSON values."""
-    if isinstance(was, Mapping) and isinstance(now, Mapping):
-        for key, value in now.items():
-            name = f"{at}.{key}" if at else str(key)
-            yield from missing_keys(was[key], value, name) if key in was else [name]
-    elif isinstance(was, list) and isinstance(now, list):
-        for place, (before, after) in enumerate(zip(was, now, strict=False)):
-            yield from missing_keys(before, after, f"{at}[{place}]")
+            yield from _leaves(before, after, f"{at}[{name}]")
+    else:
+        yield at, was, now
 
 
 def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:

@@ -61,7 +61,7 @@ def find_strategy(name: str) -> Strategy:
 def strategy(
     per_row: Callable[[Mapping[str, Any]], bool] | bool = False, **defaults: Any
 ) -> Callable[[_F], Strategy]:
-    """Make a strategy of `function(request, **options)`: `defaults` are its options with their defaults.
+    """Make a strategy of `function(request, **options)`: `defaults` are its options with default values.
 
     A tuple of texts as default lists an option's values, the default first. `per_row`: whether every queried
     row gets new examples; it may depend on the options. Unknown options are refused.

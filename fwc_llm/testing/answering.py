@@ -45,8 +45,8 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
     If OPENAI_API_KEY is not set, it has a dummy value within the block.
 
-    Raises `AssertionError` at the end of the block for calls that were not expected, and what the function
-    raised. Raises `FwcError` for other sources.
+    Raises `AssertionError` at the end of the block for unexpected calls, and any exception of the function.
+    Raises `FwcError` for other sources.
     """
     answering = Answers(source)
     send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request

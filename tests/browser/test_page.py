@@ -56,9 +56,9 @@ def document(run: Path, data_dir: Path) -> dict[str, Any]:
     return read
 
 
-@pytest.fixture(scope="module", params=[(width, scheme) for width in WIDTHS for scheme in SCHEMES], ids=str)
+@pytest.fixture(scope="module", params=zip(WIDTHS, SCHEMES * 2, strict=True), ids=str)
 def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[View]:
-    """The report opened from disk at every width in both colours, all its parts unfolded; its requests."""
+    """The report opened from disk at every width, light and dark, all its parts unfolded; its requests."""
     width, scheme = request.param
     opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     sent: list[str] = []

@@ -9,10 +9,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.audit_answers import Audit
-from fwc_llm.report.audit_file import document_of_decisions
+from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
 from fwc_llm.report.html import page as make_page
 from fwc_llm.runs.settings import Settings
@@ -51,11 +49,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("large")
     half, third = MANY // 2, MANY // 3
     frame = pd.DataFrame({"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]})
-    frame = frame.assign(answer=["yes", "no"] * half, group=frame["sex"])
-    about = {"predictions": "decisions.csv", "answer": "answer", "label": "label", "numbered": True}
-    audits = {"sex": Audit(from_frame(frame, attributes=["sex"]))}
-    document = document_of_decisions(audits, "0" * 64, about, with_rows=True)
-    (out / "audit.html").write_text(make_page(document), encoding="utf-8")
+    frame.assign(answer=["yes", "no"] * half).to_csv(out / "decisions.csv", index=False)
+    made = audit_of_file(
+        out / "decisions.csv", AuditOptions(protected=("sex",), answer="answer", label="label")
+    )
+    (out / "audit.html").write_text(make_page(made.report(with_rows=True)), encoding="utf-8")
     return out / "audit.html"
 
 

@@ -105,11 +105,6 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
 
 
-def test_a_threshold_is_said_by_rescore_and_compare(fwc: Run, run: Path) -> None:
-    for words in (("rescore", run), ("compare", run, run)):
-        assert "at the threshold" in fwc(*words, code=0).out
-
-
 def test_a_closed_output_is_no_traceback(run: Path) -> None:
     asked = shlex.join(
         [sys.executable, "-m", "fwc_llm", "gate", str(run), "--json", "--fail-if", "coverage > 1"]

@@ -12,7 +12,6 @@ import pytest
 from evals.real_model.ask import read_answers
 from evals.real_model.record import ARMS
 from fwc_llm import evaluate
-from fwc_llm.files import resource_dir
 from tests.command import Run
 from tests.conftest import missing
 from tests.people import make_people, write_people
@@ -135,26 +134,6 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
 def small(tmp_path: Path) -> tuple[object, ...]:
     toml = write_people(tmp_path / "people", make_people(200, 2))
     return ("--task", toml, "--n-test", 20, "--base-parity", "none", "--m", 4)
-
-
-@pytest.mark.slow
-def test_ways_of_asking_are_counted_and_repeated(fwc: Run, small: tuple[object, ...], tmp_path: Path) -> None:
-    own = tmp_path / "mine"
-    shutil.copytree(resource_dir("prompts") / "default", own)
-    asked = ("eval", *small, "--model", "baseline", "--shots", "zero,random", "--template", f"default,{own}")
-    dry = fwc(*asked, "--samples", 3, "--dry-run")
-    assert f"{20 * 2 * 2 * 3} requests" in dry.out
-    words = ("--samples", 3, "--reference", "--verbose")
-    done = fwc(*asked, *words, "--out", tmp_path / "runs" / "a", code=0)
-    for said in ("zero@mine", "The same prompt asked again"):
-        assert said in done.out
-    fwc("eval", tmp_path / "runs" / "a" / "experiment.toml", "--out", tmp_path / "runs" / "b", code=0)
-    first, second = (tmp_path / "runs" / name for name in "ab")
-    same(first, second, "results.json", "reference.json")
-    settings = json.loads((second / "run.json").read_text())["settings"]
-    assert settings["samples"] == 3
-    assert [Path(name).name for name in settings["templates"]] == ["default", "mine"]
-    fwc("rescore", first, code=0)
 
 
 def test_reference_lines_need_the_table(fwc: Run, small: tuple[object, ...], tmp_path: Path) -> None:

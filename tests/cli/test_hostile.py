@@ -114,7 +114,7 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
     done = python("-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1_000_000  # kB
     assert len(done.stdout.splitlines()) < 100
-    assert "rows the 100 largest are shown" in " ".join(page.read_text().split())
+    assert "The 100 largest of" in page.read_text()
     assert page.stat().st_size < 5_000_000
 
 
@@ -156,13 +156,11 @@ def test_what_a_function_prints_by_a_child_process_is_no_output(capfd: pytest.Ca
 
 OF: dict[str, list[tuple[str, str]]] = {
     "eval --model surrogate": [
-        ("--task astrology", "astrology"), ("--shots horoscope", "horoscope"), ("--template haiku", "haiku"),
-        ("--epsilon nan", "epsilon"), ("--m 3", "m"), ("--m 999999", "m"), ("--n-test 0", "at least 1"),
-        ("--base-parity 2", "base parity"), ("--seed -1", "seed"), ("--samples 0 --shots zero", "samples"),
-        ("--concurrency 99999999999999999999", "concurrency"), ("--concurrency 0", "concurrency"),
-        ("--param x", "KEY=VALUE"), ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
+        ("--task astrology", "astrology"), ("--epsilon nan", "epsilon"),
+        ("--concurrency 99999999999999999999", "concurrency"), ("--param x", "KEY=VALUE"),
+        ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
         ("--task adult --shots os:fspath", "os:fspath"), (f"--shots {'x' * 300}", "unknown strategy"),
-        ("--template , --shots zero", "template"), ("--template default,none --shots zero", "none"),
+        ("--template , --shots zero", "template"),
         ("--data here", "name the task too"), ("--task german --shots zero", "the surrogate cannot read"),
         ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
         (f"--param x={'[' * 1000}", "nested"), (f"--shots zero --out {'x' * 300}", "File name too long"),
@@ -176,6 +174,8 @@ OF: dict[str, list[tuple[str, str]]] = {
     ],
     "eval": [
         ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
+        ("--ablate --against fwc", "--ablate names its arms"),
+        ("--stopping confidence-sequence", "is for a run with --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
@@ -184,11 +184,9 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--plot plot.txt", "ends in .png or .svg"), ("-o x.json", "saves no examples"),
     ],
     "shots --task census": [
-        ("--plot plot.svg", "add --compare"), ("--strategy best", "unknown strategy 'best'"),
-        ("--strategy nearest", "chooses anew for every queried row"), ("--epsilon 2", "epsilon is 2.0"),
+        ("--plot plot.svg", "add --compare"), ("--strategy nearest", "chooses anew for every queried row"),
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
-        ("--option metric=l2", "it takes slots"), ("--ids people.csv:999", "not in the pool"),
-        ("--m 100000", "rows may become examples"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
+        ("--option metric=l2", "it takes slots"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
         ("--max-prompt-tokens 5", "the fewest examples that every arm accepts make prompts of more than"),
         ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
     ],
@@ -198,17 +196,14 @@ OF: dict[str, list[tuple[str, str]]] = {
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split: it has rows 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
-        ("--template papre", "there are decision, decodingtrust, default, paper"),
-        ("--shots missing.json", "missing.json"), ("--weights maybe", "weights"), ("--api oracle", "api"),
+        ("--weights maybe", "weights"), ("--api oracle", "api"),
         ("--consistency", "choose --api decisions or --api systemone"),
     ],
     "power --task census": [
-        ("--n-test 0", "at least 1"),
-        ("--n-test 800000", "800000 test rows"), ("--repeats 0", "repeats"),
-        ("--base-parity 2", "base parity"), ("--detect nan", "--detect is nan"),
-        ("--detect 0", "--detect is 0: a difference lies between 0 and 1"), ("--run nowhere", "nowhere"),
-        ("--discordant 1.5", "discordant"), ("--discordant 0", "discordant is 0"),
-        ("--correlation -1", "correlation"), ("--shots ,", "no arm is named"),
+        ("--n-test 0", "at least 1"), ("--n-test 800000", "800000 test rows"),
+        ("--detect nan", "--detect is nan"), ("--detect 0", "a difference lies between 0 and 1"),
+        ("--run nowhere", "nowhere"), ("--discordant 1.5", "discordant"), ("--correlation -1", "correlation"),
+        ("--shots ,", "no arm is named"),
         ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
     ],
     "serve-surrogate": [

@@ -132,19 +132,10 @@ def test_bad_input_leaves_the_state_as_it_was(watch: Run, tmp_path: Path, change
     assert (tmp_path / "state.db").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("texts", "why"),
-    [
-        (("accuracy < 0.5", "eo > 0.1", "ppv > 0.1"), r"needs true outcomes.*--label"),
-        (
-            ("dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "dp[f] > 0.1", "coverage > 0.8"),
-            "cannot be monitored",
-        ),
-    ],
-)
-def test_what_cannot_be_monitored_is_refused(watch: Run, texts: tuple[str, ...], why: str) -> None:
-    for text in texts:
-        assert re.search(why, watch(day(1, 200), "--fail-if", text, code=2).line)
+def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
+    for text in ("dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "dp[f] > 0.1", "coverage > 0.8"):
+        assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
+    assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
 
 
 def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:

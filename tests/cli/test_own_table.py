@@ -33,32 +33,6 @@ def grants(folder: Path) -> Path:
     return path
 
 
-def exams(folder: Path) -> Path:
-    """Semicolons, the Windows encoding, decimal commas, a euro sign, umlauts, 0 and 1; a small group."""
-    rng = np.random.default_rng(3)
-    lines = ["Gruppe;Note;Größe;Preis €;frage;ok"]
-    for _ in range(400):
-        group = rng.choice(["männlich", "weiblich", "divers"], p=(0.5, 0.46, 0.04))
-        note = f"{rng.uniform(1, 5):.1f}".replace(".", ",")
-        price, asked = f"{rng.uniform(1, 9000):.2f} €", rng.choice(["ja", "nein"])
-        lines.append(f"{group};{note};{rng.integers(150, 200)};{price};{asked};{rng.integers(2)}")
-    path = folder / "Prüfungen.csv"
-    path.write_bytes("\r\n".join(lines).encode("cp1252"))
-    return path
-
-
-def people(folder: Path) -> Path:
-    """JSON lines: numbers for the protected attribute and the outcome, true and false, a gap; one column."""
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"weight": rng.normal(70, 9, 600), "age": rng.integers(18, 80, 600)})
-    frame["smoker"], frame["visits"] = frame.index % 3 > 0, pd.array(rng.integers(0, 9, 600), dtype="Int64")
-    frame.loc[::9, "visits"] = pd.NA
-    frame["cost"] = rng.lognormal(8 + frame["age"] / 90, 0.5)
-    lines = frame.to_json(orient="records", lines=True)
-    (folder / "people.jsonl").write_text(lines.replace("\n", "\n\n"))
-    return folder / "people.jsonl"
-
-
 def one_column(folder: Path) -> Path:
     """UTF-16 as spreadsheets save it, dates, one number besides the groups."""
     rng = np.random.default_rng(3)
@@ -74,8 +48,6 @@ def one_column(folder: Path) -> Path:
     ("table", "protected", "outcome", "said", "features"),
     [
         (grants, "region", "granted", "'job title' 2 times|names it 2 times", ["yes", "threshold"]),
-        (exams, "Gruppe", "ok", "'1' was taken for yes", ["Note", "Größe", "Preis €", "frage"]),
-        (people, "age", "cost", "say above which threshold", ["weight", "smoker", "visits"]),
         (one_column, "grp", "res", "when: dates", ["val"]),
     ],
 )
@@ -86,10 +58,6 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome, code=0)
     assert any(words in drafted.out for words in said.split("|"))
     task = path.with_suffix(".toml")
-    if table is people:  # what cannot be guessed stands there as a comment
-        assert "positive" in fwc("task", "check", task, code=2).line
-        text = task.read_text(encoding="utf-8").replace("# threshold", "threshold")
-        task.write_text(text, encoding="utf-8")
     assert [column.name for column in load_task(task).features] == features
     assert "refused: --model surrogate" in fwc("task", "check", task, code=0).out
     ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run", code=0)
@@ -101,20 +69,18 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.csv", b"a,b,c\n1,2,3\n4,5\n6,7,8\n", "t.csv:3: 2 values where 3 columns are expected"),
         ("t.csv", b"g,g,y\n1,2,3\n", "names column 'g' more than once"),
         ("prose.csv", b"Call me Ishmael.\nSome years ago, never mind how long exactly.\n", "is not a table"),
         ("t.parquet", b"PAR1", "is not a Parquet table"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is not a JSON object"),
-        ("t.json", b"[]", "it is empty"), ("t.csv", b"x;g;y\n1;a;b\n", "no column 'z'"),
+        ("t.json", b"[]", "it is empty"),
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_named(fwc: Run, tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
-    answer = "z" if b";" in content else "y"
-    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", answer, code=2).line
+    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", "y", code=2).line
 
 
 @pytest.mark.parametrize(("kind", "extra"), [("xlsx", "excel"), ("parquet", "parquet")])

@@ -8,26 +8,15 @@ from typing import Any
 import pytest
 
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import Service, refusal, serve_in_thread
 
 SMALL = ("eval", "--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
 PRICE = "{ input = 100.0, output = 100.0 }"
 PRICES = f'date = 2026-01-01\nsource = "made up"\n[models]\na = {PRICE}\nb = {PRICE}\n'
 
 
-class Service:
-    """Says yes for every model but those in `unknown`; counts what it was asked by model."""
-
-    def __init__(self) -> None:
-        self.unknown: set[str] = set()
-        self.asked: list[str] = []
-
-    def __call__(self, request: HttpRequest) -> HttpReply:
-        model = json.loads(request.body)["model"]
-        if model in self.unknown:
-            return refusal(404, f"The model {model} does not exist", "model_not_found")
-        self.asked.append(model)
-        return HttpReply(completion("yes", model))
+def asked(service: Service, model: str) -> int:
+    return [body["model"] for body in service.bodies].count(model)
 
 
 def listed(fwc: Run, folder: Path) -> dict[str, dict[str, Any]]:
@@ -37,21 +26,22 @@ def listed(fwc: Run, folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, tmp_path: Path) -> None:
-    service, out = Service(), tmp_path / "three"
-    service.unknown = {"b/c"}
+    out, unknown = tmp_path / "three", {"b/c"}
+    missing = refusal(404, "The model does not exist", "model_not_found")
+    service = Service(lambda body: missing if body["model"] in unknown else "yes")
     with serve_in_thread(service) as url:
         command = (*SMALL, "--base-url", f"{url}/v1", "-o", out)
         first = fwc(*command, "--model", "a,b/c,d", code=3)
         assert "not asked to the end: b/c" in first.line
         assert "does not know the model 'b/c'" in first.err
-        assert {model: service.asked.count(model) for model in "ad"} == {"a": 16, "d": 16}
+        assert asked(service, "a") == asked(service, "d") == 16
         assert re.search(r"\ba( · | +)zero", first.out)
         assert re.search(r"\bd( · | +)random", first.out)
         runs = listed(fwc, tmp_path)
         assert {name: run["complete"] for name, run in runs.items()} == {"a": True, "b_c": False, "d": True}
-        service.unknown.clear()
+        unknown.clear()
         again = fwc(*command, "--model", "a,b/c,d", code=0)
-        assert service.asked.count("a") == 16
+        assert asked(service, "a") == 16
         assert "16 of 16 answered, nothing to ask" in again.err
         assert listed(fwc, out)["b_c"]["answered"] == 16
         assert "is for a, b/c, d" in fwc(*command, "--model", "a,x", code=2).line
@@ -72,17 +62,17 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
 def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> None:
     """A reply costs a cent: with 30 cents the second model is not asked to the end."""
     (tmp_path / "prices.toml").write_text(PRICES)
-    service = Service()
+    service = Service(lambda body: "yes")
     with serve_in_thread(service) as url:
         command = (*SMALL, "--base-url", f"{url}/v1", "--prices", tmp_path / "prices.toml")
         more = ("--model", "a,b,surrogate", "-o", tmp_path / "run", "--concurrency", 1)
         outcome = fwc(*command, *more, "--max-cost", 0.3, code=4)
         assert "stopped before --max-cost" in outcome.line
         assert "$0.3" in outcome.line
-        assert 0 < service.asked.count("b") < 16
-        assert service.asked.count("surrogate") == 16
+        assert 0 < asked(service, "b") < 16
+        assert asked(service, "surrogate") == 16
         fwc(*command, *more, "--max-cost", 100, code=0)
-        assert service.asked.count("a") == service.asked.count("b") == 16
+        assert asked(service, "a") == asked(service, "b") == 16
         unknown = ("--model", "a,unheard-of", "-o", tmp_path / "other", "--max-cost", 1)
         assert "no price of unheard-of" in fwc(*command, *unknown, code=2).line
     assert not (tmp_path / "other").exists()

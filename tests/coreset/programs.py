@@ -1,7 +1,8 @@
-"""The inner problem as a full linear program, what every plan must keep, and the memory of a call."""
+"""The problems solved by trying all, what every plan must keep, and the memory of a call."""
 
 import tracemalloc
 from collections.abc import Callable
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.inner_problem import Transport
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -38,6 +41,21 @@ def full_program(
     return float(answer.fun) / n
 
 
+def best_of_all(problem: Problem) -> float:
+    """The least objective of all choices of candidates, each solved by itself."""
+    apart = cost_matrix(problem.table, problem.table, problem.cost)
+    move = problem.move[problem.cells.cell]
+    candidates, of = problem.candidates()
+    nearest = [
+        [
+            apart[:, list(rows)].min(axis=1, initial=np.inf) + move[:, g]
+            for rows in combinations(candidates[of == g], seats)
+        ]
+        for g, seats in enumerate(problem.seats)
+    ]
+    return min(problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest))
+
+
 def peak(run: Callable[[], object]) -> int:
     """The most bytes that a call holds at a time, beside what is there before."""
     tracemalloc.start()
@@ -52,7 +70,7 @@ def violation_of(mass: np.ndarray, target: Any) -> float:
     """The largest relative distance of a level's shares to the target, of the levels that carry mass."""
     table = mass.reshape(-1, len(target))
     table = table[table.any(axis=1)]
-    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
+    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0))
 
 
 def certified(

@@ -1,7 +1,6 @@
-"""Compiling kernels: its one message, the cache, and arrays that must not be written."""
+"""Compiling kernels, with its one message and the cache; errors in threads; the memory of a fit."""
 
 import os
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,29 +9,11 @@ import pytest
 from sklearn.base import clone
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.compiled import kernel, read_only
+from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS
 from tests.command import python
 from tests.coreset.programs import peak
-
-TRANSPORT = """
-import numpy as np
-from fwc_llm.coreset.transport.inner_problem import fair_transport
-cost = np.random.default_rng(0).random((600_000, 4))
-for kind in (np.float32, np.float64):
-    fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
-"""
-
-
-@pytest.mark.slow
-def test_compiling_is_said_once_and_reading_the_cache_is_silent(tmp_path: Path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    errors = [python("-c", TRANSPORT, env=environment).stderr for _ in range(2)]
-    assert errors[0].count("compiling") == 1
-    assert "seconds" in errors[0]
-    assert "fwc-llm warm-up" in errors[0]
-    assert errors[1] == ""
 
 
 def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixture):
@@ -43,36 +24,7 @@ def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixtu
     assert "NUMBA_CACHE_DIR" in caplog.text
 
 
-def test_read_only_arrays_are_not_copied_and_outlive_their_names():
-    array = np.arange(12.0).reshape(3, 4)
-    assert read_only(array) is array
-    array.flags.writeable = False
-    view = read_only(array)
-    assert view.flags.writeable
-    assert view.flags.c_contiguous
-    assert np.shares_memory(view, array)
-    del array
-    np.testing.assert_array_equal(view, np.arange(12.0).reshape(3, 4))
-
-
 # --- Threads
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_results_are_in_order_and_every_thread_may_divide_its_own_task(count: int) -> None:
-    threads, seen = Threads(count), set()
-
-    def inner(item: int) -> int:
-        seen.add(threading.get_ident())
-        return item * item
-
-    def outer(item: int) -> list[int]:  # all threads wait for each other's parts, were they not to work, too
-        return threads.over(inner, range(item))
-
-    assert threads.over(outer, range(20)) == [[i * i for i in range(item)] for item in range(20)]
-    assert len(seen) <= count
-    assert threads.over_rows(lambda low, high: (low, high), n=7, chunk=3) == [(0, 3), (3, 6), (6, 7)]
-    assert threads.over(inner, []) == []
 
 
 @pytest.mark.parametrize("bad", [0, 3, 9])
@@ -93,6 +45,13 @@ def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
 # --- After `fwc-llm warm-up` nothing is left to compile
 
 
+TRANSPORT = """
+import numpy as np
+from fwc_llm.coreset.transport.inner_problem import fair_transport
+cost = np.random.default_rng(0).random((600_000, 4))
+for kind in (np.float32, np.float64):
+    fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
+"""
 AFTERWARDS = """
 import tempfile
 import numpy as np
@@ -135,11 +94,12 @@ print(sorted(set(compiled)))
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_all_is_compiled_by_the_command_and_nothing_afterwards(tmp_path: Path):
+def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "200"}
+    said = [python("-c", TRANSPORT, env=environment).stderr for _ in range(2)]
+    assert (said[0].count("compiling"), said[0].count("fwc-llm warm-up"), said[1]) == (1, 1, "")
     first, second = (python("-m", "fwc_llm", "warm-up", env=environment) for _ in range(2))
     assert "free representatives: compiled in" in first.stdout
-    assert "Compiled " in first.stdout
     assert "compiled in" not in second.stdout
     assert "Everything was compiled already" in second.stdout
     for done in (first, second):

@@ -187,14 +187,6 @@ def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(see
     assert one.objective_ == pytest.approx(one.history_[-1], rel=1e-9)
 
 
-def test_the_objective_is_that_of_what_is_returned_in_single_precision():
-    table = synthetic(300, 3)
-    one = FairCoreset(8, cost="sqeuclidean", random_state=0).fit(*table)
-    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(*table)
-    assert one.representatives_.dtype == np.float32
-    assert one.objective_ == pytest.approx(again.objective_, rel=1e-13)
-
-
 def test_a_descent_that_stands_still_ends():
     table = synthetic(3000, 10)
     fitted = FairCoreset(100, cost="sqeuclidean", random_state=0).fit(*table)

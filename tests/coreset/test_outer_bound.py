@@ -1,6 +1,5 @@
 """The outer bound: below the best of all coresets, whatever the problem, and near it."""
 
-from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -9,26 +8,10 @@ import pytest
 from evals.bench.small import table
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
+from tests.coreset.programs import best_of_all
 
 N = 10
-
-
-def best_of_all(problem: Problem) -> float:
-    """The least objective of all choices of candidates, each solved by itself."""
-    apart = cost_matrix(problem.table, problem.table, problem.cost)
-    move = problem.move[problem.cells.cell]
-    candidates, of = problem.candidates()
-    nearest = [
-        [
-            apart[:, list(rows)].min(axis=1, initial=np.inf) + move[:, g]
-            for rows in combinations(candidates[of == g], seats)
-        ]
-        for g, seats in enumerate(problem.seats)
-    ]
-    return min(problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest))
 
 
 @pytest.mark.parametrize(

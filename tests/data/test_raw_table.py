@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from fwc_llm import audit
 from fwc_llm.cell_rules import as_text
-from fwc_llm.data.raw_table import frame_table
+from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import read_columns
 from fwc_llm.tasks import load_task
@@ -318,6 +318,12 @@ def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> N
     fwc(*words, "--population", tmp_path / "all.csv", "--skip", 1, "--comment", "#", "--json", code=0)
 
 
+def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
+    for name, option in (("t.csv", {"sheet": "2"}), ("t.jsonl", {"skip": 1})):
+        with pytest.raises(FwcError, match=f"leave --{next(iter(option))} out"):
+            sniff_source(tmp_path / name, b"a,b\n1,2\n", **option)
+
+
 def test_what_a_sheet_does_not_hold_is_named(fwc: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
     words = ("task", "init", path, "--protected", "sex", "--outcome", "ok")
@@ -351,37 +357,12 @@ def test_a_line_of_another_length_is_named_by_every_command(fwc: Run, tmp_path: 
         assert re.search(r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line)
 
 
-def test_a_header_alone_has_no_rows_and_no_decisions(fwc: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("sex,said\n")
-    assert (
-        "no rows"
-        in fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "said", code=2).line
-    )
-    assert (
-        "no answers"
-        in fwc("audit", tmp_path / "t.csv", "--protected", "sex", "--answer", "said", code=2).line
-    )
-
-
-@pytest.mark.slow
-def test_two_thousand_columns_are_a_task(fwc: Run, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.integers(0, 999, (60, 2000))).rename(columns=str)
-    frame.assign(sex=["f", "m"] * 30, ok=["yes", "no", "no"] * 20).to_csv(tmp_path / "t.csv", index=False)
-    fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "ok", code=0)
-    assert len(load_task(tmp_path / "t.toml").features) == 2000
-
-
 def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
+    asked = ("--protected", "a", "--answer", "b")
     for name, content in (("t.csv.gz", b"\x1f\x8bno"), ("t.zip", b"PK"), ("t.bz2", b"BZ")):
         (tmp_path / name).write_bytes(content)
-        assert (
-            "cannot be unpacked"
-            in fwc("audit", tmp_path / name, "--protected", "a", "--answer", "b", code=2).line
-        )
+        assert "cannot be unpacked" in fwc("audit", tmp_path / name, *asked, code=2).line
     with ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
-    assert (
-        "holds 2 files" in fwc("audit", tmp_path / "t.zip", "--protected", "a", "--answer", "b", code=2).line
-    )
+    assert "holds 2 files" in fwc("audit", tmp_path / "t.zip", *asked, code=2).line

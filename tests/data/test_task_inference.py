@@ -322,14 +322,3 @@ def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
     task = load_task(draft(tmp_path, frame, index=True))
     assert [column.name for column in task.columns] == ["x", "sex", "y"]
     assert task.pool()["y"].tolist() == ["yes", "no", "no", "yes"]
-
-
-def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None:
-    rows = [f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{k // 2 % 2}" for k in range(600)]
-    rows += ["3,red,f,"] * 9
-    (tmp_path / "t.csv").write_text("\n".join(["x,colour,sex,y", *rows]) + "\n", encoding="utf-8")
-    checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
-    assert [line for line in checks if line.startswith("missing")] == [
-        'missing: a missing value becomes the category "unknown" (colour 150)',
-        "missing: rows with a missing value are dropped (y 9); 600 of 609 stay",
-    ]

@@ -57,13 +57,6 @@ def test_the_short_version_of_a_pair_is_accepted(pair: Pair) -> None:
     assert not faults(measure_pair(pair, 60), strict=False)
 
 
-def test_people_of_unequal_number_and_strata_in_short() -> None:
-    (pair,) = (one for one in PAIRS if one.name == "cluster × given")
-    tally = measure_pair(pair, 30)
-    assert not faults(tally, strict=False)
-    assert {quantity for quantity, *_ in tally.intervals} >= {"DP gap", "DP gap within strata", "rate"}
-
-
 def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:
     world = ADULT_200.world("equal arms", EQUAL, 5, group_shift=0.1)
     gaps = [

@@ -17,7 +17,7 @@ from fwc_llm.models import Client
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run
-from tests.faults.loopback import HttpReply, HttpRequest, nouls, refusal, serve_in_thread
+from tests.faults.loopback import HttpReply, Service, nouls, refusal, serve_in_thread
 
 KINDS = ["natural", "parity", "probes"]
 
@@ -87,16 +87,12 @@ def test_check_names_what_is_not_so(runs: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_that_ends_in_mid_protocol_leaves_a_file_that_says_so(data_dir: Path, tmp_path: Path) -> None:
-    answered = 0
+    def answer(body: Any) -> HttpReply:
+        gone = len(service.bodies) > 40
+        return refusal(401, "the key is gone") if gone else HttpReply(nouls(0.25, names=[*body["questions"]]))
 
-    def handler(request: HttpRequest) -> HttpReply:
-        nonlocal answered
-        answered += 1
-        if answered > 40:
-            return refusal(401, "the key is gone")
-        return HttpReply(nouls(0.25, names=list(request.json()["questions"])))
-
-    with serve_in_thread(handler) as url:
+    service = Service(answer)
+    with serve_in_thread(service) as url:
         options = ("--model", "jev", "--api", "systemone", "--base-url", f"{url}/v1", "--concurrency", "1")
         code, entry = run(tmp_path, *options)
     assert (code, list(entry["parts"])) == (4, ["german-natural", "german-parity"])

@@ -15,9 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fwc_llm import Client, FwcError, Messages, Reply, Settings, evaluate
+from fwc_llm import Client, FwcError, Messages, Reply, evaluate
 from fwc_llm.evaluation.tune import tune
-from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
 from fwc_llm.report.formats import render
@@ -28,7 +27,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import census_task
 from tests.conftest import missing
-from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread, serving
+from tests.faults.loopback import serving
 
 CENSUS = replace(census_task(300, 400), name="small-census")  # the whole one takes a while to read
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
@@ -74,52 +73,6 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     assert "zero: 0 of 16 answers (0%) contradict those to the question's negation" in page
     document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
     assert (document["api"], set(document["wordings"])) == ("systemone", {"zero", "random"})
-
-
-class Yea:
-    """A service that says yes to whatever it is asked, on the edge for women, and refuses a few rows."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-
-    def __call__(self, request: HttpRequest) -> HttpReply:
-        body = request.json()
-        self.asked.append(body)
-        names = [question["name"] for question in body["questions"]]
-        last = body["input"].rpartition("Record:")[2]
-        answers = decision(0.5 if "sex: Female" in last else 0.9, names=names)["answers"]
-        if "occupation: Sales" in last:
-            answers[0] = {"type": "refusal", "name": "answer"}
-        return HttpReply(decision(answers=answers, model="yea"))
-
-
-@pytest.mark.slow
-def test_ties_refusals_and_contradictions_are_counted_and_shown(tmp_path: Path) -> None:
-    service = Yea()
-    with serve_in_thread(service) as url:
-        model = DecisionModel("yea", base_url=f"{url}/v1")
-        settings = Settings(n_test=40, consistency=True, api="decisions")
-        result = evaluate(CENSUS, model, ("zero",), settings=settings, concurrency=4, out=tmp_path / "run")
-    answers = result.answers()
-    refused = int((answers["reason"] == "refused").sum())
-    assert refused > 0
-    assert set(answers["answer"]) == {"yes", ""}
-    tied = int((answers["p_yes"] == "0.5").sum())
-    (arm,) = result.arms
-    for name in ("n", "contradictions", "yes_to_both"):
-        assert arm["wordings"]["negation"][name] == 40 - refused
-    assert arm["wordings"]["paraphrase"]["contradictions"] == 0
-    shown = said(result.folder)
-    page = result.report(tmp_path / "report.md").read_text()
-    for words in (
-        f"{40 - refused} of {40 - refused} answers (100%) contradict those to the question's negation",
-        f"zero: {tied} of {40 - refused} P(yes) lie exactly on the threshold 0.5 and count as yes.",
-    ):
-        assert words in shown
-        assert words in page
-    assert result.data["usage"]["prompt_tokens"] == 4000
-    # A model that is an object says itself how it is asked.
-    assert {len(body["questions"]) for body in service.asked} == {3}
 
 
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, load_task, select_shots
+from fwc_llm import Client, FwcError, Result, Settings, Task, evaluate, select_shots
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.flags import read
 from fwc_llm.cli.flags import takes as takes_flags
@@ -22,28 +22,20 @@ from fwc_llm.options import option, takes
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
-from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from fwc_llm.tasks import census_task
+from tests.faults.loopback import Service, serve_in_thread
+
+Served = tuple[Service, str]
 
 
-class MarriedMeansYes:
-    """A service that answers yes exactly for the married, so every number can be worked out beforehand."""
-
-    def __init__(self) -> None:
-        self.asked: list[list[dict[str, str]]] = []
-
-    def __call__(self, request: HttpRequest) -> HttpReply:
-        messages = request.json()["messages"]
-        self.asked.append(messages)
-        married = "Married-civ-spouse" in messages[-1]["content"]
-        return HttpReply(completion("Yes." if married else "no"))
-
-
-Service = tuple[MarriedMeansYes, str]
+def married(body: Any) -> str:
+    """Yes exactly for the married, so that every number can be worked out beforehand."""
+    return "Yes." if "Married-civ-spouse" in body["messages"][-1]["content"] else "no"
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    handler = MarriedMeansYes()
+def service() -> Iterator[Served]:
+    handler = Service(married)
     with serve_in_thread(handler) as url:
         yield handler, f"{url}/v1"
 
@@ -54,7 +46,7 @@ def run(task: Task, url: str, out: Path, model: str = "my-model", **options: Any
 
 
 @pytest.mark.slow
-def test_the_numbers_follow_the_answers(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: Path) -> None:
     result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
     for arm in result.arms:
         for repeat, measured in enumerate(arm["per_repeat"]):
@@ -70,7 +62,7 @@ def test_the_numbers_follow_the_answers(adult: Task, service: Service, tmp_path:
         assert arm["coverage"] == 1.0
 
 
-def test_the_folder_holds_the_whole_run(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_the_folder_holds_the_whole_run(adult: Task, service: Served, tmp_path: Path) -> None:
     out = tmp_path / "run"
     run(adult, service[1], out)
     described = json.loads((out / "run.json").read_text())
@@ -80,12 +72,12 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Service, tmp_path:
     assert rows == {"Female": (4356, 557), "Male": (7004, 3143)}
     assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
     prompt = json.loads((out / "prompts" / "balanced.json").read_text())
-    assert prompt in service[0].asked
+    assert prompt in [body["messages"] for body in service[0].bodies]
     results = json.loads((out / "results.json").read_text())
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-def test_a_folder_of_something_else_is_refused(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused(adult: Task, service: Served, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(FwcError, match="holds no run"):
@@ -93,14 +85,14 @@ def test_a_folder_of_something_else_is_refused(adult: Task, service: Service, tm
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 
 
-def test_prompts_beyond_the_context_are_refused(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_prompts_beyond_the_context_are_refused(adult: Task, service: Served, tmp_path: Path) -> None:
     with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
         run(adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100)
     assert not (tmp_path / "run").exists()
-    assert not service[0].asked
+    assert not service[0].bodies
 
 
-def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Served, tmp_path: Path) -> None:
     twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
     row = str(twin.index[0])
     save_shots(select_shots(adult, "ids", m=1, pool=twin, rows=[row]), tmp_path / "chosen.json")
@@ -110,12 +102,12 @@ def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Service, tm
     assert row not in set(result.answers()["row"])
 
 
-def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Served, tmp_path: Path) -> None:
     result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
     assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
-    assert len(service[0].asked) == 32
+    assert len(service[0].bodies) == 32
     assert result.arms[0]["n"] == 16
-    texts = [messages[-1]["content"] for messages in service[0].asked]
+    texts = [body["messages"][-1]["content"] for body in service[0].bodies]
     swapped = {text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts}
     assert len(swapped) <= 16
     assert len(set(texts)) == 2 * len(swapped)
@@ -124,7 +116,7 @@ def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Service,
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
 def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
     """Rows of one request, P(yes) and models that read no prompt give what they give with yes and no."""
-    census = load_task("census")
+    census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
     options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
     answers = []
@@ -144,7 +136,7 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
             assert read["p_yes"].notna().all()
 
 
-def test_settings_are_values_and_names_come_first(adult: Task, service: Service, tmp_path: Path) -> None:
+def test_settings_are_values_and_names_come_first(adult: Task, service: Served, tmp_path: Path) -> None:
     settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",))
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
@@ -184,13 +176,6 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     assert "How warm it is." in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     assert CliRunner().invoke(app, ["--warmth", "0.25"]).exit_code == 0
     assert More(warmth=0.25).as_json() == {**Settings().as_json(), "warmth": 0.25}
-
-
-def test_the_signature_and_the_help_of_evaluate_have_all_options() -> None:
-    shown = inspect.signature(evaluate).parameters
-    for name, default in (*Settings(), *Client()):
-        assert shown[name].default == default
-        assert name in str(inspect.getdoc(evaluate))
 
 
 def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

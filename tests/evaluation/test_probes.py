@@ -16,7 +16,7 @@ from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.formats import render
-from fwc_llm.runs.multi_row_requests import joint_messages, split_record
+from fwc_llm.runs.multi_row_requests import split_record
 from fwc_llm.runs.perturbations import FIRST_NAME, find_proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
@@ -189,29 +189,9 @@ def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_pa
     ],
 )
 def test_rows_of_one_request_are_parsed_by_the_same_rules(text: str, answers: list[str | None]) -> None:
-    record = {
-        "variant": "rows:0",
-        "row": '["a", "b", "c"]',
-        "text": text,
-        "p_yes": 0.9,
-        "logprobs": [["yes", -0.1]],
-    }
+    request = {"variant": "rows:0", "row": '["a", "b", "c"]'}
+    record = {**request, "text": text, "p_yes": 0.9, "logprobs": [["yes", -0.1]]}
     assert [parse_answer(each["text"]).value for each in split_record(record)] == answers
-
-
-def test_a_decision_model_gets_a_question_for_every_record() -> None:
-    asked: Any = [[{"role": "user", "content": f"Record:\n- age: {age}"}, QUESTION] for age in (30, 40)]
-    sent = joint_messages([{"role": "user", "content": "Look."}], asked)
-    assert [message["content"] for message in sent] == [
-        "Look.", "Record 1:\n- age: 30\n\nRecord 2:\n- age: 40", "About record 1: Is it?",
-        "About record 2: Is it?",
-    ]  # fmt: skip
-    assert [message.get("name") for message in sent] == [None, None, None, "2"]
-    several = {"variant": "rows:0", "row": '["a", "b", "c"]'}
-    record = {**several, "text": "yes", "p_yes": 0.75, "others": {"2": 0.25}}
-    assert [(each["row"], each["text"], each["p_yes"]) for each in split_record(record)] == [
-        ("a", "yes", 0.75), ("b", "no", 0.25), ("c", "", None)
-    ]  # fmt: skip
 
 
 def test_criteria_of_a_task_reach_every_question() -> None:

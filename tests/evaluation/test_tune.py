@@ -24,7 +24,7 @@ from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, census_task, load_task
 from tests.command import Run
 from tests.faults.batch_service import BatchService
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import Service, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
@@ -141,10 +141,8 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
     assert tuned.reached
     assert tuned.result is not None
     (chosen,) = (line for line in tuned.front if line["chosen"])
-    sign = 1 if chosen["loss"] >= 0 else -1
-    low, high = sorted(100 * sign * end for end in chosen["loss_interval"])
-    side = f"points {'below' if sign > 0 else 'above'} balanced ({low:.1f} to {high:.1f})"
-    assert f"{100 * abs(chosen['loss']):.1f} {side}" in tuned.verdict
+    for number in (chosen["loss"], *chosen["loss_interval"]):
+        assert f"{100 * abs(number):.1f}" in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
     gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
     assert gaps["tuned"] < gaps["zero"] - 0.2
@@ -197,11 +195,6 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     shown = {arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]}
     pool = {arm: cells[0] for arm, cells in shown.items()}  # the others were raced in another wording
     assert pool["zero"] == pool["balanced"] != pool["tuned"]
-    # The same call asks nothing again.
-    asked = (tmp_path / "t" / "journal.jsonl").read_bytes()
-    again = tune(task, told, 0.15, 30.0, **options, out=tmp_path / "t")
-    assert (again.tuning, again.verdict) == (tuned.tuning, tuned.verdict)
-    assert (tmp_path / "t" / "journal.jsonl").read_bytes() == asked
 
 
 def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None:
@@ -286,12 +279,7 @@ def test_broken_batches_are_taken_up(census: Task, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    def service(request: HttpRequest) -> HttpReply:
-        asked.append(request.json()["messages"])
-        return HttpReply(completion(_said(asked[-1])))
-
+    service = Service(lambda body: _said(body["messages"]))
     prices = tmp_path / "prices.toml"
     prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
     options = SMALL | {"out": tmp_path / "t", "n_test": 16, "m": 4, "candidates": 3}
@@ -299,16 +287,16 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
-        assert 0 < len(asked) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
+        assert 0 < len(service.bodies) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
         raced = 0.00101 * 600  # three candidates, zero-shot, balanced
         tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
         assert "stopped before --max-cost" in tuned.result.data["stopped"]
-        spent = 0.00101 * len(asked)
+        spent = 0.00101 * len(service.bodies)
         assert spent <= raced + 0.04
         done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)
     assert done.result is not None
     assert done.result.unanswered == 0
     assert done.tuning == tuned.tuning
-    assert len(asked) == 600 + 4 * 16  # each question once
+    assert len(service.bodies) == 600 + 4 * 16  # each question once

@@ -116,6 +116,18 @@ def serve_in_thread(handler: Handler) -> Iterator[str]:
         thread.join(10.0)
 
 
+class Service:
+    """Answers a request by what it asks for, with a text or a reply; keeps the bodies of all."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.answer, self.bodies = answer, list[Any]()
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        self.bodies.append(request.json())
+        reply = self.answer(self.bodies[-1])
+        return reply if isinstance(reply, HttpReply) else HttpReply(completion(reply))
+
+
 def completion(text: str | None, model: str = "test-model", **changes: Any) -> dict[str, Any]:
     """A chat completion as OpenAI sends it; `changes` replace keys of the body."""
     usage: Any = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}

@@ -1,4 +1,4 @@
-"""A service that misbehaves on a seeded schedule: chat completions, decisions, System One.
+"""A service of chat completions that misbehaves on a seeded schedule.
 
 What happens to a request depends on the seed, its messages and how often they came before; never on time or
 on the order of arrival. A few conversations are refused for good (context length, size), every
@@ -11,10 +11,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, completion, refusal
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
 from tests.faults.table import FAULTS, STALL
 
-_ADDRESSES = ("/chat/completions", "/decisions", "/systemone")
 _REPLIES = {fault.name: fault.reply for fault in FAULTS}
 _FAULTS = (
     "status 429", "status 429, Retry-After '0'", "status 500", "status 500 as HTML", "status 503", "a reset",
@@ -35,9 +34,9 @@ class FaultyService:
         self.faults: Counter[str] = Counter()
 
     def __call__(self, request: HttpRequest) -> HttpReply:
-        if request.method != "POST" or not request.path.endswith(_ADDRESSES):
+        if request.method != "POST" or not request.path.endswith("/chat/completions"):
             return refusal(404, f"no such address: {request.path}")
-        content = conversation_key(asked(request))
+        content = conversation_key(request.json()["messages"])
         attempt = self.sent[content]
         self.sent[content] += 1
         if (forever := self.refused_for_good(content)) is not None:
@@ -50,8 +49,6 @@ class FaultyService:
             self.faults[name] += 1
             return replace(_REPLIES[name], delay=self.stall_seconds * (name == "a stall"))
         self.answered[content] += 1
-        if not request.path.endswith(_ADDRESSES[0]):
-            return HttpReply(answered(request, self._draw("answer", content) < 0.4))
         return HttpReply(self.answer(content))
 
     def refused_for_good(self, content: str) -> str | None:

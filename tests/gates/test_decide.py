@@ -143,8 +143,10 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
     rows = {"a": ["yes"] * 60 + ["no"] * 140, "b": ["yes", "no"] * 100, "c": ["yes"]}
     frame = pd.Series(rows, name="answer").explode().rename_axis("group").reset_index()
     found = audit(frame.assign(label="no"))
-    gap = found.to_dict()["arms"][0]["demographic_parity_difference"]
+    arm = found.to_dict()["arms"][0]
+    gap = arm["demographic_parity_difference"]
     assert gap["verdict"] == "differs"
+    assert set(arm["all_groups"]) > {"demographic_parity_difference"}
     assert gap["low"] > 0.01
     bound = gap["low"] - 0.005
     for operator, outcome in ((">", "failed"), ("<=", "passed")):

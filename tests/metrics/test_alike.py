@@ -152,6 +152,9 @@ def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
     for text in (" ".join(str(found).split()), render([denied.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
         assert "threshold fit" in text.replace("\\", "")
+        assert "0.000 † (0.000 to" in text
+        assert "0.000 ?" not in text
+        assert "† (nearly) all answers alike" in text
     assert denied.check("dp > 0.9").outcome == denied.check("dp_ratio < 0.1").outcome == "undecided"
     assert denied.check("eo > 0.9").outcome == "undecided"
     assert denied.check("accuracy < 0.1").outcome == "passed"

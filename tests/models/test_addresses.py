@@ -1,6 +1,5 @@
 """Which key and which record reaches which address, whatever the environment names (SECURITY.md)."""
 
-import asyncio
 import re
 from base64 import b64decode
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models import is_local, open_model
 from fwc_llm.tasks import load_task
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
-from tests.models.asking import MESSAGES
+from tests.models import asking
 
 SECRETS = {
     "OPENAI_API_KEY": "secret-openai-0123456789", "OPENAI_ORG_ID": "secret-organization",
@@ -66,13 +65,7 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
 
 
 def ask(name: str, **options: Any) -> None:
-    model: Any = open_model(name, deadline=1.0, **options)
-
-    async def go() -> None:
-        await model.ask(MESSAGES)
-        await model.aclose()
-
-    asyncio.run(go())
+    asking.ask(open_model(name, deadline=1.0, **options))
 
 
 @pytest.mark.parametrize(

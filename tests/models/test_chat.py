@@ -1,6 +1,5 @@
 """What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
-import re
 from typing import Any
 
 import pytest
@@ -56,21 +55,9 @@ def test_a_key_with_odd_characters_is_refused_unseen(monkeypatch: pytest.MonkeyP
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("variable", "expected"), [(None, "Bearer no-key"), ("OTHER_KEY", "Bearer other-secret")]
-)
-def test_another_service_gets_only_the_key_that_is_named_and_no_cookies(
-    variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
-        monkeypatch.setenv(name, "account-secret")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {KEY}")
-    monkeypatch.setenv("OTHER_KEY", "other-secret")
+def test_no_cookie_is_kept() -> None:
     answer = HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
-    for request in over_http(answer, times=2, api_key_env=variable)[2]:
-        assert request.headers["authorization"] == expected
-        assert "cookie" not in request.headers
-        assert not re.search(f"{KEY}|account-secret", str(request))
+    assert not [request for request in over_http(answer, times=2)[2] if "cookie" in request.headers]
 
 
 def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ import pytest
 from fwc_llm import FwcError, Messages, Reply, evaluate, open_model, tune
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import traits
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
 from fwc_llm.testing import answers
+from tests.evaluation.test_tune import LARGER, heeds
 from tests.models.asking import ask
+from tests.people import make_people, write_people
 
 REAL = Path(__file__).parents[1] / "recorded_runs" / "qwen"  # 48 replies of a real model about Adult
 ARMS = ("zero", "zero+removal", "balanced")
@@ -72,9 +74,10 @@ def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
 
 
 def test_a_tuning_is_replayed(tmp_path: Path) -> None:
-    options: Any = {"rows": 40, "candidates": 2, "m": 4, "n_test": 16, "strategies": ["random"]}
-    tune("census", "surrogate", 0.1, out=tmp_path / "tuned", **options)
-    tune("census", f"replay:{tmp_path / 'tuned'}", 0.1, out=tmp_path / "again", **options)
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
+    tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
+    tune(task, f"replay:{tmp_path / 'tuned'}", 0.15, 30.0, **options, out=tmp_path / "again")
     first, again = (json.loads((tmp_path / name / "tuning.json").read_text()) for name in ("tuned", "again"))
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 

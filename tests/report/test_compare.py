@@ -12,9 +12,8 @@ from scipy.stats import binomtest
 from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.compare import compare_runs, comparison_table
+from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.narrative import what_was_run
-from fwc_llm.report.table_model import as_text
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.tasks import load_task
 from tests.command import Run
@@ -38,7 +37,7 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     assert (compared["only_first"], compared["only_second"]) == (["old"], ["new"])
     changed = {one["name"]: (one["first"], one["second"]) for one in compared["changed"]}
     assert changed == {"model": ("gpt-4", "gpt-4o"), "seed": ("0", "1")}
-    assert "differs" in as_text(comparison_table(compared))
+    assert "differs" in str(compared)
 
 
 def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
@@ -47,7 +46,7 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
     for arm in compared["arms"]:
         for metric in ("accuracy", "demographic_parity_difference"):
             assert arm[metric]["distinguishable"] is False
-    text = as_text(comparison_table(compared))
+    text = str(compared)
     assert text.count(SHOWN["cannot be told"]) + text.count(SHOWN["no difference shown"]) == 6
     assert "Paired on the rows" in text
 
@@ -63,17 +62,32 @@ def test_runs_over_other_rows_are_apart(make_run: MakeRun, second_rates: dict, t
     assert gap["distinguishable"] is told_apart
     assert gap["low"] <= gap["difference"] <= gap["high"]
     assert any("different versions of the table" in note for note in compared["notes"])
-    assert "independent samples" in as_text(comparison_table(compared))
+    assert "independent samples" in str(compared)
 
 
 def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     compared = compare_runs(run, run)
     assert all(arm["accuracy"]["p_adjusted"] == 1 for arm in compared["arms"])
-    assert "Nothing changed" in as_text(comparison_table(compared))
+    assert "Nothing changed" in str(compared)
     apart = compare_runs(run, read_run(make_run("other", rates={"other": FAIR}, repeats=1)))
     assert apart["arms"] == []
-    assert "no arm in common" in as_text(comparison_table(apart))
+    assert "no arm in common" in str(apart)
+
+
+def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=1))
+
+    def with_settings(**changed: Any) -> Any:
+        return replace(run, described={**run.described, "settings": {**run.described["settings"], **changed}})
+
+    for margin, verdict in ((0.9, "no difference shown"), (0.001, "cannot be told")):
+        changed = with_settings(margin=margin)
+        for arm in compare_runs(changed, with_settings(margin=0.95))["arms"]:
+            assert arm["demographic_parity_difference"]["verdict"] == verdict
+    assert not [note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note]
+    noted = compare_runs(run, with_settings(base_parity=None))["notes"]
+    assert any("different base parities" in note for note in noted)
 
 
 def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> None:

@@ -236,7 +236,7 @@ def test_an_arm_is_best_only_where_that_is_shown(
     assert best_arm(statistics(read_run(folder).answered)) == best
     assert lead.startswith(f"Best: {best}. Yes for " if best else "No arm is clearly better than zero. ")
     assert lead.endswith("400 rows, 26 Nov 2026.")
-    assert "true answers have 0" in lead
+    assert "true answers have a gap of 0 points" in lead
 
 
 @pytest.mark.parametrize(
@@ -246,6 +246,7 @@ def test_an_arm_is_best_only_where_that_is_shown(
         ("accuracy < 0.6", "fwc"),  # the first one does not keep to it
         ("dp > 0.9", "fwc"),  # all keep to it, and this one is more accurate
         ("dp[fwc] > 0.01", None),
+        ("dp[zero] > 0.9", None),  # a limit that is set for another arm is not kept
         ("dp > 0.01", None),  # none is shown to keep to it
     ],
 )

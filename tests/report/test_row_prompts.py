@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.rows import MOST_ROWS, Pack, chosen, json_block, rows_of_run
+from fwc_llm.report.rows import MOST_ROWS, RowBlock, chosen, rows_of_run
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
@@ -42,15 +42,10 @@ def run(out: Path, arms: list[str], **options: Any) -> tuple[Path, list[Messages
 
 def shown(found: Mapping[str, Any]) -> list[list[tuple[str, str]]]:
     """Every prompt of the block, put together as the page does."""
-    data, prompts = found["data"], []
-    places = [
-        pair for arm in data["answers"] for pair in zip(arm["fixed"], arm["query"], strict=True)
-    ] + [(cells[6], cells[7]) for arm in data["variants"] for cells in arm]  # fmt: skip
-    for fixed, query in places:
-        if query < 0:
-            continue
-        prompts.append([(role, text) for role, _, text in data["fixed"][fixed] + data["queries"][query]])
-    return prompts
+    data = found["data"]
+    said = [one for row in data["rows"] for one in (*row["answers"], *row["twins"])]
+    parts = [[data["prompts"][place] for place in one["prompt"]] for one in said if "prompt" in one]
+    return [[(role, text) for role, _, text in first + query] for first, query in parts]
 
 
 def sent(heard: list[Messages]) -> list[list[tuple[str, str]]]:
@@ -90,55 +85,45 @@ def test_a_run_may_forbid_its_rows(folder_and_heard: tuple[Path, list[Messages]]
 SAID = {"answer": "yes", "reason": "", "p_yes": "0.25", "reply": "Yes"}
 
 
-@given(st.text())
-@example("</script><!--<script>\u2028\u2029&amp;\x00\ud800")
-def test_a_block_ends_no_script_element(text: str) -> None:
-    block = json_block({"reply": text})
-    assert not set("<>&\u2028\u2029") & set(block)
-    assert json.loads(block)["reply"] == text
-    block.encode()  # nothing that UTF-8 cannot hold
-
-
 def asked(text: str) -> tuple[Messages, Messages]:
     return [{"role": "system", "content": "Answer."}], [{"role": "user", "content": text}]
 
 
-def test_texts_are_stored_once_and_long_ones_are_cut() -> None:
-    pack = Pack(["zero", "fwc"])
-    for number in range(3):
-        question = pack.question(f"r{number}", 0, "A", "no")
-        pack.answer(0, question, SAID, asked("Record"))
-        pack.answer(1, question, SAID | {"reply": "x" * 100_000})
-    found = pack.as_json()
-    assert found["fixed"] == [[["system", "", "Answer."]]]
-    assert found["queries"] == [[["user", "", "Record"]]]
-    assert len(found["texts"]) == 3  # both replies, and none at all
-    assert max(map(len, found["texts"])) <= 2_000
-    assert any("it had 100,000 characters" in text for text in found["texts"])
-    first = found["answers"][0]
-    assert (first["answer"], list(first["p"]), list(first["reply"])) == ("111", [2500] * 3, [1] * 3)
+def block_of(rows: list[str], arms: list[str], group: str = "A") -> RowBlock:
+    frame = pd.DataFrame({"row": rows, "group": group, "label": "no", "answer": "yes"})
+    frames = [frame.assign(arm=arm) for arm in arms]
+    return RowBlock(from_frame(pd.concat(frames), least_groups=1).answers)
+
+
+def test_prompts_are_stored_once_and_long_replies_are_cut() -> None:
+    block = block_of(["r0", "r1", "r2"], ["zero", "fwc"])
+    answers = [block.answer(SAID, *asked("Record")) for _ in block.rows]
+    long = block.answer(SAID | {"reply": "x" * 100_000})
+    assert answers == [{"answer": "yes", "p": 0.25, "reply": "Yes", "prompt": [0, 1]}] * 3
+    found = block.as_json({})["data"]
+    assert found["prompts"] == [(("system", "", "Answer."),), (("user", "", "Record"),)]
+    assert len(long["reply"]) <= 2_000
+    assert "it had 100,000 characters" in long["reply"]
+    assert block.answer({"answer": "", "reason": "error", "p_yes": "", "reply": ""}) == {"reason": "error"}
 
 
 def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:
-    pack = Pack(["zero\u202e"])
-    question = pack.question("r\x1b[31m", 0, "A\u2066", "no")
-    pack.answer(0, question, SAID | {"reply": "\u202eoN\x00"}, asked("a\u200fb"))
-    shown = json.dumps(pack.as_json(), ensure_ascii=False)
+    block = block_of(["r\x1b[31m"], ["zero\u202e"], "A\u2066")
+    (row,) = block.rows.values()
+    row["answers"] = [block.answer(SAID | {"reply": "\u202eoN\x00"}, *asked("a\u200fb"))]
+    shown = json.dumps(block.as_json({}), ensure_ascii=False)
     assert not {"\u202e", "\x1b", "\u2066", "\x00", "\u200f"} & set(shown)
     assert "⟨U+202E⟩oN⟨U+0000⟩" in shown
 
 
 def test_the_page_has_room_for_so_much_and_no_more() -> None:
-    pack = Pack(["zero"])
+    block, answers = block_of(["r"], ["zero"]), []
     for number in range(25):  # a message may have millions of characters, of which 65,536 are shown
-        text = f"{number}" + "x" * 66_000
-        pack.answer(0, pack.question(f"r{number}", 0, "A", "no"), SAID, ([], [
-            {"role": "user", "content": text} for _ in range(20)
-        ]))  # fmt: skip
-    found = pack.as_json()
-    assert len(json_block(found)) < 35_000_000
-    assert found["answers"][0]["query"][0] >= 0
-    assert found["answers"][0]["query"][-1] == -1
+        messages: Messages = [{"role": "user", "content": f"{number}" + "x" * 66_000} for _ in range(20)]
+        answers.append(block.answer(SAID, [], messages))
+    assert len(json.dumps(block.as_json({}))) < 35_000_000
+    assert "prompt" in answers[0]
+    assert "prompt" not in answers[-1]
 
 
 def test_a_sample_is_said_by_its_numbers_and_always_the_same() -> None:

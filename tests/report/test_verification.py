@@ -20,7 +20,7 @@ from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.evidence_bundle import CARD, write_bundle
 from fwc_llm.report.formats import render
-from fwc_llm.report.verification import verify
+from fwc_llm.report.verification import Checker, verify
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
@@ -69,7 +69,7 @@ CHANGES: list[tuple[str, Callable[[str], str], str]] = [
         r"^statistics\.arms\[zero\]\.accuracy\.value: 0\.\d+ is recorded, 0\.\d+ is made",
     ),
     ("journal.jsonl", prompt, r"line 2 \(arm zero, .*\): the prompt, the model or its param"),
-    ("questions.jsonl", label, r"row census.*: label are .* in the table"),
+    ("questions.jsonl", label, r"line \d+, label: 'yes' is recorded, 'no' is made again"),
     ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, recorded is \w{64}"),
 ]
 
@@ -293,7 +293,7 @@ def test_every_field_that_is_altered_is_caught_or_named(
     folder = shutil.copytree(run, tmp_path / "run")
     if file != "report.html":  # it takes its time
         (folder / "report.html").unlink()
-    untouched, before, missed = verify(folder, task), (folder / file).read_bytes(), []
+    untouched, before, missed = verify(folder, Checker(task)), (folder / file).read_bytes(), []
     assert (untouched["differs"], untouched["not_verified"]) == (0, 0), untouched
     for name, field, text in alterations(run):
         if name != file:
@@ -301,7 +301,7 @@ def test_every_field_that_is_altered_is_caught_or_named(
         (folder / name).write_text(text, encoding="utf-8")
         RunFolder(folder).write_hashes()
         try:
-            findings = verify(folder, task)["findings"]
+            findings = verify(folder, Checker(task))["findings"]
         except FwcError:  # refused as damaged
             findings = [{"file": name, "status": "differs", "detail": ""}]
         caught = any(one["status"] == "differs" for one in findings)
@@ -335,6 +335,6 @@ def test_task_table_and_settings_are_those_of_whoever_checks(
     for name in (CARD, "notes.txt"):
         (folder / name).write_text("{}")
     (folder / "prompts" / "zero.json").unlink()
-    found = verify(folder, task)
+    found = verify(folder, Checker(task))
     assert {CARD, "notes.txt"} <= {one["file"] for one in found["findings"] if one["status"] != "same"}
     assert "prompts/zero.json" in {one["file"] for one in found["findings"] if one["status"] == "differs"}

@@ -18,7 +18,7 @@ from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.recorded_run import score_run as score
-from fwc_llm.runs.results import Replies, arm_metrics
+from fwc_llm.runs.results import Replies
 from fwc_llm.sanitize import truncate, utf8_safe
 from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
@@ -218,17 +218,3 @@ def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> 
         for row, text, others in (("a", "yes", {"not": 0.1}), ("b", "no", {"not": 0.2}), ("a", "no", {})):
             journal.append(record(row, text, 1, p_yes=0.5, others=others))
         assert Replies(journal).others == {"zero": [(0.5, {"not": 0.2})]}
-
-
-def test_the_metrics_of_an_arm_are_those_of_its_rows_as_they_are() -> None:
-    rows = [
-        {**question(f"r{k}", k % 2), "group": "fm"[k % 5 > 2], "label": ("no", "yes")[k % 7 > 3],
-         "answer": ("yes", "no", "")[k % 3], "reason": ("", "", "refusal")[k % 3]}
-        for k in range(3000)
-    ]  # fmt: skip
-    others = [{**row, "variant": "counterfactual:x", "answer": "no"} for row in rows]
-    metrics = arm_metrics("zero", [*rows, *others])
-    assert (metrics["n"], metrics["unparsed"], len(metrics["per_repeat"])) == (3000, {"refusal": 1000}, 2)
-    assert metrics["coverage"] == pytest.approx(2 / 3)
-    right = sum(row["answer"] == row["label"] for row in rows) / 2000
-    assert metrics["accuracy"] == pytest.approx(right, abs=1e-3)

@@ -72,10 +72,8 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
     assert [arm["n"] for arm in result.arms] == [120, 120]
     with pytest.raises(FwcError, match="samples"):
         evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED | {"samples": 2})
-    for text in (page := render([result.folder], "html", task), render([result.folder], "md", task)):
-        assert "in 2 repeats (seeds 0 to 1), each with rows of its own, every question 3 times" in text
-        assert "The same prompt asked again" in text
-    assert page.count("balanced, repeat 2 <small>") == 1
+    for kind in ("html", "md"):
+        assert "The same prompt asked again" in render([result.folder], kind, task)
     (run,) = json.loads(render([result.folder], "json", task))["runs"]
     assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
 

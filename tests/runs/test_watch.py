@@ -9,26 +9,14 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.report.verification import verify
+from fwc_llm.report.verification import Checker, verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import HttpReply, Service, completion, refusal, serve_in_thread
 
 CENSUS = census_task(600, 300)
 SMALL: Any = {"n_test": 40, "base_parity": None, "progress": False}
-
-
-class Service:
-    """Answers a request by what it asks for; keeps the bodies of all."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer, self.bodies = answer, list[Any]()
-
-    def __call__(self, request: HttpRequest) -> HttpReply:
-        self.bodies.append(request.json())
-        reply = self.answer(self.bodies[-1])
-        return reply if isinstance(reply, HttpReply) else HttpReply(completion(reply))
 
 
 def short(body: Any) -> Any:
@@ -135,7 +123,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
         assert ("response_format" in described(out)["parameters"]) == held
-        assert verify(out, CENSUS)["differs"] == 0
+        assert verify(out, Checker(CENSUS))["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         assert len(service.bodies) == len(forms)  # what was settled holds

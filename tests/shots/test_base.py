@@ -48,10 +48,14 @@ def test_columns_of_the_task_keep_their_names_and_no_weight_is_nan() -> None:
 
 
 def test_where_all_weights_are_zero_every_example_is_shown_without_one() -> None:
-    zero = examples(3, 0.0)
-    assert shots_of(zero).shown() == tuple((example, None) for example in zero)
+    for weight in (None, 0.0):
+        shots = shots_of(examples(3, weight))
+        assert shots.shown() == tuple((example, None) for example in shots.examples)
+        ElementTree.fromstring(shots._repr_html_())
     heavy = Example("t:9", {"age": 1}, "yes", 2.0)
-    assert shots_of((*zero, heavy)).shown() == ((heavy, "1.00"),)
+    some = shots_of((*shots.examples, heavy))
+    assert some.shown() == ((heavy, "1.00"),)
+    assert "hidden" in some._repr_html_()
 
 
 def test_a_mapping_becomes_a_certificate(two: Task) -> None:
@@ -83,14 +87,6 @@ def test_the_picture_shows_weights_and_escapes_cells() -> None:
         assert "script" in "".join(tree.itertext())
     assert len(tree.findall(".//tbody/tr")) == MOST_ROWS
     assert "and 30 more" in "".join(tree.itertext())
-
-
-def test_no_weights_and_zero_weights_are_drawn() -> None:
-    for weight in (None, 0.0):
-        shots = shots_of(examples(3, weight))
-        ElementTree.fromstring(shots._repr_html_())
-        assert shots.shown() == tuple((example, None) for example in shots.examples)
-    assert "hidden" in shots_of((*examples(2), Example("t:9", {"age": 1}, "yes", 0.0)))._repr_html_()
 
 
 any_examples = st.lists(

@@ -78,8 +78,8 @@ def fair_transport(
 
     The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`,
     `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result does not
-    depend on the number of threads. To save memory, loops read `cell` and the few splits; `plan` is made on
-    request.
+    depend on the number of threads. `plan` is built on request; to save memory, loops should read `cell` and
+    the few splits.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered

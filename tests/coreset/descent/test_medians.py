@@ -53,22 +53,6 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
                 np.testing.assert_array_equal(points[cost], expected)
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_medians_halve_the_mass(split: bool):
-    rng = np.random.default_rng(4)
-    x, label = rng.integers(0, 9, (300, 2)).astype(float), rng.integers(0, 4, 300)
-    shares = torn(label, 4, rng) if split else whole(label, 4)
-    moved = centres(numbers(x), shares, np.full((4, 2), 99.0), "l1")
-    mass = np.zeros((4, 300))
-    mass[label, np.arange(300)] = 1
-    np.add.at(mass, (label[shares.part_row], shares.part_row), -shares.part_weight)
-    np.add.at(mass, (shares.part_label, shares.part_row), shares.part_weight)
-    for j, k in np.ndindex(4, 2):
-        half = mass[j].sum() / 2 + 1e-6
-        assert mass[j] @ (x[:, k] < moved[j, k]) <= half
-        assert mass[j] @ (x[:, k] > moved[j, k]) <= half
-
-
 # --- The steps of weighted rows
 
 

@@ -1,7 +1,5 @@
 """Schedules: by size of the table, with and without swaps, growing or not; threads change nothing."""
 
-from itertools import combinations, product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,7 @@ from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.search.start import sample_rows, start_rows
-from fwc_llm.coreset.transport.inner_problem import fair_transport
+from tests.coreset.programs import best_of_all
 
 
 def test_the_path_is_chosen_by_size() -> None:
@@ -198,9 +196,6 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
 # --- Small tables are solved
 
 
-M = 5
-
-
 def tiny_table(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng([5, seed])
     n = int(rng.integers(14, 17))
@@ -208,34 +203,18 @@ def tiny_table(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 3)), cell % 2, cell // 2
 
 
-def least_objective(x: np.ndarray, y: np.ndarray, d: np.ndarray, seats: np.ndarray) -> float:
-    """The least objective of all coresets of rows with so many seats in each cell."""
-    apart = np.abs(x[:, None] - x[None]).sum(axis=-1)
-    cell = 2 * d + y
-    move = [[(a // 2 != b // 2) + (a % 2 != b % 2) for b in range(4)] for a in range(4)]
-    nearest = [
-        [apart[:, list(rows)].min(axis=1) for rows in combinations(np.flatnonzero(cell == g), seats[g])]
-        for g in range(4)
-    ]
-    target = np.array([1 - y.mean(), y.mean()])
-    return min(
-        fair_transport(np.stack(pick, axis=1) + np.array(move, float)[cell], 2, 2, target, 0.01).objective
-        for pick in product(*nearest)
-    )
-
-
 @pytest.mark.slow
 def test_the_best_of_all_coresets_is_found() -> None:
     once = 0
     for seed in range(4):
         x, y, d = tiny_table(seed)
-        found = FairCoreset(M, support="rows", random_state=seed).fit(x, y, d)
-        best = least_objective(x, y, d, np.bincount(2 * found.sensitive_ + found.y_, minlength=4))
+        model = FairCoreset(5, support="rows", random_state=seed)
+        best, found = best_of_all(model.problem(x, y, d)), model.fit(x, y, d)
         assert found.objective_ == pytest.approx(best, rel=1e-9), seed
         assert found.proven_
         assert found.violation_ <= 0.01 + 1e-9
         assert found.history_[-1] == found.objective_
-        one = FairCoreset(M, support="rows", random_state=seed, n_init=1, swaps=False).fit(x, y, d)
+        one = FairCoreset(5, support="rows", random_state=seed, n_init=1, swaps=False).fit(x, y, d)
         assert (one.n_starts_, one.n_agreeing_, one.proven_) == (1, 1, False)
         once += one.objective_ > best * (1 + 1e-9)
     assert once > 0  # one start alone does not find all of them

@@ -144,18 +144,6 @@ def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: op
     assert each.usage.completion_tokens == 20
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status"),
-    [
-        ("decisions", {"input": "x", "questions": [{"type": "predicate", "name": "q"}]}, 400),
-        ("systemone", {"state": "x", "questions": {"q": {"type": "noul"}}}, 422),
-    ],
-)
-def test_a_question_without_instructions_is_refused(url: str, path: str, body: Any, status: int) -> None:
-    got, reply = send(connection(url), "POST", f"/v1/{path}", body | {"model": "surrogate"})
-    assert (got, "instructions" in reply["error"]["param"]) == (status, True)
-
-
 def test_an_answer_in_a_form_is_the_one_in_words_whatever_the_examples_capitals() -> None:
     shown: list[Message] = [*CLERK, {"role": "assistant", "content": "No"}]
     shown += [*MANAGER, {"role": "assistant", "content": "Yes"}]
@@ -299,6 +287,8 @@ def test_every_wording_is_the_chat(url: str, client: openai.OpenAI, prompts: Any
         ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
         ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
         ("decisions", {"input": "x", "questions": [QUESTION] * 401}, 400, "questions"),
+        ("decisions", {"input": "x", "questions": [{"type": "predicate"}]}, 400, "instructions"),
+        ("systemone", {"state": "x", "questions": {"q": {"type": "noul"}}}, 422, "instructions"),
     ],
 )  # fmt: skip
 def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int, words: str) -> None:
