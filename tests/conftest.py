@@ -37,6 +37,8 @@ _caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 os.environ.setdefault("MPLCONFIGDIR", str(_caches / "matplotlib"))
 _cache = tempfile.TemporaryDirectory(prefix="fwc-llm-tests-")
 os.environ["XDG_CACHE_HOME"] = _cache.name
+# Programs that tests start keep their bytecode, as after an installation: compiling it anew takes a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # No test may find a real key.
 for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]

@@ -4,8 +4,8 @@
     python -m evals.bench.commands --against dist/fwc_llm-1.0-py3-none-any.whl
     python -m evals.bench.commands --against v1.0 --rounds 5      # a revision of this repository
 
-Each command runs in a process of its own with a fresh cache, and with Python's bytecode in place, as it is after
-an installation. A first round that is not counted writes the bytecode and compiles the solver. Versions take
+Each command runs in a process of its own with a fresh cache, and with Python's bytecode in place, as after an
+installation. A first round that is not counted writes the bytecode and compiles the solver. Versions take
 turns, so that other load on the machine meets both; what is printed is the minimum.
 Exit code 1 where a command takes more than 1.25 times the CPU seconds of the other version.
 """
@@ -81,7 +81,6 @@ def unpacked(version: str, folder: Path) -> Path:
 def seconds(package: Path, command: list[str], cache: Path) -> float:
     """CPU seconds of a command, all threads and processes together."""
     environment = os.environ | {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(cache)}
-    environment |= {"PYTHONPYCACHEPREFIX": str(cache.parent / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     words = [sys.executable, "-m", "fwc_llm", *command]
     done = subprocess.run(

@@ -284,7 +284,8 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
     if alone := smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
         parts.append(f"gaps of one arm under {alone} points")
     if parts:
-        yield f"What these rows could have missed: {'; '.join(parts)}. More rows find less."
+        missed = "; ".join(parts)
+        yield f"What these rows could have missed: {missed}. With more rows, smaller effects can be seen."
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
