@@ -122,7 +122,7 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
     text = selectors.report(result)
     assert "| FairWASP | 2,000 |" in text
     assert "for every seed: yes" in text
-    assert "| fwc | 16 | no | |" in text
+    assert "| fwc | 16 | no |" in text
 
 
 def test_parity_violation_is_the_worst_ratio() -> None:
