@@ -104,7 +104,7 @@ def read_predictions(
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
         unread = Counter(reason for reason in table["reason"] if reason)
     if "answer" in table and not decisions.given:
-        shares = [as_number(cell) for cell in table["answer"].unique().tolist() if cell]
+        shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             raise FwcError(
                 f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"

@@ -299,6 +299,20 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
         assert arm["accuracy"]["value"] == pytest.approx(((known["p"] >= threshold) == known["hired"]).mean())
 
 
+def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> None:
+    """Files that are joined have 1 and 1.0: that is no probability, and no second word for yes."""
+    path, found = tmp_path / "joined.csv", []
+    for ones in (("1", "1"), ("1", "1.0")):
+        lines = [
+            f"{ones[k % 2] if k % 3 else k % 2},{ones[k % 5 > 2] if k % 2 else 0},{'FM'[k % 7 > 3]}"
+            for k in range(200)
+        ]
+        path.write_text("\n".join(["said,was,sex", *lines]) + "\n")
+        words = ("audit", path, "--answer", "said", "--label", "was", "--protected", "sex")
+        found += [statistics(fwc, *words), statistics(fwc, *words, "--positive", ones[1])]
+    assert found[1:] == found[:1] * 3
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
