@@ -128,8 +128,8 @@ class Task:
         """Clean one raw row of the table's file.
 
         `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
-        know are ignored. Unchanged rows (Series) of `pool()` or `test()`, and records, are returned
-        unchanged.
+        know are ignored. Unchanged rows (Series) of `pool()` or `test()` keep their values; a record is
+        returned as it is.
 
         Raises `FwcError`, naming column and value, for kinds of rows that were never evaluated: a level or
         category that no row of the table has, text in the place of a number, a negative number where no row
@@ -376,7 +376,7 @@ def load_task(
     before it is needed. `protected` chooses among the attributes that a task offers (`Task.offered`).
 
     For a data frame `protected` names one column or several, and `outcome` another. `positive` is the value,
-    or list of values, that means yes; `above` is a threshold for numbers. Values such as yes and no need
+    or list of values, that means yes; with `above`, larger numbers mean yes. Values such as yes and no need
     neither. If there are more than two values, `others="no"` makes all but the positive ones mean no; else
     drop the other rows first. `words` are the words for yes and no in prompts and replies; "values" takes the
     column's. `question` replaces the drafted one. The rest is inferred as by `fwc-llm task init`: `task.text`

@@ -60,10 +60,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or
-            "features" on up to 262,144 rows (on larger tables: on the samples); with support="free" on up to
-            4,096 rows. On 4,096 to 262,144 rows free representatives start from swapped real rows, unless all
-            columns are numbers and n · m exceeds a million. True: always, for larger tables on samples of
-            rows; the fit may then take several times as long as the descent alone.
+            "features" on up to 262,144 rows (on larger tables: on the samples). Free representatives are
+            swapped on up to 4,096 rows, and on more start from swapped real rows; neither if all columns are
+            numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
+            may then take several times as long as the descent alone.
         progressive: whether a start by "k-means++" or "random" uses larger and larger samples, so that few
             iterations run on all rows; "auto": from 8,192 rows on, with support="free" also at least 64 rows
             per representative. The last iterations always run on all rows, and end when one lowers the

@@ -69,9 +69,9 @@ def evaluate(
     name, and then overrides theirs.
 
     `data_dir` is the folder of the data, `allow_changed_data` accepts saved shots although the data has
-    changed. `max_prompt_tokens` lowers m until all prompts fit. `cancel_batch` ends batches that an earlier
-    pass sent; by default their replies are collected first. `reference` adds answers of plain models to the
-    same rows, to report and statistics.
+    changed. `max_prompt_tokens` lowers m to the largest whose prompts fit. `cancel_batch` ends batches that
+    an earlier pass sent; by default their replies are collected first. `reference` adds answers of plain
+    models to the same rows, to report and statistics.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.

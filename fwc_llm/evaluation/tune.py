@@ -83,11 +83,11 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One object per candidate: first those that answered all rows, nearest to the target first."""
+        """One object per candidate: first those asked about all rows, nearest to the target first."""
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The candidates as a table, first those that answered all rows."""
+        """The candidates as a table, first those asked about all rows."""
         import pandas as pd
 
         return pd.DataFrame(self.front).set_index("candidate")
@@ -360,12 +360,12 @@ def tune(
     `max_loss` is in points of accuracy below the arm `balanced` on the same rows. `candidates` is the number
     of sets of examples, chosen by all strategies or those in `strategies`; numbers of examples (`m`, by
     default that of `evaluate`), `orders` and wordings alternate. They answer `rows` rows of the pool (by
-    default as many as test rows), drawn like the test rows and without these and the examples; successive
-    halving stops poor ones early. The winner is then asked once about `n_test` test rows (by default 200, or
-    the nearest number that the table allows), beside zero-shot, balanced and FWC in the same wording; `test`
-    False leaves that out. `client` has the service's options, `api` its protocol ("chat", or for decision
-    models "decisions" or "systemone"); `cancel_batch` cancels the folder's pending batches and sends their
-    requests live.
+    default as many as test rows), drawn like the test rows, none equal to one of these or an example;
+    successive halving stops poor ones early. The winner is then asked once about `n_test` test rows (by
+    default 200, or the nearest number that the table allows), beside zero-shot, balanced and FWC in the same
+    wording; `test` False leaves that out. `client` has the service's options, `api` its protocol ("chat", or
+    for decision models "decisions" or "systemone"); `cancel_batch` cancels the folder's pending batches and
+    sends their requests live.
 
     `instructions` are sentences for the end of the system message (or a file with one per line, or a folder
     of template sets): each is tried without examples, and alternates with the prompt without a sentence.

@@ -69,8 +69,8 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 def import_log(log: str | Path, out: str | Path) -> Result:
     """Make a run's folder `out` from Inspect's log (.eval or .json) of one of this package's tasks.
 
-    The replies are parsed and scored again; then every command can read the folder. Raises `FwcError` for a
-    log that cannot be read, is of another task, or has no sample.
+    The replies are parsed and scored again; the folder can then be read like any run's. Raises `FwcError` for
+    a log that cannot be read, is of another task, or has no sample.
     """
     path, out = Path(log), Path(out)
     record = read_log(path)

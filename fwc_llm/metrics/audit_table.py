@@ -62,7 +62,7 @@ class DecisionValues:
 
     @property
     def given(self) -> bool:
-        """Whether values that mean yes or no are named, or others allowed."""
+        """Whether the meaning of any value is given."""
         return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:

@@ -97,7 +97,7 @@ class Reply:
     header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob) pairs,
     or None when the server gives none. `p_yes` is P(yes) if the model returns it, as a decision model does;
     `text` is then "yes" or "no". `others` are the P(yes) of further questions about the same row, by
-    question; None for a refusal. `truncated`: the service read only a part of the input. `reasoned`: it sent
+    name; None for a refusal. `truncated`: the service read only a part of the input. `reasoned`: it sent
     reasoning separately from the text.
     """
 
@@ -168,9 +168,9 @@ class Training:
 class RowContext:
     """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
 
-    `row` is its id, `values` the columns that a prompt may show, never the outcome; in a counterfactual
-    question the protected level is changed. `training()` gives the same object for every question of a
-    repeat. `arm` and `variant` are those of the question.
+    `row` is its id, `values` the columns that a prompt may show, never the outcome, changed as the variant
+    asks (a counterfactual has another protected level). `training()` gives the same object for every question
+    of a repeat. `arm` and `variant` are those of the question.
     """
 
     row: str

@@ -22,8 +22,8 @@ def is_local(url: str | None) -> bool:
 class Client(Options):
     """How to ask a model: the service, request parameters, rate limits and cost.
 
-    A model object has its own service and parameters; only `concurrency`, `batch`, `max_cost` and `prices`
-    apply to it.
+    A model object has its own service and parameters; only `concurrency`, `batch`, `no_watch`, `max_cost`
+    and `prices` apply to it.
     """
 
     base_url: str | None = option(

@@ -73,7 +73,7 @@ class Settings(Options):
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
-        "Order of examples: alternate, random, by-weight, given; each makes an arm.",
+        "Order of examples: alternate, random, by-weight, given; several make arms.",
         shown="the strategy's own",
         flag="order",
     )
