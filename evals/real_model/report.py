@@ -193,7 +193,7 @@ def page(content: Mapping[str, Any]) -> str:
         so_far = "so far " * bool(found["missing"])
         blocks += [
             f"## Experiment {name}: Qwen2.5-Coder-{asked.model.upper()}-Instruct, {asked.task.capitalize()}",
-            *([_WHICH[name[0]]] if name[0] in _WHICH else []),
+            *(_WHICH[part] for part in dict.fromkeys((name[0], name)) if part in _WHICH),
             f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
             f"Missing: {', '.join(found['missing']) or 'nothing'}.",
@@ -217,6 +217,7 @@ _WHICH = {
     "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about them.",
     "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table. Here "
     "perfect answers have the table's own gap.",
+    "C-german": "All seeds of FWC choose the same 16 rows: one set is asked.",
     "D": "The same rows and examples as A, asked of the smaller model.",
 }
 _HEAD = """\
