@@ -416,18 +416,7 @@ def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_pa
         for row in range(120)
     ]
     path.write_text("\n".join(["person;sex;w;said;was", *lines]) + "\n", encoding="utf-8-sig")
-    words = (
-        "--answer",
-        "said",
-        "--label",
-        "was",
-        "--protected",
-        "sex",
-        "--cluster",
-        "person",
-        "--weight",
-        "w",
-    )
-    out = fwc("audit", path, *words, "--missing", "drop", code=0).out
+    words = ("--answer", "said", "--label", "was", "--protected", "sex", "--cluster", "person")
+    out = fwc("audit", path, *words, "--weight", "w", "--missing", "drop", code=0).out
     assert "14 of 120 rows have no sex and are left out" in out
     assert "106 answers are about 60 people" in out

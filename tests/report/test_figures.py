@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -67,12 +66,6 @@ def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write"):
         write_figures(make_document(runs), tmp_path / "file")
-
-
-def test_without_matplotlib(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(FwcError, match="plot"):
-        write_figures(make_document([make_run(repeats=1)]), tmp_path)
 
 
 def test_a_value_draws_itself(make_run: MakeRun) -> None:

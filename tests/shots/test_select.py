@@ -234,8 +234,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
-    "weight of no column": ("fwc", {"column_weights": "agee=1"}, "names 'agee', not a column"),
-    "negative weight": ("fwc", {"column_weights": "age=-1"}, "is -1.0: give a number from 0"),
     "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: .* must give 50 examples"),
     "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
     "seed": ("random", {"seed": -1}, "seed is -1"),
