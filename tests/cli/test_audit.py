@@ -97,16 +97,6 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     assert "No table: again.csv asked about rows more than once" in report.read_text()
 
 
-def test_any_two_values_with_the_one_that_means_yes(fwc: Run, tmp_path: Path) -> None:
-    lines = [f"{'xy'[k % 2]},{('good', 'bad')[k % 3 == 0]},{('good', 'bad')[k % 5 == 0]}" for k in range(60)]
-    path = tmp_path / "credit.csv"
-    path.write_text("\n".join(["who,risk,said", *lines]) + "\n")
-    words = ("audit", path, "--answer", "said", "--label", "risk", "--protected", "who")
-    assert "--positive good" in fwc(*words, code=2).line
-    found = [statistics(fwc, *words, "--positive", value)["arms"][0] for value in ("good", "bad")]
-    assert sum(arm["groups"]["x"]["rate"] for arm in found) == pytest.approx(1.0)
-
-
 THREE = "sex,said\n" + "".join(
     f"{sex},{said}\n" * n for sex, said, n in (
         ("f", "approved", 20), ("f", "refused", 30), ("f", "referred", 10),
@@ -198,6 +188,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was,said,said\nA,1,1,0\n", (), "'said' more than once"),
         ("race,was,said\nA,1,1\n,0,1\n", (), "bad.csv:3: no race.* --missing group"),
         ("race,was,said\nA,1,1\nB,0,maybe\n", (), "'maybe' means: --negative 0,maybe, or --others drop"),
+        ("race,was,said\nA,good,good\nB,bad,bad\n", (), "--positive good"),
         ("race,was,said\nA,1,1\nB,,1\n", ("--missing", "group"), "no was.* --missing drop"),
         ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
         ("race,was,said\n", (), "no answers to audit"),

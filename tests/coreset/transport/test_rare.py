@@ -202,7 +202,8 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
     y[d == "c"] = 0  # a cell without rows
     np.save(tmp_path / "x.npy", X)
     given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
-    terms: Any = {"support": "rows" if way == "rows" else "free", "random_state": 0, "n_init": 1, "sample": 500}
+    support = "rows" if way == "rows" else "free"
+    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "sample": 500}
     none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
     unlimited = none.fit(given, y, d)
     with pytest.raises(InputError, match="no rows"):
