@@ -424,8 +424,9 @@ def decided(
     if frame.index.name == FILE_ROW:
         rows = {}
         for code, values in coded.values():
-            first = pd.Series(frame.index).groupby(code).first()
-            rows |= {plain_text(values[k]): row for k, row in first.items() if k >= 0}
+            kinds, first = (found.tolist() for found in np.unique(code, return_index=True))
+            pairs = zip(kinds, frame.index[first], strict=True)
+            rows |= {plain_text(values[kind]): row for kind, row in pairs if kind >= 0}
         decisions = replace(decisions, rows=rows)
     title = " and ".join(decisions.columns.get(name, name) for name in names)
     meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}

@@ -138,7 +138,8 @@ def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, li
 def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
     """Return a table of periods for each condition, the latest first, and one of versions.
 
-    Alarms that `checks` do not name stand below. Rates and metrics are drawn in their cells, the bound beside; periods of an alarm are marked.
+    Rates and metrics are drawn in their cells, the bound beside; periods of an alarm are marked. Alarms that
+    `checks` do not name stand below.
     """
     tables, versions, place = list[Section](), seen.summary["versions"], seen.periods.index
     for detector in seen.detectors:
