@@ -55,13 +55,13 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": with at most 30,000 coresets of rows, the best
             of all; on other small tables (n · m up to 4,000) at most 30, until four end at the best
-            objective; on up to 8,192 rows (free: 4,096) two; else one. If swaps follow, the best of the
+            objective; on up to 8,192 rows two; else one. If swaps follow, the best of the
             starts is then kicked (docs/method.md, "Starts and local optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or
             "features" on up to 262,144 rows (on larger tables: on the samples). Free representatives are
-            swapped on up to 4,096 rows, and on more start from swapped real rows; neither if all columns are
+            swapped on up to 8,192 rows, and on more start from swapped real rows; neither if all columns are
             numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
             may then take several times as long as the descent alone.
         progressive: whether a start by "k-means++" or "random" uses larger and larger samples, so that few

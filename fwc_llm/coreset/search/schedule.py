@@ -18,8 +18,7 @@ from fwc_llm.coreset.threads import Threads
 
 TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
 _SWAPPED = 2**18  # rows up to which rows are swapped on all rows; a start on more of them grows from so many
-_REPEATED = 4096  # rows up to which a free start is repeated, and swapped itself
-_KICKED = 8192  # rows up to which optima are kicked
+_KICKED = 8192  # rows up to which starts are repeated, free ones are swapped, and the best optimum is kicked
 _KICKS, _KICK_ROWS = 100_000, 2500  # kicks: the first, divided by the rows and the second
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 3  # of swaps and descents
@@ -64,10 +63,10 @@ class Solver:
         mixed = problem.table.n_numeric < p or n * m <= _NUMBERS
         auto = problem.support == "free" and effort.swaps == "auto" and fits and mixed and n * m > _FEW
         auto = auto and effort.progressive == "auto"  # the samples of a start that grows need no swaps
-        repeated = auto and n <= _REPEATED
-        self._from_rows = auto and n > _REPEATED
+        repeated = auto and n <= _KICKED
+        self._from_rows = auto and n > _KICKED
         self._sampled_swaps = (effort.swaps is True or repeated) and not self._swaps and fits
-        self.kicks = _KICKS // (n + _KICK_ROWS) if (repeated or self._swaps) and n <= _KICKED else 0
+        self.kicks = _KICKS // (n + _KICK_ROWS) if repeated or (self._swaps and n <= _KICKED) else 0
         self._progressive = (
             n >= (max(_GROWN * m, _GROWTH * _SMALLEST) if problem.support == "free" else _PROGRESSIVE)
             if effort.progressive == "auto"
