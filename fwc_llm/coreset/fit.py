@@ -238,13 +238,12 @@ class CoresetFit:
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
+        solver = Solver(problem, effort)
         if isinstance(self.init, str):
-            solver = Solver(problem, effort)
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
             )
         else:
-            solver = Solver(problem, effort)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps

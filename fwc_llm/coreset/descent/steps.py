@@ -27,12 +27,11 @@ from fwc_llm.coreset.descent.assignment import (
     make_work,
     pick,
 )
-from fwc_llm.coreset.descent.loop import Steps, share_out
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
+from fwc_llm.coreset.descent.loop import Steps
+from fwc_llm.coreset.descent.updates import RowAssignment, medoids
 from fwc_llm.coreset.problem.ground_cost import WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.inner_problem import Transport
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
@@ -43,8 +42,7 @@ class CompiledSteps(Steps):
     """The same as `Steps` for large tables; the results are equal."""
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem)
-        self._threads = threads
+        super().__init__(problem, threads)
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
@@ -59,7 +57,6 @@ class CompiledSteps(Steps):
         self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
         self._drift = np.inf
         self._objective = 0.0
-        self._changes = Changes()
 
     @property
     def _rows(self) -> Rows:
@@ -81,18 +78,13 @@ class CompiledSteps(Steps):
         """See `Steps`."""
         self._cached_rows = self._reps = None
 
-    def _forget(self) -> None:
-        """Lets go of all that another iteration would look up."""
-        self._cached_rows = self._reps = None
-        vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
-
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
         reps, everything = self._place(points)
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
         self._assign(self._costs, reps, everything, margin)
         while True:
-            inner = self.transport()
+            inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
@@ -114,10 +106,6 @@ class CompiledSteps(Steps):
             label, *parts, self.problem.m, self.problem.masses, inner.row_mass
         )
 
-    def transport(self) -> Transport:
-        """The inner problem for the costs as they are."""
-        return self.problem.transport(self._rows.cost, self.prices)
-
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""
         table, reps = self.problem.table, self._place(points)[0]
@@ -130,7 +118,8 @@ class CompiledSteps(Steps):
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
         self._assign(costs, reps, True, np.inf)
         label = self._rows.packed
-        self._forget()  # room for the costs in float64
+        self.rest()  # room for the costs in float64
+        vars(table).pop("single", None)  # a copy, made again when it is asked for
         cost = np.empty(label.shape)
         exact = np.array(points, np.float64, order="C")
 
@@ -151,12 +140,6 @@ class CompiledSteps(Steps):
         self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
         return cost, label.T
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
-        """See `Steps`."""
-        cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, label, self.problem.m, self.problem.masses)
-
     @property
     def skipped(self) -> float:
         """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
@@ -175,8 +158,8 @@ class CompiledSteps(Steps):
         if everything:
             self._before, step = np.repeat(near[None], AGES, axis=0), np.zeros(len(points))
         come = np.zeros((AGES, cells), np.float32)
-        for age in range(AGES):
-            np.maximum.at(come[age], cell_of, self._measure_ways(near, self._before[age]))
+        ways = self._measure_ways(np.tile(near, (AGES, 1)), self._before.reshape(-1, near.shape[1]))
+        np.maximum.at(come, (slice(None), cell_of), ways.reshape(AGES, -1))
         self._before[now] = near
         self._iteration += 1
         tile_label, tile_start = self._tiles
@@ -214,14 +197,8 @@ class CompiledSteps(Steps):
 
         self._threads.over(assign, starts)
 
-    def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-        """See `Steps`."""
-        only = self._changes.find(shares, points)
-        table, cost = self.problem.table, self.problem.cost
-        return self._changes.keep(centres(table, shares, points, cost, only, self._threads))
-
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """See `Steps`."""
+        """See `Steps`; one that carries what it did stays."""
         moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
         self._changes.keep(moved[:, None])
         return moved

@@ -205,6 +205,7 @@ def medoids(
     cost of a candidate is a sum over columns of a function of one number, see `FeatureCost.at_rows`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
+    taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         own = np.flatnonzero(problem.cell_of == g)
         allowed = np.zeros(table.n, bool)
@@ -213,8 +214,9 @@ def medoids(
             carried, weight = groups.of(j)
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
             costs = problem.feature_cost.at_rows(table, places, weight)
-            taken = np.isin(problem.ids[places], problem.ids[moved[own]])
-            costs[1:][taken[1:] | ~allowed[carried]] = np.inf
+            taken[problem.ids[moved[own]]] = True
+            costs[1:][taken[problem.ids[carried]] | ~allowed[carried]] = np.inf
+            taken[problem.ids[moved[own]]] = False
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
                 moved[j] = places[costs.argmin()]
     return moved

@@ -75,7 +75,7 @@ class FeatureCost(NamedTuple):
             squares = numeric * numeric
             return np.asarray(costs + (total * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
         order = np.argsort(numeric, axis=1)
-        ordered, weights = np.take_along_axis(numeric, order, axis=1), weight[order]
+        ordered, weights = numeric[np.arange(len(order))[:, None], order], weight[order]
         below, moment = np.cumsum(weights, axis=1), np.cumsum(weights * ordered, axis=1)
         of_column = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
         return np.asarray(costs + np.bincount(order.ravel(), of_column.ravel(), len(rows)))

@@ -21,6 +21,7 @@ from fwc_llm.errors import InputError
 HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
 _MAX_PIVOTS = 5000
 _UPDATES = 20  # of the inverse, before it is computed anew: of hundreds of cells a third of the time
+_FEW = 32  # cells, below which it is always computed anew
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
@@ -216,7 +217,7 @@ class _Basis:
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
         self.updates += 1
         try:
-            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
+            if anew or self.updates > _UPDATES or max(4 * len(fresh), _FEW) > cells:
                 self.inverse, self.updates = np.linalg.inv(self.basis), 0
                 self.carried = np.bincount(self.key, self.mass, cells)
             else:
