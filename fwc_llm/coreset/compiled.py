@@ -1,8 +1,8 @@
 """The decorators of compiled functions, and the one message while they compile.
 
 A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
-What compiles fast: a kernel that is given its room (one that makes an array says `_nrt=True`), that assigns
-numbers and no slices, and that sees one type of table, so that callers convert tables to float64.
+What compiles fast: a kernel that is given its room, that assigns numbers and no slices, and that sees one
+type of table, so that callers convert tables to float64.
 """
 
 import logging

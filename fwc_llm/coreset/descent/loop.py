@@ -68,12 +68,12 @@ class Steps:
         """The same as `solve` in float64, with all that certifies it."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
+        self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
         inner, shares = self.certify(points)
-        self.prices = inner.prices
         return inner.objective, shares
 
     def rest(self) -> None:

@@ -54,7 +54,7 @@ class CompiledSteps(Steps):
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
-        self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
+        self._before: list[np.ndarray] = []  # (m, p) the representatives in each of the last AGES iterations
         self._drift = np.inf
         self._objective = 0.0
 
@@ -80,9 +80,9 @@ class CompiledSteps(Steps):
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
-        reps, everything = self._place(points)
+        reps, which = self._place(points)
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
-        self._assign(self._costs, reps, everything, margin)
+        self._assign(self._costs, reps, which, margin)
         while True:
             inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
@@ -97,7 +97,7 @@ class CompiledSteps(Steps):
             for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
                 packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
-            self._look_at(self._costs, reps, WANTED, 0.0, chunks * _FEW, _FEW)
+            self._assign(self._costs, reps, WANTED, starts=chunks * _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         part = packed[inner.split_row, inner.split_cell] >> BITS
@@ -116,7 +116,7 @@ class CompiledSteps(Steps):
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         relative = np.float32((table.p + 4) * _HALF_ULP)
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
-        self._assign(costs, reps, True, np.inf)
+        self._assign(costs, reps, EVERY, np.inf)
         label = self._rows.packed
         self.rest()  # room for the costs in float64
         vars(table).pop("single", None)  # a copy, made again when it is asked for
@@ -145,8 +145,10 @@ class CompiledSteps(Steps):
         """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
         return float((self._rows.packed % STATES == STALE).mean())
 
-    def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
-        """The representatives, and whether they came so far that bounds are of no use."""
+    def _place(self, points: np.ndarray) -> tuple[Representatives, int]:
+        """The representatives, and the pairs to look at: EVERY one if they came so far that bounds are of no
+        use.
+        """
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self._shift, np.float32)
         old, now = self._reps, (self._iteration + 1) % AGES
@@ -155,53 +157,55 @@ class CompiledSteps(Steps):
             step = self._measure_ways(near, old.points)
         typical = np.sqrt(self._objective) if self.problem.feature_cost.squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
-        if everything:
-            self._before, step = np.repeat(near[None], AGES, axis=0), np.zeros(len(points))
         come = np.zeros((AGES, cells), np.float32)
-        ways = self._measure_ways(np.tile(near, (AGES, 1)), self._before.reshape(-1, near.shape[1]))
-        np.maximum.at(come, (slice(None), cell_of), ways.reshape(AGES, -1))
+        if everything:
+            self._before, step = [near] * AGES, np.zeros(len(points))
+        else:
+            ways = self._measure_ways(np.tile(near, (AGES, 1)), np.concatenate(self._before))
+            np.maximum.at(come, (slice(None), cell_of), ways.reshape(AGES, -1))
         self._before[now] = near
         self._iteration += 1
         tile_label, tile_start = self._tiles
         tiles = np.ascontiguousarray(near[tile_label].transpose(0, 2, 1))
         terms = self._first.astype(np.uintp), step.astype(np.float32), now, come
         self._reps = Representatives(near, tiles, tile_label, tile_start, *terms)
-        return self._reps, everything
+        return self._reps, EVERY if everything else BOUNDED
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
         """The ways (m,) of points (m, p)."""
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
         return np.sqrt(ways) if self.problem.feature_cost.squared else ways
 
-    def _assign(self, costs: Costs, reps: Representatives, everything: bool, margin: float) -> None:
-        n = self.problem.table.n
-        chunk = self._threads.share(n)
-        self._look_at(costs, reps, EVERY if everything else BOUNDED, margin, range(0, n, chunk), chunk)
-
-    def _look_at(
+    def _assign(
         self,
         costs: Costs,
         reps: Representatives,
         which: int,
-        margin: float,
-        starts: Iterable[int],
-        chunk: int,
+        margin: float = 0.0,
+        starts: Iterable[int] | None = None,
     ) -> None:
-        """Brings the costs of these chunks of rows up to date, see `assign_rows`."""
+        """Brings the costs of all rows, or of a few from each of the `starts` on, up to date."""
         (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
+        chunk = self._threads.share(n) if starts is None else _FEW
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> None:
             work = make_work(p, len(prices))
             assign_rows(*arguments, *work, low, min(low + chunk, n))
 
-        self._threads.over(assign, starts)
+        self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """See `Steps`; one that carries what it did stays."""
         moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
         self._changes.keep(moved[:, None])
         return moved
+
+
+def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    """The costs (n, G) of the nearest of the points (m, p) of every cell, and which they are, (G, n)."""
+    steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
+    return steps.nearest(points)
 
 
 def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:

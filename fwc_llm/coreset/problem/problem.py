@@ -58,11 +58,6 @@ class Problem:
         """(G,) number of representatives of each cell."""
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
-    @property
-    def total(self) -> float:
-        """The mass of all rows."""
-        return float(self.table.n) if self.masses is None else self.masses.total
-
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """The same problem for some of the rows (n',); they are renumbered 0, 1, …
 
