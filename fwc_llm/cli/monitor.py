@@ -1,6 +1,5 @@
 """`fwc-llm monitor`: continuous monitoring of decisions with confidence sequences and alarms."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -81,7 +80,6 @@ def monitor(
         if report is not None:
             write_whole(page(seen, checks, title or decisions.name), report)
     notes(*seen.notes, f"wrote {report}" if report is not None else "")
-    for section in () if as_json else sections(seen):
-        unsaid = [note for note in section.notes if not any(note in check.reason for check in checks)]
-        out.print(terminal(replace(section, notes=unsaid)))
+    for section in () if as_json else sections(seen, checks):
+        out.print(terminal(section))
     gates.conclude({decisions.name: checks}, (), document(seen) if as_json else None)

@@ -1,5 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
+
+_FLAGS = {  # options of strategies that have flags of their own
+    "rows": "--ids",
+    "column_weights": "--column-weights",
+    "penalty": "--penalty",
+    "crossed": "--per-attribute",
+    "prove": "--prove",
+}
 
 
 @flags.command("shots", Settings, names=("m", "epsilon", "seed", "template", "weight"))
@@ -65,7 +74,7 @@ def shots(
     from fwc_llm.runs.defaults import fit_m
     from fwc_llm.shots.coresets import disk_shots
 
-    options, settings = flags.read_pairs(option, "--option"), flags.read(Settings, others)
+    settings = flags.read(Settings, others)
     if compare and out is not None:
         raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
     if plot is not None:
@@ -74,21 +83,18 @@ def shots(
         if not compare:
             raise FwcError("--plot draws a comparison: add --compare")
         check_plot(plot)
-    if ids is not None:
-        strategy, options["rows"] = strategy or "ids", ids
-    if column_weights is not None:
-        options["column_weights"] = column_weights
-    if per_attribute:
-        options["crossed"] = False
-    if prove:
-        options["prove"] = True
-    if penalty is not None:
-        if "epsilon" in settings.chosen:
-            raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
-        options["penalty"] = penalty
+    if penalty is not None and "epsilon" in settings.chosen:
+        raise FwcError("--penalty takes the place of --epsilon: leave out one of them")
+    strategy = strategy or (None if ids is None else "ids")
+    values = (ids, column_weights, penalty, False if per_attribute else None, prove or None)
+    typed = {name: value for name, value in zip(_FLAGS, values, strict=True) if value is not None}
+    options = flags.read_pairs(option, "--option") | typed
     weight = settings.weight or "" if "weight" in settings.chosen else None
     table = flags.open_task(task, data_dir, protected, weight, data)
     m, limit, seed = settings.m, settings.epsilon, settings.seed
+    on_disk = table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None
+    if not compare:
+        _check_flags(typed, strategy or "fwc", on_disk)
     with before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
         console.notes(*table.notes, moved)
@@ -97,7 +103,7 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
+        elif on_disk:
             chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
@@ -184,6 +190,17 @@ def _show(
         bound, found = proof["outer_bound"], proof["objective"]
         within = f": these are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
         console.notes(f"no {chosen.m} rows with these slots reach less than {bound:.6f}{within}")
+
+
+def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
+    """Raise `FwcError` for a flag of another strategy."""
+    from fwc_llm.shots.registry import accepted_options
+
+    accepted = accepted_options(strategy)
+    if refused := [name for name in typed if accepted is not None and name not in accepted]:
+        raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
+    if on_disk and "crossed" in typed:
+        raise FwcError("--per-attribute needs a table in memory, not --data: leave out one of them")
 
 
 def _chooser(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
+FILE_ROW = "row of the file"  # the name of an index that holds rows' numbers in their file
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _SHOWN = 8  # values that an error lists
@@ -49,7 +50,8 @@ class DecisionValues:
 
     `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `by_column`
     are the positive values of a column ("answer", "label") that says it in words of its own. `where` and
-    `columns` are how errors name the table and its columns; `typed`: they name options of the command line.
+    `columns` are how errors name the table and its columns, `rows` a value's first row in its file; `typed`:
+    errors name options of the command line.
     """
 
     positive: Any = None
@@ -59,6 +61,7 @@ class DecisionValues:
     columns: Mapping[str, str] = field(default_factory=dict)
     typed: bool = False
     by_column: Mapping[str, Any] = field(default_factory=dict)
+    rows: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def given(self) -> bool:
@@ -109,12 +112,15 @@ class DecisionValues:
             likely = means_yes(counts)[0] or list(counts)
             ways = " or ".join(self._option("positive", [value]) for value in likely[:2])
             return f"Say which means yes: {ways}"
-        said = ", ".join(map(repr, rest[:_SHOWN]))
+        said = ", ".join(map(self._named, rest[:_SHOWN]))
         if likely := [value for value in rest if value.casefold() in YES_WORDS]:
-            return f"If {likely[0]!r} means yes too: {self._option('positive', [*yes, *likely])}"
+            return f"If {self._named(likely[0])} means yes too: {self._option('positive', [*yes, *likely])}"
         of_rest = self._option("others", ["drop" if no else "no"])
         ways = f"{self._option('negative', [*no, *rest][:_SHOWN])}, or {of_rest}"
         return f"Say what {said} mean{'s' * (len(rest) < 2)}: {ways}"
+
+    def _named(self, value: str) -> str:
+        return f"{value!r} (first in row {self.rows[value]})" if value in self.rows else repr(value)
 
     def _option(self, name: str, values: Sequence[str]) -> str:
         if self.typed:
@@ -204,7 +210,7 @@ def from_frame(
     )
     if whole.weight is not None and not (np.isfinite(whole.weight).all() and whole.weight.any()):
         raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
-    _check_rows(whole)
+    _check_rows(whole, frame.index)
     by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
     check_arms(by_arm)
     for name, level in zip(groups, levels, strict=True):
@@ -415,6 +421,13 @@ def decided(
         positive = decisions.by_column.get(names[0], decisions.positive)
         negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
         decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
+    if frame.index.name == FILE_ROW:
+        rows = {}
+        for code, values in coded.values():
+            kinds, first = (found.tolist() for found in np.unique(code, return_index=True))
+            pairs = zip(kinds, frame.index[first], strict=True)
+            rows |= {plain_text(values[kind]): row for kind, row in pairs if kind >= 0}
+        decisions = replace(decisions, rows=rows)
     title = " and ".join(decisions.columns.get(name, name) for name in names)
     meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
@@ -496,15 +509,17 @@ def unused_columns(
     return tuple(notes)
 
 
-def _check_rows(answers: ArmAnswers) -> None:
-    """A row is one row: one group and one label, in every arm and repeat."""
+def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
+    """A row is one row: one group and one label, in every arm and repeat; `index` is that of the table."""
     import pandas as pd
 
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
         first = pd.Series(values).groupby(answers.row.codes).transform("first")
         if (other := first.to_numpy() != values).any():
+            place = int(np.argmax(other))
+            where = f" (row {index[place]} of the file)" if index.name == FILE_ROW else ""
             raise FwcError(
-                f"the row {answers.row[int(np.argmax(other))]!r} has two {name}s: a row is one person, with "
+                f"the row {answers.row[place]!r} has two {name}s{where}: a row is one person, with "
                 f"one group and one label; {_PERSON}"
             )
 

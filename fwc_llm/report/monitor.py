@@ -89,8 +89,11 @@ def watch(
     known, asked = summary["asked"], {**options, "conditions": [condition.text for condition in conditions]}
     asked["period"] = asked["period"] or known.get("period")
     for name in (name for name in known if known[name] != asked[name]):
-        was, now = (f"{name} {of[name]!r}" if of[name] else f"no {name}" for of in (known, asked))
-        raise FwcError(f"{state.path} monitors {was}, not {now}: name another state")
+        flag = "--fail-if" if name == "conditions" else f"--{name.replace('_', '-')}"
+        was, now = (
+            f"with {flag} {_written(of[name])}" if of[name] else f"without {flag}" for of in (known, asked)
+        )
+        raise FwcError(f"{state.path} was begun {was}, and this call is {now}: name another --state")
     waiting = [alarm for alarm in summary["alarms"] if not alarm["acknowledged"]]
     for alarm in waiting:
         alarm["acknowledged"] = acknowledge
@@ -116,8 +119,12 @@ def watch(
     by_period, by_version = state.counts("period")[order], state.counts("version")
     periods = [names[p] for p in order]
     if acknowledge and not waiting:
-        late.append("--acknowledge: no alarm of earlier calls is without a reason")
+        late.append("--acknowledge: no earlier alarm waits for a reason")
     return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
+
+
+def _written(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _read(

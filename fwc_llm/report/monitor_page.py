@@ -47,11 +47,11 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
             counts, where = _window(seen, detector, window)
             value, low, high = _sequence(counts[None], detector, len(seen.detectors))[:, 0].tolist()
             outcome = outcome_of(condition, low, high)
-            said = _WORDS[outcome].format(condition.bound)
+            rows, said = f"of {counts.sum():,} decisions {where}", _WORDS[outcome].format(condition.bound)
+            about = f"{number(value)} ({number(low)} to {number(high)}) {rows}; {said}"
             if np.isnan(low):
-                said = f"two groups need {MIN_ROWS_FIRST_LOOK} of them: wait for more decisions"
-            about = f"{number(value)} ({number(low)} to {number(high)}) of {counts.sum():,} decisions {where}"
-            checks.append(Check(text, outcome, f"{text}: {about}; {said}", value, low, high))
+                about = f"unknown {rows}: two groups need {MIN_ROWS_FIRST_LOOK} each; wait for more decisions"
+            checks.append(Check(text, outcome, f"{text}: {about}", value, low, high))
         evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
         checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
     return checks
@@ -135,10 +135,11 @@ def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, li
     return columns
 
 
-def sections(seen: Monitored) -> list[Section]:
+def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
     """Return a table of periods for each condition, the latest first, and one of versions.
 
-    Rates and metrics are drawn in their cells, the bound beside; periods of an alarm are marked.
+    Rates and metrics are drawn in their cells, the bound beside; periods of an alarm are marked. Alarms that
+    `checks` do not name stand below.
     """
     tables, versions, place = list[Section](), seen.summary["versions"], seen.periods.index
     for detector in seen.detectors:
@@ -153,6 +154,7 @@ def sections(seen: Monitored) -> list[Section]:
             f"{title}, all so far": _cells(3, *_so_far(seen, detector)),
         }
         notes = [alarm_sentence(detector, alarm) for alarm in alarms[::-1]]
+        notes = [note for note in notes if not any(note in check.reason for check in checks)]
         if (n := len(seen.summary["groups"])) > _GROUPS:
             notes.append(f"Rates: the {_GROUPS} largest of {n} groups; the metric is that of all.")
         rows, metrics = list(zip(*columns.values(), strict=True))[::-1], len(columns) - 2
@@ -179,5 +181,5 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
         "Confidence sequences (95 %) hold at all calls jointly; the horizontal line is the bound. False "
         f"alarms: on average at most one in {length} decisions."
     ]
-    shown = [Section("Checks", notes=notes, intro=answer), *sections(seen)]
+    shown = [Section("Checks", notes=notes, intro=answer), *sections(seen, checks)]
     return environment().get_template("sections.html.j2").render(title=title, sections=shown)

@@ -14,6 +14,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
 from fwc_llm.metrics.audit_table import (
+    FILE_ROW,
     DecisionValues,
     decided,
     left_out_note,
@@ -66,6 +67,7 @@ def read_predictions(
     p_yes, score, examples, weight, cluster, given) to columns of the file. Labels and answers become yes and
     no if `decisions` name values. With `replies` the answers are what models wrote, to be parsed, by
     the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
+    The index, `FILE_ROW`, has the rows' numbers in the file.
     Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
     they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
@@ -123,7 +125,8 @@ def read_predictions(
     if not {"cluster", "row"}.intersection(columns):  # nothing says that rows are different people
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += tuple(repeated_note(raw, *given))
-    frame, numbers = pd.DataFrame({**table, **{name: read[name] for name in protected}}), raw.numbers
+    frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
+    frame.index = pd.Index(raw.numbers, name=FILE_ROW)
     if decisions.given:
         outcomes = [
             name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
@@ -131,19 +134,13 @@ def read_predictions(
         frame, left_out = decided(frame, outcomes, decisions)
         if left_out.any():
             notes = (left_out_note(frame, left_out, [columns[name] for name in outcomes], protected), *notes)
-            frame = frame[~left_out].reset_index(drop=True)
-            numbers = [number for number, lost in zip(numbers, left_out, strict=True) if not lost]
-    frame, lost = _without_missing(frame, protected, columns, missing, path, numbers)
+            frame = frame[~left_out]
+    frame, lost = _without_missing(frame, protected, columns, missing, path)
     return frame, (*lost, *notes)
 
 
 def _without_missing(
-    table: "pd.DataFrame",
-    protected: Sequence[str],
-    columns: Mapping[str, str],
-    rule: str,
-    path: Path,
-    numbers: Sequence[Any],
+    table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str, path: Path
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The table without rows that lack a value that is needed, and how many these are in each group."""
     from fwc_llm.data.clean_table import crossed
@@ -156,10 +153,13 @@ def _without_missing(
     for name, lacks in empty.items():
         if rule == "refuse" or (rule == "group" and name not in protected):
             others = "; --missing group makes them a group" if name in protected else ""
+            n = int(lacks.sum())
+            rows = f"{n:,} row{'s' * (n > 1)}"
             raise FwcError(
-                f"{path}:{numbers[int(np.argmax(lacks))]}: no {columns.get(name, name)}, as in "
-                f"{int(lacks.sum()):,} rows; --missing drop leaves them out{others}"
+                f"{path}:{table.index[int(np.argmax(lacks))]}: no {columns.get(name, name)}, as in {rows}; "
+                f"--missing drop leaves them out{others}"
             )
+    table = table.copy(deep=False)
     for name in protected:
         table[name] = table[name].astype(object).where(table[name] != "", UNKNOWN)
     lacks = np.logical_or.reduce(list(empty.values()))
@@ -168,7 +168,7 @@ def _without_missing(
     names = ", ".join(columns.get(name, name) for name in empty)
     what = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
     note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {what}: {by_group}."
-    return (table[~lacks].reset_index(drop=True) if rule == "drop" else table), [note]
+    return (table[~lacks] if rule == "drop" else table), [note]
 
 
 def read_columns(
@@ -232,13 +232,14 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
     in the file. Raises `FwcError` for texts that are not such numbers.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
-    texts, values = list(cells.categories), list[float | None]()
+    texts, read = list(cells.categories), list[list[float | None]]()
     for way in ways:
-        values = [
-            None if "%" in text else as_number(as_plain(text, way)) if text else np.nan for text in texts
-        ]
-        if None not in values:
+        read.append(
+            [None if "%" in text else as_number(as_plain(text, way)) if text else np.nan for text in texts]
+        )
+        if None not in read[-1]:
             break
+    values = min(read, key=lambda values: values.count(None))
     numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
     least, most, what, how = _NUMBERS[kind]
     wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()

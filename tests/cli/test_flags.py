@@ -84,6 +84,14 @@ def test_out_is_output_too(fwc: Run, tmp_path: Path) -> None:
     assert shots.is_file()
 
 
+def test_a_flag_of_another_strategy_is_named_as_typed(fwc: Run) -> None:
+    choose = ("shots", "--task", "census", "--strategy", "random")
+    assert "--per-attribute is no option of the strategy random" in fwc(*choose, "--per-attribute").line
+    assert "--ids is no option of the strategy random" in fwc(*choose, "--ids", "1,2").line
+    refused = fwc(*choose[:3], "--column-weights", "foo=2")
+    assert "column_weights names 'foo', not a column of the features" in refused.line
+
+
 # --- The examples in each command's help
 
 

@@ -93,6 +93,14 @@ def test_a_drift_is_found_that_the_mean_of_all_hides(watch: Run, tmp_path: Path)
     assert (again["history"], again["counts"]) == (document["history"], document["counts"])
 
 
+def test_few_decisions_have_no_metric_yet_and_an_alarm_is_told_once(watch: Run, tmp_path: Path) -> None:
+    few = watch(day(1, 20), code=0).out
+    assert "dp > 0.1: unknown of 20 decisions so far: two groups need 30 each" in few
+    page = tmp_path / "page.html"
+    out = watch(day(2, 2000, 0.5), "--report", page, code=5).out
+    assert (out.count("ALARM since"), page.read_text().count("ALARM since")) == (1, 1)
+
+
 def test_an_alarm_that_goes_on_fails_once_and_a_new_one_again(watch: Run) -> None:
     gaps = [0.0, 0.35, 0.35, 0.35, 0.0, 0.0, 0.0, 0.0, 0.35, 0.35]
     codes = [watch(day(n, 2000, gap), "--run-length", 1000).code for n, gap in enumerate(gaps, 1)]
@@ -101,7 +109,7 @@ def test_an_alarm_that_goes_on_fails_once_and_a_new_one_again(watch: Run) -> Non
     out = watch(day(10, 2000, 0.35), *more, code=0).out
     assert out.count("acknowledged: the new form") == 2  # each alarm once
     assert "not over" in out
-    assert "no alarm of earlier calls is without a reason" in watch(day(10, 2000, 0.35), *more, code=0).err
+    assert "no earlier alarm waits for a reason" in watch(day(10, 2000, 0.35), *more, code=0).err
     window = ("--run-length", 1000, "--window")
     assert "beyond the bound" in watch(day(10, 2000, 0.35), *window, "1", code=5).out
     watch(day(10, 2000, 0.35), *window, "2026-11", code=5)
@@ -126,8 +134,8 @@ def test_bad_input_leaves_the_state_as_it_was(watch: Run, tmp_path: Path, change
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     assert re.search(why, watch(change(day(1, 200)), code=2).line)
-    assert "monitors conditions" in watch(day(2, 200), "--fail-if", "dp > 0.2", code=2).line
-    assert "monitors run_length" in watch(day(2, 200), "--run-length", 10, code=2).line
+    assert "with --fail-if dp > 0.1, and" in watch(day(2, 200), "--fail-if", "dp > 0.2", code=2).line
+    assert "--run-length 100000, and" in watch(day(2, 200), "--run-length", 10, code=2).line
     assert "its folder" in watch(day(2, 200), "--report", tmp_path / "none" / "page.html", code=2).line
     assert (tmp_path / "state.db").read_bytes() == before
 

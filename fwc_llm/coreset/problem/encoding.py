@@ -264,7 +264,9 @@ def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
             )
         weights = dict(zip(names, weights, strict=True))
     if unknown := [name for name in weights if name not in names]:
-        raise InputError(f"column_weights names {unknown[0]!r}, not a column of X: these are {columns}")
+        raise InputError(
+            f"column_weights names {unknown[0]!r}, not a column of the features: these are {columns}"
+        )
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) <= _HEAVIEST:
             raise InputError(

@@ -125,7 +125,7 @@ def test_equal_columns_may_be_weighed_instead_of_repeated() -> None:
     [
         ({"n0": -1}, r"column_weights\['n0'\] is -1: give a number from 0"),
         ({"n0": True}, r"is True: give a number"),
-        ({"age": 1}, r"names 'age', not a column of X: these are 'n0', 'c0'"),
+        ({"age": 1}, r"names 'age', not a column of the features: these are 'n0', 'c0'"),
         ({"n0": 0, "c0": 0}, r"are all 0: give at least one"),
         ([1.0], r"one weight for each of 'n0', 'c0'"),
         ("n0", r"give \{column: weight\}"),
