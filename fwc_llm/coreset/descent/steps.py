@@ -162,7 +162,7 @@ class CompiledSteps(Steps):
             self._before, step = [near] * AGES, np.zeros(len(points))
         else:
             ways = self._measure_ways(np.tile(near, (AGES, 1)), np.concatenate(self._before))
-            np.maximum.at(come, (slice(None), cell_of), ways.reshape(AGES, -1))
+            np.maximum.at(come.T, cell_of, ways.reshape(AGES, -1).T)
         self._before[now] = near
         self._iteration += 1
         tile_label, tile_start = self._tiles

@@ -167,6 +167,7 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
     columns: list[ColumnCode] = []
     numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
     codes: list[np.ndarray] = []
+    labels: Any
     # The sort is stable: numbers first, each kind in the order of X.
     for own, kind in sorted(zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"):
         if kind == "categorical":
