@@ -116,7 +116,7 @@ def timed_inner(n: int) -> Iterator[list[float]]:
             seconds.append(spent)
         return found
 
-    Problem.transport = transport  # type: ignore[method-assign]
+    Problem.transport = transport  # type: ignore[method-assign,assignment]
     try:
         yield seconds
     finally:

@@ -31,7 +31,6 @@ from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import violation
 
 
@@ -105,18 +104,9 @@ class FairWASP(Estimator):
         else:
             move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
             cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
-            plan = fair_transport(
-                *(
-                    cost + move[cells.cell],
-                    cells.n_levels,
-                    cells.n_outcomes,
-                    target,
-                    limits_of(self.epsilon, cells.levels, self.crossed),
-                ),
-                sample_weight=rows.masses,
-                penalty=self.penalty,
-                groups=groups,
-            )
+            limits, none = limits_of(self.epsilon, cells.levels, self.crossed), np.zeros(0, int)
+            terms = target, limits, self.cost, "rows", move, [], none, None, rows.masses, self.penalty, groups
+            plan = Problem(table, cells, cells.cell, *terms).transport(cost + move[cells.cell], None)
             weights = share_out(plan, nearest.T, table.n).weights()
             weights *= 1 if rows.masses is None else table.n
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound

@@ -97,7 +97,8 @@ def certify_table(
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
     if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
-    terms, table, before = problem.without_rows(), sample_pass.table, float(problem.cells.sizes.sum())
+    terms = replace(problem, masses=None).subset(np.zeros(0, int))  # no rows: workers need none
+    table, before = sample_pass.table, float(problem.cells.sizes.sum())
     for number in count(1):
         visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
         _check_room(sample_pass, cost, prices, margin)

@@ -51,11 +51,6 @@ class ColumnCode:
             return 1.0
         return self.scale / self.factor if self.factor else np.inf
 
-    def places(self, values: "pd.Series[Any]") -> np.ndarray:
-        """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
-        index = pd.Index(self.values, dtype=object)
-        return np.asarray(index.get_indexer(values.astype(object)))  # type: ignore[arg-type]
-
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
@@ -100,7 +95,7 @@ class Encoder:
                     raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
-                places = column.places(values)
+                places = pd.Index(column.values, dtype=object).get_indexer(values.astype(object))
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
                     raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")

@@ -77,14 +77,6 @@ class Problem:
             masses=masses,
         )
 
-    def without_rows(self) -> "Problem":
-        """The terms alone."""
-        none = np.zeros(0, np.int64)
-        cells = replace(self.cells, cell=none)
-        return replace(
-            self, table=self.table.take(none), cells=cells, pools=[], ids=none, to_ranks=None, masses=None
-        )
-
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
         """(n,) how soon each row is sampled; None where all rows count the same."""
         return None if self.masses is None else self.masses.priorities(rng)
