@@ -104,9 +104,9 @@ class FairWASP(Estimator):
         else:
             move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
             cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
-            limits, none = limits_of(self.epsilon, cells.levels, self.crossed), np.zeros(0, int)
-            terms: Any = target, limits, self.cost, "rows", move, [], none, None, rows.masses, self.penalty
-            problem = Problem(table, cells, cells.cell, *terms, groups=groups)
+            limits = limits_of(self.epsilon, cells.levels, self.crossed)
+            terms: Any = move, [], np.zeros(0, int), None, rows.masses, self.penalty, groups
+            problem = Problem(table, cells, cells.cell, target, limits, self.cost, "rows", *terms)
             plan = problem.transport(cost + move[cells.cell], None)
             weights = share_out(plan, nearest.T, table.n).weights()
             weights *= 1 if rows.masses is None else table.n
