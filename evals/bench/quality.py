@@ -195,7 +195,7 @@ def main() -> None:
         known.append(measure(*case, arguments.search))
         print(known[-1], flush=True)
         found = {
-            "command": "python -m evals.bench.quality --record",
+            "command": f"python -m evals.bench.quality --search {arguments.search:g} --record",
             "machine": describe_machine(),
             "cases": known,
         }
