@@ -398,7 +398,9 @@ def tune(
             task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
-            raise FwcError(f"{bare.model.name} reads no prompt, so there is nothing to tune: name another")
+            raise FwcError(
+                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model"
+            )
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
