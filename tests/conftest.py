@@ -5,12 +5,14 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from fwc_llm.data import census as census_data
 from fwc_llm.errors import FwcError
 from fwc_llm.models.inspect import require_inspect
 from fwc_llm.tasks import Task, load_task
@@ -95,6 +97,14 @@ def no_network() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, on_loopback(getattr(socket.socket, name)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_census() -> Iterator[None]:
+    """The simulated tables are drawn once, not whenever a test loads the task: half a second each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(census_data, "simulate", cache(census_data.simulate))
         yield
 
 

@@ -13,7 +13,6 @@ from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import read_reply
 from fwc_llm.words import YES_NO, Words, spellings
-from tests.recorded import conversations
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
 GRADES = {"yes": "A+", "no": "B-"}
@@ -24,8 +23,13 @@ def answer(text: str | None, finish_reason: str = "stop") -> Answer:
 
 
 def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
-    files = sorted((data_dir / "gpt4-answers").glob("*.jsonl"))
-    seen = {reply.text: parse_answer(reply).value for file in files for _, reply in conversations(file)}
+    """Those of GPT-4 and GPT-3.5 that DecodingTrust recorded."""
+    seen = {}
+    for file in (data_dir / "gpt4-answers").glob("*.jsonl"):
+        for _, response in json.loads(file.read_text()):
+            choice = response["choices"][0]
+            text = choice["message"]["content"]
+            seen[text] = answer(text, choice["finish_reason"]).value
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 

@@ -1,6 +1,7 @@
 """Compiling kernels, with its one message and the cache; errors in threads; the memory of a fit."""
 
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.compiled import kernel
+from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS
 from tests.command import python
@@ -22,6 +23,17 @@ def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixtu
     double = kernel(names["double"])
     assert double(4) == 8
     assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_read_only_arrays_are_not_copied_and_outlive_their_names():
+    array = np.arange(12.0)
+    array.flags.writeable = False
+    view = read_only(array)
+    assert view.flags.writeable
+    assert np.shares_memory(view, array)
+    kept = weakref.ref(array)
+    del array
+    assert kept() is not None
 
 
 # --- Threads

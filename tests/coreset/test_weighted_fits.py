@@ -165,18 +165,6 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
         fit("rows", x, y, d, sample_weight=np.where(np.arange(120) == 7, -1.0, 1.0))
 
 
-def test_the_best_of_all_coresets_is_that_of_repeated_rows() -> None:
-    rng = np.random.default_rng(6)
-    x, y, d = rng.normal(size=(16, 2)), np.arange(16) % 2, np.arange(16) // 2 % 2
-    weights = rng.integers(1, 9, 16)
-    often = np.repeat(np.arange(16), weights)
-    settings = {"support": "rows", "n_init": "auto", "random_state": 0, "slots": [[1, 1], [1, 1]]}
-    found = FairCoreset(4, **settings).fit(x, y, d, sample_weight=weights)
-    repeated = FairCoreset(4, **settings).fit(x[often], y[often], d[often])
-    assert found.proven_
-    assert found.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
-
-
 # --- Weights as a caller gives them
 
 

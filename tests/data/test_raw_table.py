@@ -43,10 +43,11 @@ COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "day": st.none() | st.dates(date(1950, 1, 1), date(2090, 1, 1)),
     "case": st.none() | st.integers(10**17, 10**17 + 9),
     "price": st.none() | st.decimals(0, 999, places=2),
+    "kind": st.none() | st.sampled_from(['b, "c"', "NA", "y"]),
 }  # fmt: skip
 TYPES = {
     "whole": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), "day": pa.date32(), "case": pa.int64(),
-    "price": pa.decimal128(9, 2), "pay": pa.float64(),
+    "price": pa.decimal128(9, 2), "pay": pa.float64(), "kind": pa.dictionary(pa.int8(), pa.string()),
 }  # fmt: skip
 NULLABLE = {"whole": "Int64", "case": "Int64", "number": "Float64", "flag": "boolean"} | dict.fromkeys(
     ("day", "price", "pay"), "object"
@@ -109,7 +110,7 @@ def held(name: str, column: str) -> bool:
     return not (column == "price" and name.startswith(("t.j", "t.x")))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.integers(2, 7))
 def test_the_same_rows_are_the_same_texts_in_every_format(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, n: int
@@ -124,22 +125,20 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
         some = {name: cells[:rows] for name, cells in columns.items()}
         for name, write in FILES.items():
             write(some, folder / name)
-            for column in filter(lambda column: held(name, column), columns):
-                long = any(isinstance(c, int | float) and abs(c) > 2**53 for c in some[column])
-                if name == "t.xlsx" and long:
+            kept = {column for column in columns if held(name, column)}
+            for column in kept if name == "t.xlsx" else ():
+                if any(isinstance(c, int | float) and abs(c) > 2**53 for c in some[column]):
                     with pytest.raises(FwcError, match=rf"column '{column}' holds the number"):
                         read_columns(folder / name, [column])
-                    continue
-                found = read_columns(folder / name, [column])[0][column]
-                assert found.tolist() == texts[column][:rows], (name, column)
+                    kept = kept - {column}
+            found = read_columns(folder / name, sorted(kept))[0]
+            for column in kept:
+                assert found[column].tolist() == texts[column][:rows], (name, column)
         for name, make in FRAMES.items():
             table = frame_table(make(some))
             for column in columns:
-                found = table.texts(column).astype(object)
-                assert ["" if cell != cell else cell for cell in found] == texts[column][:rows], (
-                    name,
-                    column,
-                )
+                cells = ["" if cell != cell else cell for cell in table.texts(column).astype(object)]
+                assert cells == texts[column][:rows], (name, column)
 
 
 def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
     (chosen,) = (line for line in tuned.front if line["chosen"])
     for number in (chosen["loss"], *chosen["loss_interval"]):
         assert f"{100 * abs(number):.1f}" in tuned.verdict
+    assert ("below balanced" if chosen["loss"] > 0 else "above balanced") in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
     gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
     assert gaps["tuned"] < gaps["zero"] - 0.2

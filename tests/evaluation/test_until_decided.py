@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-from fwc_llm import Client, FwcError, Result, Settings, evaluate
+from fwc_llm import Client, FwcError, ProviderError, Reply, Result, Settings, evaluate
 from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.sequential import (
     ConfidenceSequence,
@@ -25,7 +25,7 @@ from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
 from fwc_llm.tasks import load_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.faults.loopback import Service, serve_in_thread
 from tests.people import make_people, write_people
 
 GAP = "demographic_parity_difference"
@@ -37,9 +37,9 @@ def unequal(messages: Any) -> str:
     return "yes" if "Female" in messages[-1]["content"] else "no"
 
 
-def alike(request: HttpRequest) -> HttpReply:
+def alike(body: Any) -> str:
     """Both groups are told the same: it takes hundreds of rows."""
-    return HttpReply(completion("yes" if "Private" in request.json()["messages"][-1]["content"] else "no"))
+    return "yes" if "Private" in body["messages"][-1]["content"] else "no"
 
 
 def rows_of(folder: Path, file: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
 def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
-    with serve_in_thread(alike) as url:
+    with serve_in_thread(Service(alike)) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         few, some = (
             evaluate("census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS)
@@ -96,17 +96,15 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
 
 
 def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_path: Path) -> None:
-    refused: list[str] = []
+    heard: list[Any] = []
 
-    def service(request: HttpRequest) -> HttpReply:
-        text = request.json()["messages"][-1]["content"]
-        refused.append(text) if not refused else None
-        return refusal(400, "filtered") if text == refused[0] else alike(request)
+    def refusing(messages: Any) -> Reply:
+        heard.append(messages)
+        lost = messages == heard[0]
+        return Reply(None, error="filtered") if lost else Reply(alike({"messages": messages}))
 
-    with serve_in_thread(service) as url:
-        client = Client(base_url=f"{url}/v1", concurrency=1)
-        options = OPTIONS | {"arms": ["zero"], "n_test": 160}
-        found = [evaluate("census", "m", out=tmp_path, client=client, **options) for _ in range(2)]
+    options = OPTIONS | {"arms": ["zero"], "n_test": 160, "concurrency": 1}
+    found = [evaluate("census", refusing, out=tmp_path, **options) for _ in range(2)]
     assert [result.unanswered for result in found] == [1, 1]
     assert found[0].data["until_decided"] == found[1].data["until_decided"]
     assert found[0].data["until_decided"]["rows"] == 160  # beyond the first look
@@ -252,22 +250,23 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
     path.write_text(path.read_text().replace(extra.format("categorical"), extra.format("numeric")))
     task = load_task(path)
     options: dict[str, Any] = {"arms": ["zero"], "until_decided": "dp > 0.1", "n_test": 200, "weight": "note"}
-    ends = {}
+    options |= {"base_parity": None, "concurrency": 1}
+    ends, last, asked = {}, None, 0
+
+    def answer(messages: Any) -> str:
+        nonlocal asked
+        asked += 1
+        if asked == last:
+            raise ProviderError("No such key")
+        return aged(messages)
+
     for last in (None, 79, 80, 81):
-        asked: list[int] = []
-
-        def service(request: HttpRequest, last: int | None = last, asked: list[int] = asked) -> HttpReply:
-            asked.append(1)
-            reply = HttpReply(completion(aged(request.json()["messages"])))
-            return refusal(401, "No such key") if len(asked) == last else reply
-
-        with serve_in_thread(service) as url:
-            client, out = Client(base_url=f"{url}/v1", concurrency=1), tmp_path / f"{last}"
-            if last is not None:
-                with pytest.raises(FwcError, match="No such key"):
-                    evaluate(task, "m", out=out, client=client, base_parity=None, **options)
-            result = evaluate(task, "m", out=out, client=client, base_parity=None, **options)
+        out, asked = tmp_path / f"{last}", 0
+        if last is not None:
+            with pytest.raises(ProviderError, match="No such key"):
+                evaluate(task, answer, out=out, **options)
+        result = evaluate(task, answer, out=out, **options)
         ends[last] = result.data["until_decided"], (out / "answers.csv").read_text()
-        assert len(asked) == result.data["requests"] + (last is not None)  # nothing was asked twice
+        assert asked == result.data["requests"] + (last is not None)  # nothing was asked twice
     assert ends[None][0]["rows"] > 100
     assert all(end == ends[None] for end in ends.values())

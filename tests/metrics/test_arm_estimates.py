@@ -16,7 +16,6 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditio
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World
 
@@ -354,10 +353,3 @@ def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() ->
     for arm in (odd_arm(SAID, np.repeat(np.arange(400), size)), odd_arm(SAID, counts=size * 1e5)):
         assert arm["groups"]["f"]["high"] > 0.6
         assert arm[GAP]["verdict"] == "cannot be told"
-
-
-def test_looks_after_every_row_spend_no_more_than_all_of_the_error() -> None:
-    design, rng = GroupSequential(tuple(range(1, 201))), np.random.default_rng(0)
-    errors = np.abs(rng.normal(size=(20_000, 200)).cumsum(1)) / np.sqrt(np.arange(1, 201))
-    bound = np.array([design.critical_value(rows) for rows in design.rows])
-    assert (errors > bound).any(1).mean() < 0.055

@@ -74,7 +74,7 @@ def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
 
 
 def test_a_tuning_is_replayed(tmp_path: Path) -> None:
-    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    task = load_task(write_people(tmp_path, make_people(400, 2)))
     options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
     tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
     tune(task, f"replay:{tmp_path / 'tuned'}", 0.15, 30.0, **options, out=tmp_path / "again")

@@ -1,8 +1,6 @@
 """The one door: a table of answers in, an audit out; bad tables are named."""
 
 import json
-from datetime import date
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,7 +14,7 @@ from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.report import probability_sections as tables
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
-from fwc_llm.report.predictions_reader import as_numbers, read_columns
+from fwc_llm.report.predictions_reader import as_numbers
 from fwc_llm.report.table_model import texts
 from tests.report.conftest import MakeRun, lines
 
@@ -95,32 +93,6 @@ def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
         as_numbers(as_names(cells), "p", "p_yes")
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400
-
-
-def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "whole": pd.array([7, 2**60 + 1, None], dtype="Int64"),
-            "number": [1.0, 0.25, None],
-            "flag": [False, True, True],
-            "day": [date(2025, 1, 2), date(2026, 1, 2), None],
-            "level": pd.Categorical(["y", "x", None], categories=["never", "y", "x"]),
-            "text": ['b, "c"', "", " NA "],
-        }
-    )
-    frame.to_parquet(tmp_path / "a.parquet")
-    read, table = read_columns(tmp_path / "a.parquet", list(frame.columns))
-    assert table.titles == list(frame.columns)
-    assert {name: names.tolist() for name, names in read.items()} == {
-        "whole": ["7", str(2**60 + 1), ""],
-        "number": ["1", "0.25", ""],
-        "flag": ["false", "true", "true"],
-        "day": ["2025-01-02", "2026-01-02", ""],
-        "level": ["y", "x", ""],
-        "text": ['b, "c"', "", "NA"],
-    }
-    frame[["text", "flag"]].to_csv(tmp_path / "a.csv", index=False)
-    assert read_columns(tmp_path / "a.csv", ["text"])[0]["text"].tolist() == ['b, "c"', "", "NA"]
 
 
 # --- What a report says of P(yes)

@@ -1,24 +1,20 @@
 """What changed between two runs, and whether the answers differ."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from scipy.stats import binomtest
 
-from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.intervals import SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.narrative import what_was_run
 from fwc_llm.runs.recorded_run import read_run
-from fwc_llm.tasks import load_task
 from tests.command import Run
-from tests.recorded import conversations, person
-from tests.report.conftest import MakeRun, answer_row
+from tests.report.conftest import MakeRun
 
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
 UNFAIR = {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}
@@ -31,6 +27,8 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     (arm,) = compared["arms"]
     gap = arm["demographic_parity_difference"]
     assert arm["paired"]
+    unparsed = [np.isnan(run.answers["fwc"].answer) for run in (first, second)]
+    assert arm["n"] == (~unparsed[0] & ~unparsed[1]).sum() < len(unparsed[0])
     assert gap["distinguishable"]
     assert gap["difference"] < -0.2
     assert gap["second"] - gap["first"] == pytest.approx(gap["difference"], abs=0.03)
@@ -98,44 +96,6 @@ def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> Non
     assert any(note.endswith(f"is incomplete: {said}") for note in compare_runs(part, run)["notes"])
     assert said in what_was_run(part, statistics(part.answered))
     assert said not in what_was_run(run, statistics(run.answered))
-
-
-# --- Real answers
-
-
-def recorded(data_dir: Path) -> dict[str, list[dict[str, Any]]]:
-    """Per model the rows of answers.csv, labels found by matching the rows with adult.test."""
-    task = load_task("adult", data_dir)
-    test = task.test()
-    key = zip(test["age"], test["fnlwgt"], test["occupation"], test["hours-per-week"], strict=True)
-    place = {tuple(map(str, values)): row for row, values in zip(test.index, key, strict=True)}
-    found = {}
-    for model in ("gpt-4-0314", "gpt-3.5-turbo-0301"):
-        rows: dict[str, dict[str, Any]] = {}
-        for messages, reply in conversations(data_dir / "gpt4-answers" / f"{model}_adult_0_200.jsonl"):
-            row, answer = place[person(messages)], parse_answer(reply)
-            known = row, test.at[row, "sex"], test.at[row, "income"], answer.value or ""
-            rows[row] = answer_row(*known, reason=answer.reason, reply=reply.text)
-        found[model] = list(rows.values())
-    return found
-
-
-def test_the_models_are_compared_row_by_row(data_dir: Path, make_folder: Callable[..., Path]) -> None:
-    by_model = recorded(data_dir)
-    runs = [
-        read_run(make_folder(model, answers, task="adult", model=model, arms=["zero"]))
-        for model, answers in by_model.items()
-    ]
-    assert len(runs[0].answers["zero"]) > 190
-    (arm,) = compare_runs(*runs)["arms"]
-    assert arm["paired"]
-    four, three = ({row["row"]: row for row in answers} for answers in by_model.values())
-    both = [row for row in four if four[row]["answer"] and three[row]["answer"]]
-    better = sum(four[r]["answer"] == four[r]["label"] != three[r]["answer"] for r in both)
-    worse = sum(three[r]["answer"] == three[r]["label"] != four[r]["answer"] for r in both)
-    assert arm["n"] == len(both)
-    assert (arm["accuracy"]["worse"], arm["accuracy"]["better"]) == (better, worse)
-    assert arm["accuracy"]["p_value"] == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.02)
 
 
 # --- `fwc-llm report` and `fwc-llm compare` from the command line

@@ -18,6 +18,7 @@ from openai.types.evals.runs import OutputItemListResponse
 from fwc_llm.errors import FwcError
 from fwc_llm.report.external_results import open_results
 from tests.command import Run
+from tests.faults.mutation import hostile
 
 HERE = Path(__file__).parent / "external_results"
 PEOPLE: list[dict[str, Any]] = [
@@ -131,48 +132,21 @@ def test_batch_output_takes_its_people_from_a_population(fwc: Run, tmp_path: Pat
     assert "response.body.choices[0].message.content" in fwc(*words, code=2).line
 
 
-ODD: list[Any] = [None, True, -1, 0.5, 10**400, "", "x", "[", '{"a": ', [], {}, [[]], [{}]]
-ODD += [{"": None}, [1, "a"]]
-
-
-def mutated(value: Any, rng: random.Random) -> Any:
-    """A JSON value with one change somewhere within."""
-    if not isinstance(value, dict | list) or not value or rng.random() < 0.1:
-        return rng.choice(ODD)
-    changed: Any = value.copy()
-    key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
-    match rng.randrange(6):
-        case 0:
-            del changed[key]
-        case 1 if isinstance(value, dict):
-            changed[rng.choice(["x", "", "self", "a.b", "a[0]", "content"])] = changed.pop(key)
-        case _:
-            changed[key] = mutated(value[key], rng)
-    return changed
-
-
-def test_three_thousand_mutated_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused_by_name(tmp_path: Path) -> None:
     rng, refused = random.Random(0), list[str]()
     paths = [
         HERE / f"{kind}.json" if "-" in kind else written(kind, tmp_path) for kind in [*KINDS, "batch lines"]
     ]
-    for turn in range(3000):
+    for turn in range(400):
         path = paths[turn % len(paths)]
-        content = path.read_bytes()
-        if turn % 3 == 0 or path.suffix == ".csv":
-            start = rng.randrange(len(content))
-            middle = bytes([rng.randrange(256)]) if turn % 2 else b""
-            content = content[:start] + middle + content[start + rng.choice([1, 9, len(content)]) :]
-        elif path.suffix == ".jsonl":
-            lines = [mutated(json.loads(line), rng) for line in content.splitlines()]
-            content = "\n".join(map(json.dumps, lines)).encode()
-        else:
-            content = json.dumps(mutated(json.loads(content), rng)).encode()
+        lines = path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
+        place = rng.randrange(len(lines))
+        lines[place] = hostile(lines[place], rng)
         try:
-            table = open_results(path, content)
+            table = open_results(path, b"\n".join(lines))
             for title in table.titles:
                 table.texts(title)
         except FwcError as error:
             refused.append(str(error) if path.name not in str(error) else "")
-    assert 300 < len(refused) < 2700
+    assert 40 < len(refused) < 360
     assert not any(refused)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -67,12 +66,6 @@ def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write"):
         write_figures(make_document(runs), tmp_path / "file")
-
-
-def test_without_matplotlib(make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(FwcError, match="plot"):
-        write_figures(make_document([make_run(repeats=1)]), tmp_path)
 
 
 def test_a_value_draws_itself(make_run: MakeRun) -> None:
@@ -164,12 +157,13 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun
     page, bare = render([folder], "md"), shown(without, 160) + render([without], "md")
     parts = "If only the protected attribute changed", "Probabilities"
     flips, ranking = (page.split(f"### {part}")[1].split("###")[0] for part in parts)
+    terminal = shown(folder, 160, verbose=True)
     for arm in statistics(read_run(folder).answered)["arms"]:
-        for text in (shown(folder, 160, verbose=True), ranking):
+        for text in (terminal, ranking):
             assert f"{arm['probabilities']['auc']:.3f}" in text
         for flip in arm["flips"]:
             rate = f"{100 * flip['rate']:.1f} ("
-            assert rate in shown(folder, 160, verbose=True)
+            assert rate in terminal
             assert f"| {arm['arm']} | {flip['group']} told as {flip['told_as']} | {rate}" in flips
     assert not [part for part in (*parts, "--logprobs") if part in bare]
     assert "--logprobs" in shown(make_run("c", repeats=1, parameters={"logprobs": True}))

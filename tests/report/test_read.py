@@ -82,16 +82,12 @@ def test_damaged_answers_are_refused(make_run: MakeRun, change: Callable[..., An
         read_run(folder)
 
 
-BARE = {"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": False, "settings": 1, "arms": []}
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("run.json", None, "is not a run's folder"),
         ("run.json", b"{", "damaged"),
         ("run.json", b'{"format": "fwc-llm-run/1"}', "task: it is missing"),
-        ("run.json", json.dumps(BARE).encode(), "damaged: arms"),
         ("results.json", b"{}", "task: it is missing"),
         ("answers.csv", None, "answers.csv"),
         ("answers.csv", b"", "columns"),

@@ -60,14 +60,19 @@ def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     assert (np.diff(found.history) <= 1e-6).all()
 
 
+def check_nearest(case, rng, iterations):
+    """After a compiled descent the nearest points are those of numpy."""
+    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
+    found = descend(fast, start_rows(case, "random", rng), iterations)
+    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert found.objective == pytest.approx(plain.certify(found.points)[0].objective, rel=1e-5)
+
+
 def test_many_representatives_in_a_cell(bounded):
     rng = np.random.default_rng(3)
     x, y, d = rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000), rng.integers(0, 2, 5000)
-    case = problem(data=(x, y, d), m=4600)  # a cell has more than 1,023
-    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
-    found = descend(fast, start_rows(case, "random", rng), 2)
-    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
-        np.testing.assert_array_equal(own, other)
+    check_nearest(problem(data=(x, y, d), m=4600), rng, 2)  # a cell has more than 1,023
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -84,9 +89,4 @@ def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
         1e4 + 1e-6 * x,  # digits that float32 has not
     ][seed % 6]
     cost, support = ("l1", "sqeuclidean")[seed // 6 % 2], ("free", "rows")[seed // 12]
-    case = problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n)))
-    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
-    found = descend(fast, start_rows(case, "random", rng), 25)
-    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
-        np.testing.assert_array_equal(own, other)
-    assert found.objective == pytest.approx(plain.certify(found.points)[0].objective, rel=1e-5)
+    check_nearest(problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n))), rng, 25)

@@ -198,11 +198,12 @@ def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
 def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 50})
-    X, y, d = table(2000)
+    X, y, d = table(900)
     y[d == "c"] = 0  # a cell without rows
     np.save(tmp_path / "x.npy", X)
     given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
-    terms: Any = {"support": "rows" if way == "rows" else "free", "random_state": 0, "sample": 500}
+    support = "rows" if way == "rows" else "free"
+    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "sample": 500}
     none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
     unlimited = none.fit(given, y, d)
     with pytest.raises(InputError, match="no rows"):
