@@ -77,7 +77,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
-    """The cells of a candidate; it is told from others by what is `varied`: m, order, template."""
+    """The cells of a candidate, with those of m, order and template that are `varied`."""
     sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
     how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
     return [

@@ -171,10 +171,13 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
 
 def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    options = {"strategies": ["random", "balanced"], "templates": ["default", "decision"], "m": [4, 8]}
-    planned = tune(task, "surrogate", 0.1, rows=120, candidates=16, dry_run=True, **options)
+    own = str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / "own"))
+    options = {"strategies": ["random", "balanced"], "templates": ["default", own], "m": [4, 8]}
+    planned = tune(task, deaf, 0.1, rows=120, candidates=16, dry_run=True, **options)
     names = "strategy", "template", "order", "m"
     assert len({tuple(line[name] for name in names) for line in planned.tuning["candidates"]}) == 16
+    with pytest.raises(FwcError, match="does not say the question"):  # before anything is asked
+        tune(task, deaf, 0.1, rows=120, **options | {"templates": ["default", "decision"]})
 
 
 def told(messages: Messages) -> str:
