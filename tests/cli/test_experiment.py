@@ -127,17 +127,10 @@ def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     same(moved / "again", moved / "run", "answers.csv")
 
 
-# --- `eval --template a
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> tuple[object, ...]:
-    toml = write_people(tmp_path / "people", make_people(200, 2))
-    return ("--task", toml, "--n-test", 20, "--base-parity", "none", "--m", 4)
-
-
-def test_reference_lines_need_the_table(fwc: Run, small: tuple[object, ...], tmp_path: Path) -> None:
-    fwc("eval", *small, "--model", "baseline", "--shots", "zero", "--out", tmp_path / "run", code=0)
+def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
+    task = write_people(tmp_path / "people", make_people(200, 2))
+    words = ("--model", "baseline", "--shots", "zero", "--n-test", 20, "--out", tmp_path / "run")
+    fwc("eval", "--task", task, *words, code=0)
     shutil.rmtree(tmp_path / "people")
     assert "reference lines need the table" in fwc("report", tmp_path / "run", "--reference", code=2).line
 

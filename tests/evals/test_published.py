@@ -62,13 +62,6 @@ def test_the_front_is_what_no_other_beats() -> None:
 # --- The downstream classifier
 
 
-@pytest.fixture(scope="module")
-def blobs() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 300)
-    return rng.normal(size=(300, 4)) + 2 * y[:, None], y
-
-
 @pytest.mark.slow
 def test_weights_decide_between_contradicting_rows() -> None:
     X = np.repeat(np.array([[0.0], [0.0]]), 100, axis=0)
@@ -78,12 +71,13 @@ def test_weights_decide_between_contradicting_rows() -> None:
         assert classifier.probabilities(X[:1])[0] == pytest.approx(0.9 if heavy else 0.1, abs=0.06)
 
 
-def test_the_network_computes_what_scikit_learn_computes(blobs: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_network_computes_what_scikit_learn_computes() -> None:
     from sklearn.metrics import log_loss
     from sklearn.neural_network import MLPClassifier
 
-    X, y = blobs
-    weights = np.random.default_rng(1).random(300)
+    rng = np.random.default_rng(0)
+    y, weights = rng.integers(0, 2, 300), rng.random(300)
+    X = rng.normal(size=(300, 4)) + 2 * y[:, None]
     model = MLPClassifier((20,), random_state=0).partial_fit(X, y, classes=[0, 1])
     ours = Network(model.coefs_, model.intercepts_)
     theirs = model.predict_proba(X)

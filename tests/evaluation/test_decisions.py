@@ -33,10 +33,6 @@ CENSUS = replace(census_task(300, 400), name="small-census")  # the whole one ta
 SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
 
 
-def said(folder: Path) -> str:
-    return " ".join(as_text(run_table(folder, verbose=True), 400).split())
-
-
 @pytest.mark.slow
 def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None:
     chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
@@ -163,7 +159,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
     assert zero["wordings"]["negation"]["contradictions"] > 20, "it hardly hears a negation"
     assert balanced["wordings"]["negation"]["n"] == 40
-    shown = said(result.folder)
+    shown = " ".join(as_text(run_table(result.folder, verbose=True), 400).split())
     assert "balanced: P(yes) is 0." in shown
     assert "whatever the row (40 answers): it hardly depends on the row" in shown
     assert "zero: P(yes)" not in shown

@@ -131,44 +131,43 @@ class Denier:
     async def aclose(self) -> None: ...
 
 
-@pytest.fixture(scope="module")
-def denied(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    out = tmp_path_factory.mktemp("alike") / "run"
-    return evaluate(census_task(n_pool=400, n_test=400), Denier(), ("zero",), n_test=200, out=out)
+def denied(out: Path, refusing: bool = False) -> Result:
+    task = census_task(n_pool=400, n_test=400)
+    return evaluate(task, Denier(refusing), ("zero",), n_test=200, out=out)
 
 
-def test_a_run_says_so_first_and_no_gate_is_decided(denied: Result) -> None:
-    found = denied.audit()
+def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
+    result = denied(tmp_path / "run")
+    found, check = result.audit(), result.check
     arm = found.to_dict()["arms"][0]
     assert arm["alike"]["words"] == "answered no to all 200 rows"
-    assert denied.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
+    assert result.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
     assert arm[GAP]["rows_needed"] is None, "more rows would not tell"
     first = str(found).splitlines()[0]
     assert first.startswith("zero: answered no to all 200 rows: the gap says nothing")
-    answers = denied.answers()
+    answers = result.answers()
     odds = logit(answers["p_yes"].astype(float))
     rates = (odds > odds.mean()).groupby(answers["group"]).mean().to_dict()
     assert arm["alike"]["centred"]["rates"] == pytest.approx(rates)
-    for text in (" ".join(str(found).split()), render([denied.folder], "md")):
+    for text in (" ".join(str(found).split()), render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
         assert "threshold fit" in text.replace("\\", "")
         assert "0.000 † (0.000 to" in text
         assert "0.000 ?" not in text
         assert "† (nearly) all answers alike" in text
-    assert denied.check("dp > 0.9").outcome == denied.check("dp_ratio < 0.1").outcome == "undecided"
-    assert denied.check("eo > 0.9").outcome == "undecided"
-    assert denied.check("accuracy < 0.1").outcome == "passed"
-    assert denied.check("coverage < 0.5").outcome == "passed"
-    assert denied.check("auc > 0.9").outcome == "passed", "P(yes) differs"
-    frame = denied.answers().rename(columns={"answer": "said"})
+    assert check("dp > 0.9").outcome == check("dp_ratio < 0.1").outcome == "undecided"
+    assert check("eo > 0.9").outcome == "undecided"
+    assert check("accuracy < 0.1").outcome == "passed"
+    assert check("coverage < 0.5").outcome == "passed"
+    assert check("auc > 0.9").outcome == "passed", "P(yes) differs"
+    frame = result.answers().rename(columns={"answer": "said"})
     told = audit(frame, answer="said", protected=["group"])
     assert told.to_dict()["arms"][0]["alike"] is None
     assert told.check("dp > 0.9").outcome == "passed"
 
 
 def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:
-    task = census_task(n_pool=400, n_test=400)
-    result = evaluate(task, Denier(True), ("zero",), n_test=200, out=tmp_path / "run")
+    result = denied(tmp_path / "run", refusing=True)
     found = result.audit()
     arm, answers = found.to_dict()["arms"][0], result.answers()
     for key, rate, reason in (("refusals", "refused", "refused"), ("filtered", "filtered", "filtered")):

@@ -20,12 +20,9 @@ from fwc_llm.tasks import Task
 from tests.models.four_members import FourMembers
 
 
-def training_of(task: Task) -> Training:
-    return Training(features_frame(task, task.pool(), protected=True), task.labels(task.pool()))
-
-
 def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
-    training = training_of(three)
+    pool = three.pool()
+    training = Training(features_frame(three, pool, protected=True), three.labels(pool))
     model = TableModel(LOGISTIC, training.rows, training.labels)
     rows = [values for _, values in rows_of(three.pool())]
     whole = model.probabilities(training.rows)

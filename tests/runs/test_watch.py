@@ -30,10 +30,6 @@ def chatty(body: Any) -> str:
     return '{"answer": "no"}' if "response_format" in body else "Well,\n that \x1b[2Jdepends " + "on it " * 90
 
 
-def described(out: Path) -> Any:
-    return json.loads((out / "run.json").read_text())
-
-
 @pytest.mark.parametrize(
     ("answer", "remedy", "option", "concurrency"),
     [
@@ -122,7 +118,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         forms = ["response_format" in body for body in service.bodies]
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
-        assert ("response_format" in described(out)["parameters"]) == held
+        assert ("response_format" in json.loads((out / "run.json").read_text())["parameters"]) == held
         assert verify(out, Checker(CENSUS))["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)

@@ -26,17 +26,12 @@ def test_minority_takes_the_smallest_group_with_both_labels_or_yes_alone(two: Ta
         select_shots(two, "minority", 4, labels="many")
 
 
-@pytest.fixture(scope="module")
-def telling(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    """People whose job gives their group away in two rows of three."""
+def test_uncertain_leaves_out_rows_whose_group_can_be_predicted(tmp_path: Path) -> None:
+    """Of people whose job gives their group away in two rows of three."""
     people = make_people(600, 2)
-    rng = np.random.default_rng(1)
-    open_rows = rng.random(600) < 1 / 3
+    open_rows = np.random.default_rng(1).random(600) < 1 / 3
     people["job"] = np.where(open_rows, "cook", np.where(people["group"] == "a", "clerk", "pilot"))
-    return load_task(write_people(tmp_path_factory.mktemp("telling"), people))
-
-
-def test_uncertain_leaves_out_rows_whose_group_can_be_predicted(telling: Task) -> None:
+    telling = load_task(write_people(tmp_path, people))
     for seed in range(3):
         shots = select_shots(telling, "uncertain", 16, seed=seed)
         assert {example.values["job"] for example in shots.examples} == {"cook"}

@@ -20,12 +20,6 @@ HELLO: Any = [{"role": "user", "content": "Is it?"}]
 QUESTION: Any = {"type": "predicate", "instructions": "Is it?", "name": "q"}
 
 
-@pytest.fixture(scope="module")
-def prompt() -> Any:
-    task = load_task("census")
-    return build_prompt(task, task.test().iloc[0])
-
-
 def chat(messages: Any = HELLO, **options: Any) -> Any:
     return openai.OpenAI().chat.completions.create(model="gpt-6-luna", messages=messages, **options)
 
@@ -40,7 +34,9 @@ def decision(given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any
 
 
 @pytest.mark.slow
-def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: Answers, prompt: Any) -> None:
+def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: Answers) -> None:
+    task = load_task("census")
+    prompt: Any = build_prompt(task, task.test().iloc[0])
     ours = Surrogate().reply(prompt)
     assert chat(prompt).choices[0].message.content == ours.text
 

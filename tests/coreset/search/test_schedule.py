@@ -204,19 +204,12 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
 # --- Small tables are solved
 
 
-def tiny_table(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng([5, seed])
-    n = int(rng.integers(14, 17))
-    cell = rng.permutation(np.concatenate([np.repeat(np.arange(4), 2), rng.integers(0, 4, n - 8)]))
-    return rng.normal(size=(n, 3)), cell % 2, cell // 2
-
-
 def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
-    x, y, d = tiny_table(0)
+    cell, rng = np.arange(15) % 4, np.random.default_rng(0)
+    x, y, d = rng.normal(size=(15, 3)), cell % 2, cell // 2
     found = FairCoreset(4, random_state=0).fit(x, y, d)
     assert found.n_agreeing_ == 4 or found.n_starts_ == 30
     assert not found.proven_  # of free points
-    rng = np.random.default_rng(0)
     x, y, d = rng.normal(size=(900, 2)), rng.integers(0, 2, 900), rng.integers(0, 2, 900)
     larger = FairCoreset(8, random_state=0).fit(x, y, d)
     assert larger.n_starts_ == 2
