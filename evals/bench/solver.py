@@ -21,6 +21,7 @@ from evals.record import RESULTS, command_line, describe_machine, markdown, writ
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS, get_ready
 
@@ -107,19 +108,19 @@ def _timed_fit(own: FairCoreset, table: Any) -> tuple[float, float, FairCoreset]
 @contextmanager
 def timed_inner(n: int) -> Iterator[list[float]]:
     """Record the seconds of every inner problem of all n rows that is solved in the block."""
-    plain, seconds = CompiledSteps.transport, []
+    plain, seconds = Problem.transport, []
 
-    def transport(self: CompiledSteps) -> Any:
-        spent, found = timed(partial(plain, self))
-        if self.problem.table.n == n:
+    def transport(self: Problem, *given: Any) -> Any:
+        spent, found = timed(partial(plain, self, *given))
+        if self.table.n == n:
             seconds.append(spent)
         return found
 
-    CompiledSteps.transport = transport  # type: ignore[method-assign]
+    Problem.transport = transport  # type: ignore[method-assign,assignment]
     try:
         yield seconds
     finally:
-        CompiledSteps.transport = plain  # type: ignore[method-assign]
+        Problem.transport = plain  # type: ignore[method-assign]
 
 
 def assignment_pass(n: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array
+from fwc_llm.coreset.problem.encoding import encode, encode_array
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 
@@ -78,7 +78,7 @@ class Space:
         self.split = split
         self.units = units
         self._kept: dict[tuple[bool, str], EncodedTable] = {}
-        encoder = Encoder.fit(split.train.frame)[0]
+        encoder = encode(split.train.frame)[0]
         if units == "raw":
             encoder = replace(
                 encoder, columns=tuple(replace(c, mean=0.0, scale=1.0) for c in encoder.columns)

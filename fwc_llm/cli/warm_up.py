@@ -16,10 +16,7 @@ def warm_up() -> None:
     serves all processors.
     """
     from fwc_llm.cli.console import lines, working
-    from fwc_llm.coreset.compiled import quietly
-
-    with quietly():  # the tile is compiled when it is imported
-        from fwc_llm.coreset.warm_up import PROBLEMS, cache_folder, get_ready
+    from fwc_llm.coreset.warm_up import PROBLEMS, cache_folder, get_ready
 
     total, compiled = 0.0, 0
     with working("compiling") as say:

@@ -1,14 +1,13 @@
 """The decorators of compiled functions, and the one message while they compile.
 
 A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
-What compiles fast: a kernel that is given its room (one that makes an array says `_nrt=True`), that assigns
-numbers and no slices, and that sees one type of table, so that callers convert tables to float64.
+What compiles fast: a kernel that is given its room, that assigns numbers and no slices, and that sees one
+type of table, so that callers convert tables to float64.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,33 +23,26 @@ compiled: list[str] = []  # names of the kernels and parts that this process had
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
     if function is None:
-        return lambda function: kernel(function, **options)
-    return _cached([], {"nogil": True, "no_cfunc_wrapper": True, **options}, function)
+        return partial(kernel, **options)
+    decorate: Any = njit
+    options = {**_BARE, "nogil": True, **options}
+    try:
+        return decorate(cache=True, **options)(function)
+    except RuntimeError:  # not even the user's own folder of caches can be written
+        _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
+        return decorate(**options)(function)
 
 
-def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
-    """Compiles the function as a part of kernels; with a `signature` at once, and kept on disk."""
+def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compiles the function as a part of kernels."""
     if function is None:
-        return lambda function: part(function, signature=signature, **options)
-    if signature is not None:
-        return _cached([signature], options, function)
+        return partial(part, **options)
     # Python never calls it: without its wrappers compiling takes a sixth less.
     decorate: Any = njit
-    return decorate(**_BARE, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    return decorate(**_BARE, no_cpython_wrapper=True, **options)(function)
 
 
-_BARE = {"error_model": "numpy", "_nrt": False}
-
-
-def _cached(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
-    """The function, compiled code of which is kept on disk, if there is a folder that can be written."""
-    decorate: Any = njit
-    options = {**_BARE, **options}
-    try:
-        return decorate(*signatures, cache=True, **options)(function)
-    except RuntimeError:  # not even the user's own folder of caches
-        _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
-        return decorate(*signatures, **options)(function)
+_BARE = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -64,19 +56,6 @@ def read_only(array: np.ndarray) -> np.ndarray:
 _warn_once = cache(_log.warning)
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """No message about compiling meanwhile: for a caller that says it itself."""
-    _quiet.append(True)
-    try:
-        yield
-    finally:
-        _quiet.pop()
-
-
-_quiet: list[bool] = []
-
-
 class _Listener(event.Listener):  # type: ignore[misc]
     """Notices every compilation in the process, and says once what happens and how long it takes."""
 
@@ -85,11 +64,10 @@ class _Listener(event.Listener):  # type: ignore[misc]
         module = getattr(function, "__module__", None) or ""
         if module.startswith("fwc_llm."):
             compiled.append(f"{module}.{function.__qualname__}")
-            if not _quiet:
-                _warn_once(
-                    "compiling the solver for this machine: this takes ten to twenty seconds, once; "
-                    "`fwc-llm warm-up` does it ahead of time"
-                )
+            _warn_once(
+                "compiling the solver for this machine: this takes ten to twenty seconds, once; "
+                "`fwc-llm warm-up` does it ahead of time"
+            )
 
     def on_end(self, event: Any) -> None:
         pass

@@ -12,13 +12,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.descent.loop import share_out
+from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.estimator import Estimator
 from fwc_llm.coreset.problem.cells import (
     Cells,
     check_attributes,
     empty_cell,
+    find_cells,
     groups_of,
     limits_of,
     overall_target,
@@ -27,13 +28,10 @@ from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained,
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells, in_groups
+from fwc_llm.coreset.problem.ground_cost import between_cells
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import violation
-
-WIDTH = 16  # rows that are compared at once
-_AT_ONCE = 16_384  # rows between two reports
 
 
 @dataclass(eq=False, repr=False)
@@ -106,18 +104,10 @@ class FairWASP(Estimator):
         else:
             move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
             cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
-            plan = fair_transport(
-                *(
-                    cost + move[cells.cell],
-                    cells.n_levels,
-                    cells.n_outcomes,
-                    target,
-                    limits_of(self.epsilon, cells.levels, self.crossed),
-                ),
-                sample_weight=rows.masses,
-                penalty=self.penalty,
-                groups=groups,
-            )
+            limits = limits_of(self.epsilon, cells.levels, self.crossed)
+            terms: Any = move, [], np.zeros(0, int), None, rows.masses, self.penalty, groups
+            problem = Problem(table, cells, cells.cell, target, limits, self.cost, "rows", *terms)
+            plan = problem.transport(cost + move[cells.cell], None)
             weights = share_out(plan, nearest.T, table.n).weights()
             weights *= 1 if rows.masses is None else table.n
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
@@ -135,63 +125,17 @@ def nearest_rows(
     """The feature cost (n, G) of each row to the nearest row of every cell, and which that is: in its own,
     itself.
     """
-    values, rows, threads = np.ascontiguousarray(table.values, np.float64), np.arange(table.n), Threads()
-    ids = value_ids(EncodedTable(values, cells.cell[:, None]))
+    rows, ids = np.arange(table.n), value_ids(EncodedTable(table.values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)
-    own = cells.cell[first]
-    least, nearest = np.zeros((len(first), cells.n_cells)), np.zeros((len(first), cells.n_cells), np.int64)
-    done, total = 0, len(first) * (cells.n_cells - 1)
-    for g in range(cells.n_cells):
-        members, others = first[own == g], np.flatnonzero(own != g)
-        if not len(members):
-            least[:, g] = np.inf
-            continue
-        terms = in_groups(values[members], WIDTH), members, FeatureCost.of(table, cost)
-        for low in range(0, len(others), _AT_ONCE):
-            some = others[low : low + _AT_ONCE]
-            result = np.full(len(some), np.inf), np.zeros(len(some), np.int64)
-            threads.over_rows(find_nearest, values[first[some]], *terms, *result, n=len(some), chunk=256)
-            least[some, g], nearest[some, g] = result
-            done += len(some)
-            say(f"nearest rows: {done:,} of {total:,} searched")
+    distinct, alike, threads = table.take(first), find_cells(None, None, len(first)), Threads()
+    least, nearest = np.full((len(first), cells.n_cells), np.inf), np.zeros((len(first), cells.n_cells), int)
+    for g in np.flatnonzero(cells.counts).tolist():
+        members = first[cells.cell[first] == g]
+        none = np.zeros(len(members), int), np.ones(1), None
+        problem = Problem(distinct, alike, *none, cost, "rows", np.zeros((1, 1)), [], first)
+        apart, place = nearest_points(problem, table.values_of(members), threads)
+        least[:, g], nearest[:, g] = apart[:, 0], members[place[0]]
+        say(f"nearest rows: {g + 1:,} of {cells.n_cells:,} cells searched")
     nearest = nearest[kind]
     nearest[rows, cells.cell] = rows
     return least[kind], nearest
-
-
-@kernel(_nrt=True)  # it makes an array
-def find_nearest(  # type: ignore[no-untyped-def]
-    rows, tiles, names, cost, best, name, low, high
-):
-    """Find for `rows[low:high]` (q, p) the nearest row of `tiles` (T, p, WIDTH), if below `best` (q,).
-
-    Writes its cost to `best`, and its entry of `names` (K,) to `name` (q,).
-    """
-    unit, sums = cost.unit, np.empty(WIDTH)
-    n_numeric = rows.shape[1] - len(unit)
-    for q in range(low, high):
-        least = best[q]
-        for t in range(len(tiles)):
-            for w in range(WIDTH):
-                sums[w] = 0.0
-            for k in range(rows.shape[1]):
-                value = rows[q, k]
-                if k >= n_numeric:
-                    for w in range(WIDTH):
-                        sums[w] += unit[k - n_numeric] if tiles[t, k, w] != value else 0.0
-                elif cost.squared:
-                    for w in range(WIDTH):
-                        sums[w] += (tiles[t, k, w] - value) * (tiles[t, k, w] - value)
-                else:
-                    for w in range(WIDTH):
-                        sums[w] += abs(tiles[t, k, w] - value)
-                if k % 4 == 3:
-                    near = 0
-                    for w in range(WIDTH):
-                        near += 1 if sums[w] < least else 0
-                    if near == 0:
-                        break
-            for w in range(WIDTH):
-                if sums[w] < least:
-                    least, name[q] = sums[w], names[t * WIDTH + w]
-        best[q] = least

@@ -94,7 +94,7 @@ class CoresetFit:
         """
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        columns, table, sample_pass = Columns(X, y, sensitive, sample_weight), None, None
+        columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
@@ -105,29 +105,28 @@ class CoresetFit:
         if table is not None and table.n > self._sample_size():
             if self.prove:
                 raise InputError(f"prove needs all {table.n:,} rows in memory: leave it out, or raise sample")
-            sample_pass = self._sample_pass(table, say)
-            rows = sample_pass.rows
+            sampled = self._sample_pass(table, say)
+            rows = sampled.rows
         else:
             rows = ProblemParams.of(self).read(columns if table is None else table.whole())
         problem = self._problem(rows, candidates)
         if self.prove:
             check_pairs(problem)
         best, steps = self._solve(problem, rows)
-        points = self._represent(best, problem, rows, None if sample_pass is None else sample_pass.positions)
-        if table is None or sample_pass is None:
+        points = self._represent(best, problem, rows, None if sampled is None else sampled.positions)
+        if sampled is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
             if self.prove and best.rows is not None:
-                self.outer_bound_ = inner.lower_bound
-                if not self.proven_:
-                    bound = outer_bound(problem, best.rows, inner.prices, inner.objective)
-                    self.outer_bound_ = min(bound, inner.lower_bound)
+                given = problem, best.rows, inner.prices, inner.objective
+                bound = inner.objective if self.proven_ else outer_bound(*given)
+                self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
             return self
         steps.rest()
         whole = certify_table(
-            table, sample_pass, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
+            sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
         self._certify(*whole, best, problem)
         self.labels_, self.proven_ = None, False
@@ -238,13 +237,12 @@ class CoresetFit:
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
+        solver = Solver(problem, effort)
         if isinstance(self.init, str):
-            solver = Solver(problem, effort)
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
             )
         else:
-            solver = Solver(problem, effort)
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
         return best, solver.steps

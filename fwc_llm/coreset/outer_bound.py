@@ -12,8 +12,6 @@ parity limit beside. A subgradient method raises it: steps by Polyak (1969), dir
 and Maffioli (1975). The relaxation is linear, so that a gap may stay though the coreset is the best.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
@@ -131,10 +129,8 @@ class _Relaxation:
 
     def _least(self, gain: np.ndarray) -> np.ndarray:
         """The candidates (m,) of the least ρ in each cell, as many as it has slots."""
-
-        def chosen() -> Iterator[np.ndarray]:
-            for g in np.flatnonzero(self.problem.seats):
-                members, count = np.flatnonzero(self.cell == g), self.problem.seats[g]
-                yield members[np.argpartition(gain[members], count - 1)[:count]]
-
-        return np.concatenate(list(chosen()))
+        chosen = []
+        for g in np.flatnonzero(self.problem.seats):
+            members, count = np.flatnonzero(self.cell == g), self.problem.seats[g]
+            chosen.append(members[np.argpartition(gain[members], count - 1)[:count]])
+        return np.concatenate(chosen)

@@ -47,7 +47,7 @@ class FairPath:
         title = f"{self.models[0].m} representatives: the price of parity"
         with panels([title], [5.0], 3.0) as (figure, (axes,)):
             name = self._parameter
-            limits = [np.mean(list(_by_level(getattr(model, name)).values())) for model in self.models]
+            limits = [_by_level(getattr(model, name)).mean() for model in self.models]
             axes.plot(limits, frame.objective, "o-", color=COLOURS[0])
             if np.isinf(limits).any():
                 axes.axhline(frame.objective.iloc[-1], color=SOFT, linestyle="--", label="no limit")
@@ -95,7 +95,7 @@ def fair_path(
     settings = [{"epsilon": limit, "penalty": options.get("penalty")} for limit in limits]
     settings += [{"epsilon": None, "penalty": penalty} for penalty in soft]
     settings = [one for k, one in enumerate(settings) if one not in settings[:k]]
-    settings.sort(key=lambda one: sum(_widths(one).values()) / len(_widths(one)), reverse=True)
+    settings.sort(key=lambda one: float(_widths(one).mean()), reverse=True)
     first = FairCoreset(**{"m": 16, **options, **settings[0]})
     if first.support == "features":
         raise InputError("support='features' cannot start from other coresets: use 'free' or 'rows'")
@@ -109,7 +109,8 @@ def fair_path(
     for setting in settings[1:]:
         models.append(from_neighbour(models[-1], setting))
     for place in reversed(range(len(models) - 1)):
-        narrower = [k for k in range(place + 1, len(models)) if _is_narrower(settings[k], settings[place])]
+        wide, later = _widths(settings[place]), range(place + 1, len(models))
+        narrower = [k for k in later if (_widths(settings[k]) <= wide).all()]
         if narrower:  # limits of levels may be narrower for some and wider for others
             best = min(narrower, key=lambda k: models[k].objective_)
             again = from_neighbour(models[best], settings[place])
@@ -117,22 +118,14 @@ def fair_path(
     return FairPath(tuple(reversed(models)))
 
 
-def _by_level(limit: Any) -> dict[Any, float]:
-    """The limit of each level, or of all; none is infinite."""
-    return dict(limit) if isinstance(limit, Mapping) else {None: np.inf if limit is None else float(limit)}
+def _by_level(limit: Any) -> np.ndarray:
+    """The limit of each level, in the order of their names, or (1,) of all; none is infinite."""
+    if isinstance(limit, Mapping):
+        return np.array([limit[level] for level in sorted(limit, key=str)], np.float64)
+    return np.array([np.inf if limit is None else limit], np.float64)
 
 
-def _widths(setting: dict[str, Any]) -> dict[Any, float]:
+def _widths(setting: dict[str, Any]) -> np.ndarray:
     """How wide a limit is for each level, or for all: the larger a penalty, the narrower."""
     penalty = setting["penalty"]
-    return _by_level(setting["epsilon"]) if penalty is None else {None: -float(penalty)}
-
-
-def _is_narrower(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether a limit is at most as wide as another for every level."""
-    narrow, wide = _widths(one), _widths(other)
-    return all(
-        narrow.get(level, narrow.get(None, np.inf)) <= wide.get(level, wide.get(None, np.inf))
-        for level in narrow.keys() | wide.keys() - {None}
-        if level is not None or len(narrow) == len(wide) == 1
-    )
+    return _by_level(setting["epsilon"]) if penalty is None else -_by_level(penalty)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.encoding import Encoder, encode
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
@@ -58,7 +58,7 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
     """The encoder of the pool, and the pool's numbers (k, n) and codes (c, n)."""
-    encoder, table = Encoder.fit(examples.features_frame(request.task, request.pool, protected=True))
+    encoder, table, _ = encode(examples.features_frame(request.task, request.pool, protected=True))
     return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
 
 

@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import RowAssignment, centres, medoids
+from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
@@ -38,9 +39,11 @@ class Steps:
     `prices` (G,) are those of the last inner problem.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
         self.problem = problem
         self.prices = np.zeros(problem.cells.n_cells)
+        self._threads = threads or Threads(1)
+        self._changes = Changes()
 
     @cached_property
     def _columns(self) -> np.ndarray:
@@ -78,7 +81,9 @@ class Steps:
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over all points, (m, p)."""
-        return centres(self.problem.table, shares, points, self.problem.cost)
+        only = self._changes.find(shares, points)
+        moved = centres(self.problem.table, shares, points, self.problem.cost, only, self._threads)
+        return self._changes.keep(moved)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over the candidates that they carry, (m,)."""

@@ -27,12 +27,11 @@ from fwc_llm.coreset.descent.assignment import (
     make_work,
     pick,
 )
-from fwc_llm.coreset.descent.loop import Steps, share_out
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
+from fwc_llm.coreset.descent.loop import Steps
+from fwc_llm.coreset.descent.updates import RowAssignment, medoids
 from fwc_llm.coreset.problem.ground_cost import WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.inner_problem import Transport
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
@@ -43,8 +42,7 @@ class CompiledSteps(Steps):
     """The same as `Steps` for large tables; the results are equal."""
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem)
-        self._threads = threads
+        super().__init__(problem, threads)
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
@@ -56,10 +54,9 @@ class CompiledSteps(Steps):
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
-        self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
+        self._before: list[np.ndarray] = []  # (m, p) the representatives in each of the last AGES iterations
         self._drift = np.inf
         self._objective = 0.0
-        self._changes = Changes()
 
     @property
     def _rows(self) -> Rows:
@@ -81,18 +78,13 @@ class CompiledSteps(Steps):
         """See `Steps`."""
         self._cached_rows = self._reps = None
 
-    def _forget(self) -> None:
-        """Lets go of all that another iteration would look up."""
-        self._cached_rows = self._reps = None
-        vars(self.problem.table).pop("single", None)  # a copy, made again when it is asked for
-
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
-        reps, everything = self._place(points)
+        reps, which = self._place(points)
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
-        self._assign(self._costs, reps, everything, margin)
+        self._assign(self._costs, reps, which, margin)
         while True:
-            inner = self.transport()
+            inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
@@ -105,7 +97,7 @@ class CompiledSteps(Steps):
             for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
                 packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
-            self._look_at(self._costs, reps, WANTED, 0.0, chunks * _FEW, _FEW)
+            self._assign(self._costs, reps, WANTED, starts=chunks * _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         part = packed[inner.split_row, inner.split_cell] >> BITS
@@ -113,10 +105,6 @@ class CompiledSteps(Steps):
         return inner.objective, RowAssignment(
             label, *parts, self.problem.m, self.problem.masses, inner.row_mass
         )
-
-    def transport(self) -> Transport:
-        """The inner problem for the costs as they are."""
-        return self.problem.transport(self._rows.cost, self.prices)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""
@@ -128,9 +116,10 @@ class CompiledSteps(Steps):
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         relative = np.float32((table.p + 4) * _HALF_ULP)
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
-        self._assign(costs, reps, True, np.inf)
+        self._assign(costs, reps, EVERY, np.inf)
         label = self._rows.packed
-        self._forget()  # room for the costs in float64
+        self.rest()  # room for the costs in float64
+        vars(table).pop("single", None)  # a copy, made again when it is asked for
         cost = np.empty(label.shape)
         exact = np.array(points, np.float64, order="C")
 
@@ -151,19 +140,15 @@ class CompiledSteps(Steps):
         self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
         return cost, label.T
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
-        """See `Steps`."""
-        cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, label, self.problem.m, self.problem.masses)
-
     @property
     def skipped(self) -> float:
         """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
         return float((self._rows.packed % STATES == STALE).mean())
 
-    def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
-        """The representatives, and whether they came so far that bounds are of no use."""
+    def _place(self, points: np.ndarray) -> tuple[Representatives, int]:
+        """The representatives, and the pairs to look at: EVERY one if they came so far that bounds are of no
+        use.
+        """
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self._shift, np.float32)
         old, now = self._reps, (self._iteration + 1) % AGES
@@ -172,59 +157,55 @@ class CompiledSteps(Steps):
             step = self._measure_ways(near, old.points)
         typical = np.sqrt(self._objective) if self.problem.feature_cost.squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
-        if everything:
-            self._before, step = np.repeat(near[None], AGES, axis=0), np.zeros(len(points))
         come = np.zeros((AGES, cells), np.float32)
-        for age in range(AGES):
-            np.maximum.at(come[age], cell_of, self._measure_ways(near, self._before[age]))
+        if everything:
+            self._before, step = [near] * AGES, np.zeros(len(points))
+        else:
+            ways = self._measure_ways(np.tile(near, (AGES, 1)), np.concatenate(self._before))
+            np.maximum.at(come.T, cell_of, ways.reshape(AGES, -1).T)
         self._before[now] = near
         self._iteration += 1
         tile_label, tile_start = self._tiles
         tiles = np.ascontiguousarray(near[tile_label].transpose(0, 2, 1))
         terms = self._first.astype(np.uintp), step.astype(np.float32), now, come
         self._reps = Representatives(near, tiles, tile_label, tile_start, *terms)
-        return self._reps, everything
+        return self._reps, EVERY if everything else BOUNDED
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
         """The ways (m,) of points (m, p)."""
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
         return np.sqrt(ways) if self.problem.feature_cost.squared else ways
 
-    def _assign(self, costs: Costs, reps: Representatives, everything: bool, margin: float) -> None:
-        n = self.problem.table.n
-        chunk = self._threads.share(n)
-        self._look_at(costs, reps, EVERY if everything else BOUNDED, margin, range(0, n, chunk), chunk)
-
-    def _look_at(
+    def _assign(
         self,
         costs: Costs,
         reps: Representatives,
         which: int,
-        margin: float,
-        starts: Iterable[int],
-        chunk: int,
+        margin: float = 0.0,
+        starts: Iterable[int] | None = None,
     ) -> None:
-        """Brings the costs of these chunks of rows up to date, see `assign_rows`."""
+        """Brings the costs of all rows, or of a few from each of the `starts` on, up to date."""
         (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
+        chunk = self._threads.share(n) if starts is None else _FEW
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> None:
             work = make_work(p, len(prices))
             assign_rows(*arguments, *work, low, min(low + chunk, n))
 
-        self._threads.over(assign, starts)
-
-    def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-        """See `Steps`."""
-        only = self._changes.find(shares, points)
-        table, cost = self.problem.table, self.problem.cost
-        return self._changes.keep(centres(table, shares, points, cost, only, self._threads))
+        self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """See `Steps`."""
+        """See `Steps`; one that carries what it did stays."""
         moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
         self._changes.keep(moved[:, None])
         return moved
+
+
+def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    """The costs (n, G) of the nearest of the points (m, p) of every cell, and which they are, (G, n)."""
+    steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
+    return steps.nearest(points)
 
 
 def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:

@@ -47,21 +47,19 @@ class RowAssignment:
         np.add.at(total, self.part_label, self.part_weight)
         return total
 
-    def whole_weights(self) -> np.ndarray:
-        """The same in whole numbers, UNIT to a row or as `masses` has them, (m,) int64."""
-        total = self.sums(self.label, self.m)
-        part = self.part_units()
-        np.subtract.at(total, self.label[self.part_row], part)
-        np.add.at(total, self.part_label, part)
-        return total
-
-    def sums(self, keys: np.ndarray, size: int) -> np.ndarray:
-        """The units of whole rows by their key (n,), (size,) int64."""
-        if self.masses is None:
-            return np.asarray(np.bincount(keys, minlength=size) * UNIT, dtype=np.int64)
+    def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
+        """What each representative carries of the rows of each code (n,), (m, width) int64: UNIT a row, or as
+        `masses` has them.
+        """
+        keys, part, size = self.label * width + code, self.part_units(), self.m * width
         total = np.zeros(size, np.int64)
-        np.add.at(total, keys, self.masses.units)
-        return total
+        if self.masses is None:
+            total += np.bincount(keys, minlength=size) * UNIT
+        else:
+            np.add.at(total, keys, self.masses.units)
+        np.subtract.at(total, keys[self.part_row], part)
+        np.add.at(total, self.part_label * width + code[self.part_row], part)
+        return total.reshape(self.m, width)
 
     def part_units(self) -> np.ndarray:
         """`part_weight` in whole numbers, (s,) int64."""
@@ -178,20 +176,12 @@ def centres(
 
 def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
     """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
-    if table.p == table.n_numeric:
-        return points
-    part = shares.part_units()
-    occupied = shares.whole_weights() > 0
     places = np.arange(len(points))
     for k in range(table.n_numeric, table.p):
         code = table.codes[:, k - table.n_numeric].astype(np.int64)
         width = int(max(code.max(), points[:, k].max())) + 1
-        total = shares.sums(shares.label * width + code, shares.m * width)
-        np.subtract.at(total, shares.label[shares.part_row] * width + code[shares.part_row], part)
-        np.add.at(total, shares.part_label * width + code[shares.part_row], part)
-        total = total.reshape(shares.m, width)
-        own = points[:, k].astype(np.int64)
-        better = occupied & (total.max(1) > total[places, own])
+        total, own = shares.units_by(code, width), points[:, k].astype(np.int64)
+        better = total.max(1) > total[places, own]
         points[better, k] = total.argmax(1)[better]
     return points
 
@@ -205,6 +195,7 @@ def medoids(
     cost of a candidate is a sum over columns of a function of one number, see `FeatureCost.at_rows`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
+    taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         own = np.flatnonzero(problem.cell_of == g)
         allowed = np.zeros(table.n, bool)
@@ -213,8 +204,9 @@ def medoids(
             carried, weight = groups.of(j)
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
             costs = problem.feature_cost.at_rows(table, places, weight)
-            taken = np.isin(problem.ids[places], problem.ids[moved[own]])
-            costs[1:][taken[1:] | ~allowed[carried]] = np.inf
+            taken[problem.ids[moved[own]]] = True
+            costs[1:][taken[problem.ids[carried]] | ~allowed[carried]] = np.inf
+            taken[problem.ids[moved[own]]] = False
             if costs.min() < costs[0] - 1e-12 * abs(costs[0]):
                 moved[j] = places[costs.argmin()]
     return moved

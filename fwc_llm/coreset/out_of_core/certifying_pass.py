@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
+from fwc_llm.coreset.descent.steps import nearest_points
+from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
 from fwc_llm.coreset.problem.encoding import Encoder, outside
 from fwc_llm.coreset.problem.frames import is_frame
@@ -58,7 +57,7 @@ class _Visit:
         if not len(used):
             none = np.zeros((0, len(self.prices)))
             return _Plan(np.zeros(self.problem.m), none.sum(axis=0), (none, none.astype(np.int32), mass))
-        cost, label = nearest(self._problem_of(block, used), self.points)
+        cost, label = nearest_points(self._problem_of(block, used), self.points, Threads(1))
         rows = np.arange(len(used))
         cell, least, second = two_cheapest(cost, self.prices)
         if not np.isfinite(least).all():
@@ -83,19 +82,8 @@ class _Visit:
         return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
 
 
-def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The costs (n, G) of the nearest points of every cell, and which they are, (G, n); by one thread."""
-    single = problem.table.fits_single
-    steps: Steps = CompiledSteps(problem, Threads(1)) if single else Steps(problem)
-    return steps.nearest(points)
-
-
 def certify_table(
-    table: BlockTable,
-    sample_pass: SamplePass,
-    problem: Problem,
-    points: np.ndarray,
-    tick: Callable[[int, float], None],
+    sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
     """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
 
@@ -104,12 +92,13 @@ def certify_table(
 
     Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
     """
-    cost = nearest(problem, points)[0]
+    cost = nearest_points(problem, points, Threads(1))[0]
     inner = problem.transport(cost, None)
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
     if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
-    terms = problem.without_rows()
+    terms = replace(problem, masses=None).subset(np.zeros(0, int))  # no rows: workers need none
+    table, before = sample_pass.table, float(problem.cells.sizes.sum())
     for number in count(1):
         visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
         _check_room(sample_pass, cost, prices, margin)
@@ -117,7 +106,7 @@ def certify_table(
         carried, paid = (sum(getattr(plan, name) for plan in plans) for name in ("carried", "cost"))
         doubt = tuple(np.concatenate(part) for part in zip(*(plan.doubt for plan in plans), strict=True))
         total = float(np.sum(carried)) + float(doubt[2].sum())
-        if abs(total - sample_pass.total) > _SAME * sample_pass.total:
+        if abs(total - before) > _SAME * before:
             raise _changed(table.name, "other rows or weights than before")
         if problem.parity_set:
             solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
@@ -182,7 +171,7 @@ def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, m
     """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
     if margin < 0:
         return
-    rows = sample_pass.n * float((_gaps(cost, prices) <= margin).mean())
+    rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:
         raise InputError(

@@ -31,19 +31,13 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 class SamplePass:
     """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
 
-    They are at the ascending `positions` (s,) in the table, which has `n` rows. `cell_of` is the cell of
-    every group of labels.
+    They are at the ascending `positions` (s,) in the `table`. `cell_of` is the cell of every group of labels.
     """
 
     rows: EncodedInput
     positions: np.ndarray
     cell_of: dict[Key, int]
-    n: int
-
-    @property
-    def total(self) -> float:
-        """The mass of all rows."""
-        return float(self.rows.cells.sizes.sum())
+    table: BlockTable
 
 
 def run_sampling_pass(
@@ -90,7 +84,7 @@ def run_sampling_pass(
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
-    return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table.n)
+    return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table)
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:

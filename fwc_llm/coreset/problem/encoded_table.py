@@ -64,12 +64,6 @@ class EncodedTable:
         numbers = self.numbers_of(rows)
         return np.hstack([numbers, self.codes[rows]]) if self.codes.shape[1] else numbers
 
-    def column(self, k: int, rows: Which = slice(None)) -> np.ndarray:
-        """The entries (r,) of one column, of numbers or of codes."""
-        if k < self.n_numeric:
-            return np.asarray(self.numbers[rows, k])
-        return np.asarray(self.codes[rows, k - self.n_numeric])
-
     @property
     def is_single(self) -> bool:
         """Whether `values` are float32 in memory, row after row."""
@@ -140,8 +134,8 @@ def value_ids(table: EncodedTable) -> np.ndarray:
     whole = np.int32 if table.n < 2**31 else np.int64  # half the memory, where they fit
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
     keys = np.zeros(table.n, np.uint64)
-    for k, factor in enumerate(factors):
-        bits = (table.column(k).astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
+    for factor, column in zip(factors, (*table.numbers.T, *table.codes.T), strict=True):
+        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
         keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
         keys ^= keys >> np.uint64(32)
     ordered = np.sort(keys)

@@ -51,11 +51,6 @@ class ColumnCode:
             return 1.0
         return self.scale / self.factor if self.factor else np.inf
 
-    def places(self, values: "pd.Series[Any]") -> np.ndarray:
-        """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
-        index = pd.Index(self.values, dtype=object)
-        return np.asarray(index.get_indexer(values.astype(object)))  # type: ignore[arg-type]
-
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
@@ -75,52 +70,6 @@ class Encoder:
     columns: tuple[ColumnCode, ...]
     order: tuple[Any, ...]
     dtype: Any = None
-
-    @classmethod
-    def fit(
-        cls, frame: pd.DataFrame, scale: bool = True, masses: Masses | None = None
-    ) -> tuple["Encoder", EncodedTable]:
-        """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value.
-
-        Not `scale`: numbers and ranks are left as they are. `masses` weigh the rows.
-        """
-        if not len(frame.columns):
-            raise InputError("X has no columns: pass at least one feature")
-        series = [_checked_column(frame, name, "X") for name in frame.columns]
-        kinds = [column_kind(column) for column in series]
-        columns: list[ColumnCode] = []
-        numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
-        codes: list[np.ndarray] = []
-        # The sort is stable: numbers first, each kind in the order of X.
-        for own, kind in sorted(zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"):
-            if kind == "categorical":
-                places, labels = pd.factorize(own.astype(object), sort=False)
-                codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
-                columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
-                continue
-            categories: Any = own.cat.categories if kind == "ordinal" else []
-            column = ColumnCode(own.name, kind, np.asarray(categories, dtype=object))
-            raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
-            _check_finite(own, raw, "X")
-            if scale:
-                column, raw = _z_scores(column, raw, masses)
-            numbers[:, len(columns)] = raw
-            columns.append(column)
-        table = EncodedTable(numbers, _side_by_side(codes, len(frame), np.uint8))
-        return cls(tuple(columns), tuple(frame.columns)), table
-
-    @classmethod
-    def fit_array(
-        cls, table: EncodedTable, scale: bool, masses: Masses | None = None
-    ) -> tuple["Encoder", EncodedTable]:
-        """The encoder of an unscaled table of numbers, whose rows `masses` weigh, and the table encoded."""
-        columns, precision = [ColumnCode(k, "numeric") for k in range(table.p)], table.numbers.dtype
-        if scale:
-            numbers = np.empty(table.numbers.shape)
-            for k, raw in enumerate(table.numbers.T):
-                columns[k], numbers[:, k] = _z_scores(columns[k], raw.astype(np.float64), masses)
-            table = EncodedTable(numbers, table.codes)
-        return cls(tuple(columns), tuple(range(table.p)), precision), table
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
@@ -146,7 +95,7 @@ class Encoder:
                     raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
-                places = column.places(values)
+                places = pd.Index(column.values, dtype=object).get_indexer(values.astype(object))
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
                     raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")
@@ -200,6 +149,33 @@ class Encoder:
                 chosen = pd.Categorical(chosen, categories=column.values, ordered=True)
             decoded[column.name] = pd.Series(chosen)
         return pd.DataFrame(decoded)[list(self.order)]
+
+
+def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
+    """The encoder of a DataFrame, and the table encoded; its numbers and ranks are not scaled."""
+    if not len(frame):
+        raise InputError("X has no rows: pass at least one")
+    if not len(frame.columns):
+        raise InputError("X has no columns: pass at least one feature")
+    series = [_checked_column(frame, name, "X") for name in frame.columns]
+    kinds = [column_kind(column) for column in series]
+    columns: list[ColumnCode] = []
+    numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
+    codes: list[np.ndarray] = []
+    labels: Any
+    # The sort is stable: numbers first, each kind in the order of X.
+    for own, kind in sorted(zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"):
+        if kind == "categorical":
+            places, labels = pd.factorize(own.astype(object), sort=False)
+            codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
+        else:
+            labels = own.cat.categories if kind == "ordinal" else []
+            raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
+            _check_finite(own, raw, "X")
+            numbers[:, len(columns)] = raw
+        columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
+    table = EncodedTable(numbers, _side_by_side(codes, len(frame), np.uint8))
+    return Encoder(tuple(columns), tuple(frame.columns)), table
 
 
 def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
@@ -314,16 +290,20 @@ def encode(
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
     if is_frame(X):
-        if not len(X):
-            raise InputError("X has no rows: pass at least one")
-        masses = read_weights(sample_weight, len(X))
-        encoder, table = Encoder.fit(X, bool(scale), masses)
+        encoder, table = _read_frame(X)
     else:
         table = encode_array(X)
-        masses = read_weights(sample_weight, table.n)
-        if scale == "auto" and column_weights is None:
-            warn_of_sizes(table)
-        encoder, table = Encoder.fit_array(table, scale is True, masses)
+        columns = tuple(ColumnCode(k, "numeric") for k in range(table.p))
+        encoder = Encoder(columns, tuple(range(table.p)), table.numbers.dtype)
+    masses = read_weights(sample_weight, table.n)
+    if scale is True or (scale == "auto" and is_frame(X)):
+        scaled = list(encoder.columns)
+        numbers = table.numbers if is_frame(X) else np.empty(table.numbers.shape)
+        for k, raw in enumerate(table.numbers.T):
+            scaled[k], numbers[:, k] = _z_scores(scaled[k], raw.astype(np.float64), masses)
+        encoder, table = replace(encoder, columns=tuple(scaled)), replace(table, numbers=numbers)
+    elif scale == "auto" and column_weights is None:
+        warn_of_sizes(table)
     if column_weights is not None:
         encoder, table = _weighted(encoder, table, _column_weights(column_weights, encoder.order), cost)
     return encoder, table, masses

@@ -65,9 +65,8 @@ class FeatureCost(NamedTuple):
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """(r,) Σ_i w_i c(x_i, v) for every row v of the `rows` x (r,), by columns."""
         total, costs = weight.sum(), np.zeros(len(rows))
-        for k in range(table.n_numeric, table.p):
-            codes = table.column(k, rows)
-            costs += self.unit[k - table.n_numeric] * (total - np.bincount(codes, weight)[codes])
+        for unit, codes in zip(self.unit, table.codes[rows].T, strict=True):
+            costs += unit * (total - np.bincount(codes, weight)[codes])
         # About the weighted mean, so that neither sum cancels.
         numeric = np.ascontiguousarray(table.numbers[rows].T, np.float64)
         numeric -= (weight * numeric).sum(1, keepdims=True) / total
@@ -75,7 +74,7 @@ class FeatureCost(NamedTuple):
             squares = numeric * numeric
             return np.asarray(costs + (total * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
         order = np.argsort(numeric, axis=1)
-        ordered, weights = np.take_along_axis(numeric, order, axis=1), weight[order]
+        ordered, weights = numeric[np.arange(len(order))[:, None], order], weight[order]
         below, moment = np.cumsum(weights, axis=1), np.cumsum(weights * ordered, axis=1)
         of_column = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
         return np.asarray(costs + np.bincount(order.ravel(), of_column.ravel(), len(rows)))

@@ -58,11 +58,6 @@ class Problem:
         """(G,) number of representatives of each cell."""
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
-    @property
-    def total(self) -> float:
-        """The mass of all rows."""
-        return float(self.table.n) if self.masses is None else self.masses.total
-
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """The same problem for some of the rows (n',); they are renumbered 0, 1, …
 
@@ -80,14 +75,6 @@ class Problem:
             pools=[rows[rows >= 0] for rows in (place[pool] for pool in self.pools)],
             ids=self.ids[rows],
             masses=masses,
-        )
-
-    def without_rows(self) -> "Problem":
-        """The terms alone."""
-        none = np.zeros(0, np.int64)
-        cells = replace(self.cells, cell=none)
-        return replace(
-            self, table=self.table.take(none), cells=cells, pools=[], ids=none, to_ranks=None, masses=None
         )
 
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:

@@ -105,11 +105,8 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
 def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
     """The member with the least summed distance to the others."""
     members = EncodedTable(rows.numbers[group], rows.codes[group])
-    if metric == "l2":
-        distance = np.sqrt(cost_matrix(members, members, "sqeuclidean"))
-    else:
-        distance = cost_matrix(members, members, "l1")
-    return int(group[np.argmin(distance.sum(axis=1))])
+    distance = cost_matrix(members, members, metric)
+    return int(group[np.argmin((np.sqrt(distance) if metric == "l2" else distance).sum(axis=1))])
 
 
 def fairlet_decomposition(

@@ -101,7 +101,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
         cost = np.full((problem.table.n, problem.cells.n_cells), np.inf)
         for g, near, pick in zip(cells, nearest, picks, strict=True):
             cost[:, g] = near[pick]
-        inner = problem.transport(cost, prices=None)
+        inner = problem.transport(cost, None)
         prices.append(inner.prices)
         if inner.objective < best - _SAME * abs(best):
             best = inner.objective

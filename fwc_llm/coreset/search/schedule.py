@@ -98,10 +98,11 @@ class Solver:
 
     def kick(self, descent: Descent, rng: np.random.Generator) -> Descent:
         """Replaces some representatives at random, swaps, descends, and keeps what is better."""
-        if self.kicks and self.effort.max_iter > 0:
-            self.steps.solve(descent.points)
+        if not self.kicks or self.effort.max_iter == 0:
+            return descent
+        self.steps.solve(descent.points)
         prices = self.steps.prices
-        for _ in range(self.kicks if self.effort.max_iter > 0 else 0):
+        for _ in range(self.kicks):
             from_there = kicked(self.problem, descent, rng)
             start = swap(self.problem, from_there, prices, rng, self._threads)
             again = descend(self.steps, start, self.effort.max_iter)

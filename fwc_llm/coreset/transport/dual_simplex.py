@@ -21,6 +21,7 @@ from fwc_llm.errors import InputError
 HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
 _MAX_PIVOTS = 5000
 _UPDATES = 20  # of the inverse, before it is computed anew: of hundreds of cells a third of the time
+_FEW = 20_000  # pairs of a row and a cell, below which it is always computed anew
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
@@ -165,7 +166,7 @@ class _Basis:
         random: Floats,
     ) -> None:
         n, cells = cost.shape
-        self.mass, self.total, self.fair = mass, float(mass.sum()), fair
+        self.mass, self.total, self.fair = read_only(mass), float(mass.sum()), fair
         over = cost - prices
         key = over.argmin(axis=1)
         over -= over[np.arange(n), key][:, None]
@@ -216,7 +217,7 @@ class _Basis:
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
         self.updates += 1
         try:
-            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells:
+            if anew or self.updates > _UPDATES or 4 * len(fresh) > cells or len(self.cell) < _FEW:
                 self.inverse, self.updates = np.linalg.inv(self.basis), 0
                 self.carried = np.bincount(self.key, self.mass, cells)
             else:
@@ -279,7 +280,7 @@ class _Basis:
         tied[self.owner[self.owner >= 0]] = True
         time, goal, heap, left = self.room
         left[0], count = slope * (1 - 1e-12), -1
-        terms = read_only(self.mass), tied, self.prices - self.origin, edge, least, *self.room
+        terms = self.mass, tied, self.prices - self.origin, edge, least, *self.room
         while True:
             end, other = self._turn(edge, least)
             count = walk(self.start, self.cell, self.excess, self.at, self.carried, *terms, end, count)

@@ -12,7 +12,7 @@ from fwc_llm.coreset import FairCoreset, FairWASP, certify
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
-from fwc_llm.coreset.problem.encoding import Encoder, encode, encode_array
+from fwc_llm.coreset.problem.encoding import encode, encode_array
 from fwc_llm.errors import FwcError, InputError, ScaleWarning
 from tests.coreset.programs import peak
 
@@ -27,7 +27,7 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
             "member": [True, False, True, True],
         }
     )
-    encoder, table = Encoder.fit(frame)
+    encoder, table, _ = encode(frame)
     kinds = {column.name: column.kind for column in encoder.columns}
     assert list(kinds) == ["age", "school", "constant", "colour", "member"]
     assert list(kinds.values()) == ["numeric", "ordinal", "numeric", "categorical", "categorical"]
