@@ -54,6 +54,8 @@ def tune(
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.tasks import load_task
 
+    if len(flags.words(model)) > 1:
+        raise FwcError(f"--model {model}: tune takes one model")
     try:
         sizes = [int(size) for size in flags.words(m)]
     except ValueError:
@@ -102,7 +104,7 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
     console.lines(tuned.verdict)
-    console.out.print(terminal(candidates(tuned.tuning, verbose)))
+    console.out.print(terminal(candidates(tuned.tuning, tuned.folder, verbose)))
     if tuned.result is not None:
         console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
         console.out.print(run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder))
@@ -111,4 +113,4 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     if tuned.shots is not None:
         wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
-        console.notes(f"see everything with: fwc-llm report {tuned.folder}")
+        console.notes(f"see everything with: fwc-llm report {quote(str(tuned.folder))}")

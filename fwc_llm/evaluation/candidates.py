@@ -196,7 +196,8 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        template, instruction = wordings[(number // (2 * len(sizes)) + turn) % len(wordings)]
+        pair = number % len(kinds) // (2 * len(sizes))  # a kind meets every wording in every order
+        template, instruction = wordings[(pair + turn + turn // len(orders)) % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own, order, template, shots, instruction))
     if len(chosen) == len(extra):

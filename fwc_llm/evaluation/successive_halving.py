@@ -62,7 +62,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
         raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
     within, span = (0.0 < value <= 1.0, "(0, 1]") if name == "dp_ratio" else (0.0 <= value < 1.0, "[0, 1)")
     if not within:
-        raise FwcError(f"the target {name}={text} is outside {span}")
+        raise FwcError(f"the target {name}={text} is outside {span}: write a share, such as 0.1")
     if not 0.0 <= max_loss <= 100.0:
         raise FwcError(f"max-loss is {max_loss}: give points of accuracy from 0 to 100, such as 3")
     return Goal(name, value, max_loss / 100.0)

@@ -44,7 +44,7 @@ from fwc_llm.runs.budget import Forecast, forecast
 from fwc_llm.runs.execute import Watch
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal, PlannedCall
-from fwc_llm.runs.plan import Plan, make_plan, rows_of
+from fwc_llm.runs.plan import Plan, bare_prompt, make_plan, rows_of
 from fwc_llm.runs.results import VALUES, Replies
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, hold_out, nearest_whole
@@ -398,8 +398,12 @@ def tune(
             task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
-            raise FwcError(f"{bare.model.name} reads no prompt, so there is nothing to tune: name another")
+            raise FwcError(
+                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model"
+            )
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
+        for template in templates[1:]:  # before anything is asked
+            traits(bare.model).check(bare_prompt(table, template, settings.questions))
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:

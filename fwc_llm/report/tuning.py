@@ -1,7 +1,7 @@
 """The report of `tune`, as sections: the candidates, and validation beside the test."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ ASSUMED = (
     "assumption, so neither winner nor test says anything about another model."
 )
 _MOST_BEST = 3  # candidates on the terminal's first screen
+_TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # what tells candidates apart
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
 
 
@@ -56,6 +57,8 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     ) > 1:
         pool = {}  # the test asks every arm in the winner's wording, the race asked some in another one
     pool["tuned"] = chosen
+    values = {key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD}
+    varied = [key for key in _TOLD if len(values[key]) > 1]
     validation = []
     for arm in ("tuned", "zero", "balanced", "fwc"):
         if arm in tested:
@@ -67,16 +70,18 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
         "verdict": str(tuning["verdict"]),
         "assumed": ASSUMED if str(tuning.get("model")).startswith("surrogate") else "",
         "headings": ["Candidate", "Seed", "Rows", "Accuracy %", metric.title, "Status"],
-        "front": [_candidate(line) for line in tuning["front"]],
+        "front": [_candidate(line, varied) for line in tuning["front"]],
         "validation_headings": ["Arm", *where],
         "validation": validation,
     }
 
 
-def _candidate(line: Mapping[str, Any]) -> list[str]:
+def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
+    """The cells of a candidate, with those of m, order and template that are `varied`."""
     sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
+    how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
     return [
-        kind_words(str(line["kind"])) + sentence,
+        f"{kind_words(str(line['kind']))}{how}{sentence}",
         str(line.get("seed", "")),
         str(int(line["rows"])),
         f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
@@ -110,15 +115,22 @@ def validation(described: Mapping[str, Any]) -> Section:
     return Section(title, described["validation_headings"], described["validation"])
 
 
-def candidates(tuning: Mapping[str, Any], verbose: bool = False) -> Section:
-    """Return the candidates of tuning.json for the terminal: all, or the best, zero-shot and balanced."""
+def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
+    """Return the candidates of tuning.json, in a `folder`, for the terminal: all, or the best, zero-shot and
+    balanced.
+    """
     described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
     notes = list(filter(None, [described["assumed"]]))
+    where = f"All {len(described['front'])} are in {folder / FILE_NAME}."
     if verbose:
-        return Section(title, described["headings"], described["front"], notes)
+        return Section(title, described["headings"], described["front"], [*notes, where])
     fixed = [row for row in described["front"] if row[0] in ("zero", "balanced") and not row[1]]
     best = [row for row in described["front"] if row[5] in ("chosen", "front") and row not in fixed]
     rows = [[row[0], row[3], row[4], row[5]] for row in (*best[:_MOST_BEST], *fixed)]
+    for row, (name, seed, *_) in zip(rows, best[:_MOST_BEST], strict=False):
+        row[0] = f"{name}, seed {seed}" if name == "balanced" else name
     headings = [described["headings"][column] for column in (0, 3, 4, 5)]
-    return Section(title, headings, rows, [*notes, f"All {len(described['front'])} are in {FILE_NAME}."])
+    if any(row[3] == "front" for row in rows):
+        where = f"front: no other candidate is better in both. {where}"
+    return Section(title, headings, rows, [*notes, where])

@@ -34,12 +34,14 @@ from fwc_llm.report.document import FORMAT as REPORT
 from fwc_llm.report.document import find_task, make_document
 from fwc_llm.report.evidence_bundle import CARD, model_card
 from fwc_llm.report.formats import write_document
+from fwc_llm.report.tuning import FILE_NAME as TUNING
 from fwc_llm.runs.folder import HASHES, LATER, RunFolder, file_name
 from fwc_llm.runs.journal import Journal, call_id, parsed, request_id
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.recorded_run import read_run, score_run
 from fwc_llm.runs.results import questions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import draw_split, hold_out
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL
 from fwc_llm.sanitize import parse_json, parse_toml
 from fwc_llm.shots.storage import load_shots, shots_json
@@ -253,7 +255,12 @@ def _planned(
     first = next(folder.read_questions(), {})
     if settings["weight"] is None and "weight" in first:  # the task's own
         del settings["weight"]
-    plan = make_plan(task, sources, Settings(**settings))
+    asked, split = Settings(**settings), None
+    rows = _content(folder.path / TUNING).get("rows")
+    if isinstance(rows, int):  # those that candidates answered are no examples
+        drawn = draw_split(task, asked.n_test, asked.base_parity, asked.seed)
+        _, split = hold_out(task, drawn, rows, asked.base_parity, asked.seed)
+    plan = make_plan(task, sources, asked, split=split)
     until = results.get("until_decided")
     return plan.part(until["rows"]) if until else plan
 
@@ -291,9 +298,14 @@ def _of_plan(
     findings, plan = _with_kept_examples(folder, plan)
     yield from findings
     ids = {call_id(_model(described), call) for call in plan.calls()}
-    answered = {
-        record["request"] for record in read_records(folder.path / JOURNAL) if record["text"] is not None
-    }
+    replies = (record for record in read_records(folder.path / JOURNAL) if record["text"] is not None)
+    arms = {record["request"]: str(record.get("arm")) for record in replies}
+    answered, tuned = set(arms), is_file(folder.path / TUNING)
+    if of_candidates := {
+        request for request in answered - ids if tuned and arms[request].startswith("pool ")
+    }:
+        answered -= of_candidates
+        yield Claim(JOURNAL, STATED, f"{len(of_candidates):,} requests are those of the tuning's candidates")
     if strangers := len(answered - ids):
         yield Claim(JOURNAL, status, f"{strangers} requests are none of the plan's")
     if lacking := len(ids - answered):

@@ -162,8 +162,22 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
     for words in ("Candidates on the pool rows", "chosen", "DP gap at most 0.15", "DP gap, test"):
         assert words in outcome.out
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
+    assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())
+    assert "0 differ, 0 not verified" in fwc("verify", tmp_path / "tuned", "--task", task, code=0).out
+    assert "tune takes one model" in fwc("tune", *goal, "--model", "surrogate,baseline").line
     shots = tmp_path / "tuned" / "shots.json"
     fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run", code=0)
+
+
+def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
+    task = load_task(write_people(tmp_path, make_people(1200, 2)))
+    own = str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / "own"))
+    options = {"strategies": ["random", "balanced"], "templates": ["default", own], "m": [4, 8]}
+    planned = tune(task, deaf, 0.1, rows=120, candidates=16, dry_run=True, **options)
+    names = "strategy", "template", "order", "m"
+    assert len({tuple(line[name] for name in names) for line in planned.tuning["candidates"]}) == 16
+    with pytest.raises(FwcError, match="does not say the question"):  # before anything is asked
+        tune(task, deaf, 0.1, rows=120, **options | {"templates": ["default", "decision"]})
 
 
 def told(messages: Messages) -> str:
