@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -21,14 +22,15 @@ def command_line(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def describe_machine(*packages: str) -> str:
-    """Cores, processor, and the versions of Python and the packages (by default the solver's)."""
+    """Cores, processor, load (1: this command alone), versions of Python and packages (default: the solver's)."""
     model, info = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     for line in text.splitlines():
         if line.startswith("model name"):
             model = f"{line[13:].strip()} with{'' if 'avx512f' in text else 'out'} AVX-512"
     versions = [f"{name} {version(name)}" for name in packages or ("numpy", "numba", "scikit-learn")]
-    return ", ".join([f"{count_threads()} cores of {model}, Python {platform.python_version()}", *versions])
+    load = f"load {os.getloadavg()[1]:.0f}"
+    return ", ".join([f"{count_threads()} cores of {model}, {load}, Python {platform.python_version()}", *versions])
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
