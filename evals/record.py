@@ -22,15 +22,15 @@ def command_line(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def describe_machine(*packages: str) -> str:
-    """Cores, processor, load (1: this command alone), versions of Python and packages (default: the solver's)."""
+    """Cores, processor, load (1: one busy process), and the versions of Python and the solver's packages."""
     model, info = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     for line in text.splitlines():
         if line.startswith("model name"):
             model = f"{line[13:].strip()} with{'' if 'avx512f' in text else 'out'} AVX-512"
     versions = [f"{name} {version(name)}" for name in packages or ("numpy", "numba", "scikit-learn")]
-    load = f"load {os.getloadavg()[1]:.0f}"
-    return ", ".join([f"{count_threads()} cores of {model}, {load}, Python {platform.python_version()}", *versions])
+    where = [f"{count_threads()} cores of {model}", f"load {os.getloadavg()[1]:.0f}"]
+    return ", ".join([*where, f"Python {platform.python_version()}", *versions])
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
