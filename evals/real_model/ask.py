@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,14 +89,12 @@ def read_answers(path: Path = ANSWERS) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def prepared(experiment: str, models: Path, threads: int) -> Job:
-    """Return the planned run of an experiment. All sets are given to it, since they decide the test rows."""
+def prepared(experiment: str, model: str, arms: Sequence[str], client: Client) -> Job:
+    """Return the planned run of an experiment. All its sets are among the arms: they decide the test rows."""
     asked = EXPERIMENTS[experiment]
-    model = fetch(FILES[asked.model], models)
-    arms = [examples(asked.task, arm) for arm in arms_of(experiment)]
     settings = Settings(seed=1, **asked.settings)
-    client = Client(params={"threads": threads}, deadline=3600.0)
-    job = prepare(asked.task, f"gguf:{model}", arms, settings, client, notice=print)
+    sources = [examples(asked.task, arm) for arm in arms]
+    job = prepare(asked.task, model, sources, settings, client, notice=print)
     repeat, table = job.plan.repeats[0], job.plan.task
     test = repeat.split.test
     if experiment in {"B", "D"}:
@@ -121,7 +119,9 @@ def test_rows() -> tuple[Task, pd.DataFrame]:
 
 def run(experiment: str, models: Path, out: Path, threads: int) -> None:
     """Ask what is missing. The recorded replies are put into the new run's journal first."""
-    job = prepared(experiment, models, threads)
+    model = fetch(FILES[EXPERIMENTS[experiment].model], models)
+    client = Client(params={"threads": threads}, deadline=3600.0)
+    job = prepared(experiment, f"gguf:{model}", arms_of(experiment), client)
     folder = RunFolder(out / experiment)
     if not folder.begun:
         restore(experiment, job, folder)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evals.paper.published import published
-from evals.real_model.ask import EXPERIMENTS, SHOTS, arms_of, read_answers
+from evals.real_model.ask import EXPERIMENTS, arms_of, prepared, read_answers
 from evals.real_model.scores import (
     DRAWS,
     LEAST_DIFFERENT,
@@ -23,12 +23,10 @@ from evals.real_model.scores import (
     p_value,
     read_experiment,
 )
-from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import FORMS
 from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -36,6 +34,7 @@ CONTRASTS = (
     *(("fwc", "zero"), ("fwc", "balanced"), ("balanced", "zero")),
     *(("fwc", other) for other in ("shuffled", "random", "kmedoids", "flipped")),
 )
+BESIDE_B = ("zero", "fwc-1", "balanced-1", "fwc-2", "balanced-2")  # arms of A
 MARGIN = 0.05  # of accuracy and of the DP gap, by the plan
 _TITLES = {"accuracy": "accuracy", "dp": "DP gap", "eo": "EO gap", "auc": "AUC"}
 
@@ -49,7 +48,9 @@ def report(folder: Path = RESULTS) -> None:
         complete = part and read_experiment(part, arms_of(name)).arms
         content["experiments"][name] = summary(name, part, rows) if complete else {"complete": []}
     content["missing"] = [name for name, found in content["experiments"].items() if not found["complete"]]
-    content["surrogate"] = surrogate_scores(content["experiments"]["A"]["complete"])
+    content["surrogate"] = surrogate_scores("A", content["experiments"]["A"]["complete"])
+    if of_b := content["experiments"]["B"]["complete"]:
+        content["surrogate_b"] = surrogate_scores("B", [*BESIDE_B, *of_b])
     content["recorded"] = recorded_contrasts()
     (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     (folder / "real-model.md").write_text(page(content), encoding="utf-8")
@@ -67,10 +68,9 @@ def summary(
     data = read_experiment(rows, expected, group_shares(name))
     asked = list(data.arms)
     if name == "B":
-        of_a = ["zero", *(f"{strategy}-{seed}" for seed in (1, 2) for strategy in ("fwc", "balanced"))]
         same = {row["row"] for row in rows}
         beside = [row for row in recorded if row["experiment"] == "A" and row["row"] in same]
-        data = read_experiment([*beside, *rows], [*of_a, *asked])
+        data = read_experiment([*beside, *rows], [*BESIDE_B, *asked])
     found = scores(data)
     return {
         "complete": asked,
@@ -152,12 +152,11 @@ def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def surrogate_scores(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
+def surrogate_scores(experiment: str, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The scores of the surrogate's forms (SIMULATED): the same rows, the same examples."""
-    names = [str(SHOTS / f"{arm}.json") if "-" in arm else arm for arm in arms_of("A")]
-    settings, found = Settings(n_test=200, base_parity=0.5, seed=1), {}
+    planned, found = dict.fromkeys([*arms, *arms_of(experiment)]), {}
     for form in FORMS:
-        job = prepare("adult", f"surrogate:{form}", names, settings, Client())
+        job = prepared(experiment, f"surrogate:{form}", list(planned), Client())
         chosen = tuple(arm for arm in job.plan.arms if arm.name in arms)
         saved = {arm.source: job.plan.saved[arm.source] for arm in chosen if arm.source in job.plan.saved}
         job = replace(job, plan=replace(job.plan, arms=chosen, saved=saved))
@@ -207,7 +206,12 @@ def page(content: Mapping[str, Any]) -> str:
         ]
     if missing := ", ".join(content["missing"]):
         blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
-    return "\n\n".join([*blocks, _SURROGATE, _side_by_side(content)]) + "\n"
+    tables = [
+        _side_by_side(content["experiments"][name], content[key], content["recorded"])
+        for name, key in (("A", "surrogate"), ("B", "surrogate_b"))
+        if key in content
+    ]
+    return "\n\n".join([*blocks, _SURROGATE, *tables]) + "\n"
 
 
 _NAMES = {"zero": "zero-shot", "balanced": "balanced examples", "fwc": "FWC"}
@@ -238,9 +242,9 @@ _SURROGATE = """\
 ## Does the surrogate react as a real model does?
 
 The surrogate is a SIMULATION of GPT-4's recorded answers. Its forms are asked about the same rows with the
-same examples. As answered, unless the column says centred. GPT-4 as recorded has 4 balanced examples, other
-rows in each arm and a base parity of 0; its standard error is up to 0.10. The paper's rows are others, too,
-and it gives no intervals of differences."""
+same examples, first of A, then of B. As answered, unless the column says centred. GPT-4 as recorded has 4
+balanced examples, other rows in each arm and a base parity of 0; its standard error is up to 0.10. The
+paper's rows are others, too, and it gives no intervals of differences."""
 
 
 def _cell(entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy", "examples")) -> str:
@@ -290,11 +294,12 @@ def _calibration(found: Mapping[str, Any]) -> str:
     return _markdown([head, *found["calibration"][0]["calibration_error"]], lines)
 
 
-def _side_by_side(content: Mapping[str, Any]) -> str:
-    real = content["experiments"]["A"]
+def _side_by_side(
+    real: Mapping[str, Any], simulated: Mapping[str, Any], recorded: Sequence[Mapping[str, Any]]
+) -> str:
     columns = {"1.5B, centred": (real, "centred"), "1.5B": (real, "as answered")}
-    columns |= {f"{form}, simulated": (found, "as answered") for form, found in content["surrogate"].items()}
-    others = {(e["source"], e["first"], e["second"]): e for e in content["recorded"]}
+    columns |= {f"{form}, simulated": (found, "as answered") for form, found in simulated.items()}
+    others = {(e["source"], e["first"], e["second"]): e for e in recorded}
     lines = []
     for number, contrast in enumerate(real["contrasts"]):
         for metric in ("dp", "accuracy"):
