@@ -200,7 +200,7 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
     if refused := [name for name in typed if accepted is not None and name not in accepted]:
         raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
     if on_disk and "crossed" in typed:
-        raise FwcError("--per-attribute needs a table in memory, not --data: leave out one of them")
+        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: leave it out")
 
 
 def _chooser(

@@ -54,7 +54,8 @@ def tune(
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.tasks import load_task
 
-    if len(flags.words(model)) > 1:
+    models = flags.words(model) or (model,)
+    if len(models) > 1:
         raise FwcError(f"--model {model}: tune takes one model")
     try:
         sizes = [int(size) for size in flags.words(m)]
@@ -64,7 +65,7 @@ def tune(
     with before_asking(out), console.printing_aside():
         tuned = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
-            model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
+            models[0], target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
             templates=flags.words(template) or None, orders=flags.words(order) or None,
             strategies=flags.words(strategy) or None, instructions=instructions, out=out, client=client,
             **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, dry_run=dry_run,

@@ -1,6 +1,7 @@
 """The candidates of `tune`: sets of examples by many strategies, slot tables, seeds, limits and orders."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -196,8 +197,9 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        pair = number % len(kinds) // (2 * len(sizes))  # a kind meets every wording in every order
-        template, instruction = wordings[(pair + turn + turn // len(orders)) % len(wordings)]
+        # A kind meets every wording in every order: where both begin anew, the wordings are one ahead.
+        place = number % len(kinds) // (2 * len(sizes)) + turn + turn // math.lcm(len(orders), len(wordings))
+        template, instruction = wordings[place % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own, order, template, shots, instruction))
     if len(chosen) == len(extra):

@@ -422,12 +422,12 @@ def decided(
         negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
         decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
     if frame.index.name == FILE_ROW:
-        rows = {}
+        first = dict[str, int]()
         for code, values in coded.values():
-            kinds, first = (found.tolist() for found in np.unique(code, return_index=True))
-            pairs = zip(kinds, frame.index[first], strict=True)
-            rows |= {plain_text(values[kind]): row for kind, row in pairs if kind >= 0}
-        decisions = replace(decisions, rows=rows)
+            for kind, place in zip(*np.unique(code, return_index=True), strict=True):
+                text = plain_text(values[kind]) if kind >= 0 else ""
+                first[text] = min(int(place), first.get(text, len(frame)))
+        decisions = replace(decisions, rows={text: frame.index[place] for text, place in first.items()})
     title = " and ".join(decisions.columns.get(name, name) for name in names)
     meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)

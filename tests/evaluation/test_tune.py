@@ -165,19 +165,23 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
     assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())
     assert "0 differ, 0 not verified" in fwc("verify", tmp_path / "tuned", "--task", task, code=0).out
     assert "tune takes one model" in fwc("tune", *goal, "--model", "surrogate,baseline").line
+    assert "cannot read a,b/run.json" in fwc("tune", *goal, "--model", '"replay:a,b"').line
     shots = tmp_path / "tuned" / "shots.json"
     fwc("eval", *asked, "--shots", shots, "--n-test", 8, "--out", tmp_path / "run", code=0)
 
 
 def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    own = str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / "own"))
-    options = {"strategies": ["random", "balanced"], "templates": ["default", own], "m": [4, 8]}
-    planned = tune(task, deaf, 0.1, rows=120, candidates=16, dry_run=True, **options)
+    own = [str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name)) for name in "ab"]
+    options: dict[str, Any] = {"strategies": ["random", "balanced"], "m": [4, 8], "rows": 120}
     names = "strategy", "template", "order", "m"
-    assert len({tuple(line[name] for name in names) for line in planned.tuning["candidates"]}) == 16
+    for orders, templates in ((None, own), (None, ["default", *own]), (["given"], own)):
+        n = 4 * len(orders or "gr") * len(templates)
+        asked = options | {"orders": orders, "templates": templates, "candidates": n}
+        planned = tune(task, deaf, 0.1, dry_run=True, **asked).tuning["candidates"]
+        assert len({tuple(line[name] for name in names) for line in planned}) == n
     with pytest.raises(FwcError, match="does not say the question"):  # before anything is asked
-        tune(task, deaf, 0.1, rows=120, **options | {"templates": ["default", "decision"]})
+        tune(task, deaf, 0.1, **options | {"templates": ["default", "decision"]})
 
 
 def told(messages: Messages) -> str:

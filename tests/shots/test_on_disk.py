@@ -132,6 +132,7 @@ def test_the_command_takes_a_pattern(fwc: Run, folder: Path, monkeypatch: pytest
         ((*files, "--option", "slots=home:no=4,home:yes=4"), "name one of balanced-positive"),
         ((*files, "--option", "labels=odd"), "no option 'labels'"),
         (("--data", folder / "no-*.parquet"), "there is no such file"),
+        (("--per-attribute",), "this one stays on disk"),
     ):
         refused = run(*words)
         assert (refused.code, said in refused.line) == (2, True)
