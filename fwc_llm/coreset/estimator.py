@@ -55,8 +55,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": with at most 30,000 coresets of rows, the best
             of all; on other small tables (n · m up to 4,000) at most 30, until four end at the best
-            objective; on up to 8,192 rows two; else one. If swaps follow, the best of the
-            starts is then kicked (docs/method.md, "Starts and local optima").
+            objective; on up to 8,192 rows two, if swaps follow as by swaps="auto"; else one. Where swaps
+            follow, the best of the starts is then kicked (docs/method.md, "Starts and local optima").
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or

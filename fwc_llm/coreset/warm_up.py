@@ -21,8 +21,12 @@ from fwc_llm.coreset.transport.inner_problem import fair_transport
 def get_ready(name: str) -> tuple[float, int]:
     """Compile what one of `PROBLEMS` lacks; return the seconds, and how many functions were compiled."""
     start, before = time.perf_counter(), len(compiled)
-    logging.getLogger("fwc_llm.coreset").disabled = True  # the command says itself that it compiles
-    PROBLEMS[name]()
+    log = logging.getLogger("fwc_llm.coreset")
+    log.disabled = True  # the command says itself that it compiles
+    try:
+        PROBLEMS[name]()
+    finally:
+        log.disabled = False
     return time.perf_counter() - start, len(compiled) - before
 
 

@@ -1,5 +1,6 @@
 """Compiling kernels, with its one message and the cache; errors in threads; the memory of a fit."""
 
+import logging
 import os
 import weakref
 from pathlib import Path
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.warm_up import PROBLEMS
+from fwc_llm.coreset.warm_up import PROBLEMS, get_ready
 from tests.command import python
 from tests.coreset.programs import peak
 
@@ -23,6 +24,13 @@ def test_a_kernel_works_where_nothing_can_be_kept(caplog: pytest.LogCaptureFixtu
     double = kernel(names["double"])
     assert double(4) == 8
     assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_what_is_logged_after_a_warm_up_is_heard(monkeypatch: pytest.MonkeyPatch):
+    log = logging.getLogger("fwc_llm.coreset")
+    monkeypatch.setitem(PROBLEMS, "one", lambda: log.disabled or pytest.fail("it is said twice"))
+    get_ready("one")
+    assert not log.disabled
 
 
 def test_read_only_arrays_are_not_copied_and_outlive_their_names():
