@@ -206,12 +206,12 @@ def page(content: Mapping[str, Any]) -> str:
         ]
     if missing := ", ".join(content["missing"]):
         blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
-    tables = [
+    compared = [
         _side_by_side(content["experiments"][name], content[key], content["recorded"])
         for name, key in (("A", "surrogate"), ("B", "surrogate_b"))
         if key in content
     ]
-    return "\n\n".join([*blocks, _SURROGATE, *tables]) + "\n"
+    return "\n\n".join([*blocks, _SURROGATE, *compared]) + "\n"
 
 
 _NAMES = {"zero": "zero-shot", "balanced": "balanced examples", "fwc": "FWC"}
