@@ -39,7 +39,7 @@ class Progress:
     def line(self, total: int) -> str:
         """Questions asked of `total`, rate, errors, cost and time left, as far as known."""
         passed = self.done + self.errors + self.skipped
-        words = [f"{self.rate:.{int(self.rate < 10)}f}/s" if self.rate >= 1 else f"{60 * self.rate:.0f}/min"]
+        words = [f"{self.rate:.{int(self.rate < 10)}f}/s" if self.rate >= 1 else f"{60 * self.rate:.2g}/min"]
         if self.errors:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:

@@ -140,9 +140,9 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
         step("still solving")
     with shown.asking(2376) as change:
         change(Progress(100, 2, 49, None, 20.0, 0.5))
-        change(Progress(151, 0, 0, None, 0.05))
+        change(Progress(151, 0, 0, None, 0.005))
     asked = "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 0:01:51 left)"
-    slowly = "asked 151 of 2,376 (3/min, 12:21:40 left)"
+    slowly = "asked 151 of 2,376 (0.3/min, 5 days, 3:36:40 left)"
     assert file.getvalue().splitlines() == ["still solving", asked, slowly]
 
 

@@ -168,7 +168,7 @@ def report(found: dict[str, Any]) -> str:
 Three seeds at the defaults, against the best known: the best of these fits and of a search that crosses \
 optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is below the best of \
 the three fits, 0 where it found nothing better. Outer: by how much the best known exceeds the outer bound, \
-which no choice of rows is below. Numbers are simulated.
+which no choice of rows is below. The tables numbers-… are simulated.
 
 {markdown([*head, "descents", "below", "outer", "CPU s"], lines)}"""
     for support in SETTINGS:

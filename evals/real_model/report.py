@@ -219,8 +219,8 @@ _NAMES |= {"shuffled": "FWC, weights shuffled", "random": "random examples", "km
 _NAMES |= {"flipped": "random, labels flipped to parity"}
 _WHICH = {
     "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about them.",
-    "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table. Here "
-    "perfect answers have the table's own gap.",
+    "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table, in the "
+    "centre, too. Here perfect answers have the table's own gap.",
     "C-german": "All seeds of FWC choose the same 16 rows: one set is asked.",
     "D": "The same rows and examples as A, asked of the smaller model.",
 }
