@@ -44,13 +44,13 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
     `unread` (what replies without an answer are taken for), `reference_lines` (None, or what the lines
     describe), `notes`.
     """
-    estimates = {arm: arm_estimates.estimate(sample) for arm, sample in run.samples.items()}
+    estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    perfect = arm_estimates.estimate(replace(first, answer=first.label.astype(np.float64), assist=None))
+    perfect = arm_estimates.ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     content = {
@@ -95,17 +95,17 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
-        "of": estimates.scope,
+        "of": estimates.sample.scope,
         "unanswered": int((a.reason == "error").sum()),
     }
     for metric in counts.TABLE:
         if metric.headline or metric.source == "answers" or sample.p_yes is not None:
-            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.scope}
+            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.sample.scope}
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
         own, more = (
-            arm_estimates.estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
+            arm_estimates.ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
         )
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
@@ -206,7 +206,7 @@ def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
-        "as-no": _headline(arm_estimates.estimate(replace(plain, design=as_no))),
+        "as-no": _headline(arm_estimates.ArmEstimates(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
         "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
@@ -218,7 +218,8 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
-        measured = arm_estimates.estimate(replace(sample, group=level, groups=len(view.levels), assist=None))
+        of_level = replace(sample, group=level, groups=len(view.levels), assist=None)
+        measured = arm_estimates.ArmEstimates(of_level)
         described.append(
             {
                 "attribute": view.name,
@@ -269,7 +270,8 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
 
 def _about_groups(run: RunAnswers) -> Iterator[str]:
     sample, apart = next(iter(run.samples.values())), small_groups(run)
-    few = [run.groups[place] for place in np.flatnonzero(sample.units_of_groups < run.design.min_group)]
+    sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
+    few = [name for name, size in sizes if size < run.design.min_group]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if apart:
         yield f"Not judged, with {fewer}: {listed(apart)}."

@@ -241,7 +241,7 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
-    from fwc_llm.metrics.arm_estimates import estimate
+    from fwc_llm.metrics.arm_estimates import ArmEstimates
     from fwc_llm.metrics.variance import arrays_of
 
     rows = [row for row in rows if not row["variant"]]
@@ -258,7 +258,7 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             [row["group"] for row in rows_of_repeat],
             [float(row["weight"]) for row in rows_of_repeat] if "weight" in rows_of_repeat[0] else None,
         )
-        measured.append((names, estimate(sample)))
+        measured.append((names, ArmEstimates(sample)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
     for name in ("coverage", *(metric.key for metric in COUNTED)):
         values = [each.value(name) for _, each in measured]
