@@ -13,7 +13,7 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.statistics import listed, small_groups
+from fwc_llm.metrics.statistics import group_words, small_groups
 from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, scope_words
 
 Outcome = Literal["passed", "failed", "undecided"]
@@ -99,7 +99,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     of = of if answered.design.sequential is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
-        shown += f", not judged: {listed(apart)}"
+        shown += f", not judged: {group_words(apart)}"
     alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
     if metric.kind != "share" and metric.source == "answers" and alike:
         words = " and ".join(alike)

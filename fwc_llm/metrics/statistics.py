@@ -17,6 +17,7 @@ from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
+from fwc_llm.sanitize import listed
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -274,11 +275,11 @@ def _about_groups(run: RunAnswers) -> Iterator[str]:
     few = [name for name, size in sizes if size < run.design.min_group]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if apart:
-        yield f"Not judged, with {fewer}: {listed(apart)}."
+        yield f"Not judged, with {fewer}: {group_words(apart)}."
     elif few and len(run.groups) > 1:
-        yield f"Judged, though with {fewer}, because a gap takes two groups: {listed(few)}."
+        yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
-        yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
+        yield f"Gaps count {group_words(unknown)}, whose category is unknown; impact ratios leave them out."
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
@@ -291,10 +292,9 @@ def small_groups(run: RunAnswers) -> list[str]:
     return [name for place, name in enumerate(run.groups) if place not in judged]
 
 
-def listed(groups: Sequence[str]) -> str:
+def group_words(groups: Sequence[str]) -> str:
     """Return groups in a sentence; of many the first ones and how many more."""
-    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
-    return f"{', '.join(f'{name:.60}' for name in groups[:_LISTED])}{more}"
+    return listed(groups, _LISTED, "{:.60}".format)
 
 
 def _about_repeats(run: RunAnswers) -> Iterator[str]:
@@ -379,14 +379,14 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
     if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
             "A DP gap that these data do not settle: if the groups are treated alike, it takes "
-            f"{listed(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
+            f"{group_words(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
         )
 
 
 def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
     for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
-            yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
+            yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
         if (within := arm["conditional_parity"]) is not None:
             yield _within_strata(arm["arm"], within)
     if unanswered := sum(arm["unanswered"] for arm in content["arms"]):

@@ -15,7 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS
 from fwc_llm.models.base import Usage, is_simulation
-from fwc_llm.models.recorded import reply_of
+from fwc_llm.models.recorded import Key, key_of, reply_of
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -24,7 +24,7 @@ from fwc_llm.runs.folder import (
     THRESHOLD_COLUMN,
     RunFolder,
 )
-from fwc_llm.runs.journal import Journal, Key, key_of, parsed
+from fwc_llm.runs.journal import Journal, parsed
 from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
