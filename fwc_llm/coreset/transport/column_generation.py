@@ -132,9 +132,7 @@ class CostTable:
             steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
             rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
             mass = times * (self.total / count)
-        some = CostTable(np.asarray(self.cost[rows], np.float64), mass)
-        _check(some.cost, rows)
-        return some
+        return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
         """Some of the rows, or all, as float64, with their masses."""
