@@ -115,6 +115,7 @@ class CostTable:
         cost = float(mass @ own + vertex.split_mass @ extra)
         return Optimum(vertex, cost, float(mass @ two_cheapest(self.cost, vertex.prices)[1]), load)
 
+    @np.errstate(invalid="ignore")  # of rows that the scan will refuse
     def margin(self, prices: Floats, share: float) -> float:
         """By how much the two cheapest cells differ for this share of the rows, and for no equal row more."""
         _, least, second = two_cheapest(self.cost, prices)
