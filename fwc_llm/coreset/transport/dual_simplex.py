@@ -272,7 +272,6 @@ class _Basis:
             else:
                 changed = self.inverse @ self.basis[:, fresh]
                 rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
-                changed[fresh] = 0.0
                 self.inverse -= changed @ rows
                 self.inverse[fresh] = rows
         except np.linalg.LinAlgError as error:
@@ -404,7 +403,7 @@ class _Basis:
         system, right = system / scale[:, None], right / scale
         solution = np.linalg.lstsq(system, right)[0]
         solution += np.linalg.lstsq(system, right - system @ solution)[0]
-        amount = solution[:e].clip(0.0, 1.0) * supply[own]
+        amount = solution[:e].clip(0.0) * supply[own]
         carried = settled + np.bincount(to, amount, cells)
         empty = carried.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * self.total
         amount[empty[to // len(fair.target)]] = 0.0
