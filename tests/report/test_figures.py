@@ -137,7 +137,7 @@ def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
     folder = make_run(rates=rates, repeats=1, unparsed=0.0)
     text = shown(folder, width)
     assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text.replace("(…)", "")
+    assert "…" not in text
     for table in re.split(r"\n─+", text)[1:]:
         assert all(f"\n{arm} " in table for arm in rates)
 
