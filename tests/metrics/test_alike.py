@@ -82,6 +82,7 @@ def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
     assert found["accuracy"]["value"] == pytest.approx((yes == label).mean())
     assert found["gap"]["value"] == pytest.approx(abs(rates["m"] - rates["f"]))
     assert found["rows"] == 300
+    assert 0.6 < found["auc"]["low"] < found["auc"]["value"] < found["auc"]["high"] < 0.9
     moved = centre(group, label, odds + 3)
     assert moved["gap"] == pytest.approx(found["gap"]), "a shift of all log-odds changes nothing"
     assert centre(group, label, np.full(300, -4.0)) == {}

@@ -181,6 +181,16 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
 
 
+def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
+    rng = np.random.default_rng(1)
+    table, chance = world(rng, n=600)
+    noise = pd.DataFrame(rng.random((600, 100))).add_prefix("noise ")
+    table = replace(table, features=table.features.join(noise.set_index(table.features.index)))
+    for _ in range(3):
+        run = ask(rng, table, chance, 200)
+        assert assisted_samples(run, run.plain_samples, table)["answers"].assist is not None
+
+
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
     """Ten tests of rows that it drew itself would break off one in a hundred such runs."""
     table, chance = world(np.random.default_rng(7), n=600)
