@@ -61,7 +61,7 @@ def parts_of(shown: str) -> dict[str, str]:
     _, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("\n")
     sentences, heading, table = rest.partition("\nArm ")
     sentences = re.sub(r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences)  # the day of this run
-    return {"sentences": sentences, "results": (heading + table).partition("\n(…)")[0].strip("\n")}
+    return {"sentences": sentences, "results": (heading + table).partition("\nIntervals:")[0].strip("\n")}
 
 
 def written(page: str, parts: Mapping[str, Mapping[str, str]]) -> str:

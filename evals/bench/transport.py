@@ -7,8 +7,14 @@ each cell. The same program is solved as written (n × m variables), reduced to 
 `fair_transport`: "cold" without prices, and "warm" with the last solution's prices after every cost changed
 by about one per cent, as between two iterations. Best of several passes each; everything in one run.
 `--full` adds ten million rows and 64 cells at a million rows; `--record` writes the tables to evals/results/.
+
+The last table is of a machine that others use, too: hundreds of cells, alone and beside two processes that
+never rest, with one BLAS thread as `fair_transport` has it, and with as many as BLAS takes by itself. Leave
+OMP_NUM_THREADS unset for it.
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +48,7 @@ def main() -> None:
         "peer": against_highs(),
         "growth": [growth(*size) for size in sizes],
         "ties": [ties(100_000, *shape) for shape in ((2, 2), (8, 2), (4, 4), (32, 2), (128, 2))],
+        "neighbours": [beside(busy, levels) for levels in (32, 128) for busy in (0, 2)],
     }
     print(report(found))
     if options.record:
@@ -137,6 +144,24 @@ def ties(n: int, levels: int, outcomes: int) -> dict[str, Any]:
     for kind in ("whole", "mismatches"):
         for start in ("cold", "warm"):
             found[f"{kind}_{start}_ratio"] = found[f"{kind}_{start}"] / found[f"continuous_{start}"]
+    return found
+
+
+def beside(busy: int, levels: int, n: int = 20_000) -> dict[str, Any]:
+    """Seconds, and CPU seconds, beside so many busy processes: of one BLAS thread, and of its own number."""
+    cost = np.random.default_rng(0).uniform(1, 40, (n, 2 * levels))
+    found: dict[str, Any] = {"busy": busy, "n": n, "cells": 2 * levels}
+    ways = {"one": fair_transport, "own": fair_transport.__wrapped__}  # type: ignore[attr-defined]
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    try:
+        for name, solve in ways.items():
+            before = time.process_time()
+            found[f"{name}_seconds"], _ = best_of(3, lambda: solve(cost, levels, 2, [0.3, 0.7], EPSILON))  # noqa: B023
+            found[f"{name}_cpu"] = (time.process_time() - before) / 3
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
     return found
 
 
@@ -250,6 +275,11 @@ def _tie_line(row: dict[str, Any]) -> list[Any]:
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
     head = ["rows", "cells", "cold, ms", "warm, ms", "row minima by numpy, ms", "reduced HiGHS, ms"]
+    units = [f"{name}_{unit}" for name in ("one", "own") for unit in ("seconds", "cpu")]
+    rows = [
+        [row["cells"], row["busy"], *(f"{row[unit]:.2f}" for unit in units)] for row in found["neighbours"]
+    ]
+    beside = ["cells", "busy processes", "one BLAS thread, s", "CPU s", "BLAS's own number, s", "CPU s"]
     ties = ["cells", "continuous, ms (warm)", "whole numbers, ms (warm)", "ratio (warm)"]
     ties += ["mismatches, ms (warm)", "ratio (warm)", "gap"]
     return f"""# The inner problem
@@ -262,7 +292,10 @@ Made by `{found["command"]}` on {found["machine"]}.
 Costs that tie, 100,000 rows: whole numbers from 1 to 39 in each cell, and counts of 10 mismatches, \
 beside uniform costs. Warm: from the plan of the same table before one row in a hundred changed.
 
-{markdown(ties, map(_tie_line, found["ties"]))}"""
+{markdown(ties, map(_tie_line, found["ties"]))}
+Beside others, 20,000 rows: the least wall seconds of three, and CPU seconds on average.
+
+{markdown(beside, rows)}"""
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, what_was_decided
+from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, next_step, what_was_decided
 from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -138,6 +138,7 @@ class AuditOfFile:
                 *four_fifths(impact["attributes"][-1]),
                 *others,
                 *({"arm": "", "text": text} for text in missed(stats)),
+                {"arm": "", "text": next_step(stats, self.kept[name], None)},
             ],
             statistics=stats,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},

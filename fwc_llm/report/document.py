@@ -11,7 +11,15 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import findings, keeping, low_coverage, missed, what_was_run, wording_lines
+from fwc_llm.report.narrative import (
+    findings,
+    keeping,
+    low_coverage,
+    missed,
+    next_step,
+    what_was_run,
+    wording_lines,
+)
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -153,6 +161,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
     """Return one run as an entry of a document's `runs`; `missing` says why there is no `task` with data."""
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
+    kept = keeping(run)
     return entry(
         run.label,
         run.arms,
@@ -174,8 +183,9 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
                 if name
             ),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
-            *findings(stats, run.created, keeping(run)),
+            *findings(stats, run.created, kept),
             *({"arm": "", "text": text} for text in missed(stats)),
+            {"arm": "", "text": next_step(stats, kept, not (run.simulated_answers or run.reference))},
         ],
         statistics=stats,
         missing=missing,

@@ -12,6 +12,7 @@ from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
 from fwc_llm.report.tuning import tuning_goal
+from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import RunAnswers
@@ -138,9 +139,9 @@ def findings(
         if best and kept is not None:
             named = f"Best: {lead}, which keeps to the limits set. "
         elif len(arms) > 1 and not best:
-            named = f"No arm is clearly better than {base}. "
+            named = f"No arm is clearly better than {_in_words(base)}. "
             if kept is not None:
-                better = f"be clearly better than {base} and to " if kept else ""
+                better = f"be clearly better than {_in_words(base)} and to " if kept else ""
                 named = f"No arm is shown to {better}keep to the limits set. "
         if not best and lead != "answers":  # of an audit that names nobody
             named += f"{lead}: "
@@ -241,7 +242,7 @@ def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
     if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
         return ""
     change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
-    size = f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_cut(base)}"
+    size = f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_in_words(base)}"
     return f", {size} ({interval(ends, 0, 100)})"
 
 
@@ -260,7 +261,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         elif test["reason"]:
             why = f"{{}}: a difference from {{}} {test['reason']}."
         by_reason.setdefault(why, []).append(name)
-    yield from (why.format(_listed(names), base) for why, names in by_reason.items())
+    yield from (why.format(listed(names, _MOST, _cut), _in_words(base)) for why, names in by_reason.items())
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
@@ -270,7 +271,7 @@ def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
 
 
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
-    """Say which differences these rows would miss at least once in five times, and what to do about it."""
+    """Say which differences these rows would miss at least once in five times."""
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
     between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
@@ -282,10 +283,34 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
         scope = scope_words(THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"])
         parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
     if alone := smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
-        parts.append(f"gaps of one arm under {alone} points")
+        parts.append(f"gaps{' of one arm' * bool(sizes)} under {alone} points")
     if parts:
-        missed = "; ".join(parts)
-        yield f"What these rows could have missed: {missed}. With more rows, smaller effects can be seen."
+        yield f"What these rows could have missed: {'; '.join(parts)}."
+
+
+def next_step(stats: Mapping[str, Any], kept: Collection[str] | None, model: bool | None) -> str:
+    """Return what to do next, by what these rows show; `kept` is as in `best_arm`.
+
+    `model` is True for a language model's answers, False for a simulation's or a reference's, and None for
+    decisions that were made elsewhere.
+    """
+    arms, best = stats["arms"], best_arm(stats, kept) if model else None
+    verdicts = {arm[GAP]["verdict"] for arm in arms}
+    if model is False:
+        step = "ask a language model (--model)"
+    elif best:
+        step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
+    elif any(arm["alike"] and arm["alike"]["centred"] for arm in arms):
+        step = "--threshold fit, which chooses a threshold by labels"
+    elif stats["comparisons"] or INCONCLUSIVE in verdicts:
+        step = "more rows: four times as many show differences half as large"
+    elif DIFFERS not in verdicts:
+        step = "watch further decisions (`fwc-llm monitor`)"
+    elif model:
+        step = "compare ways of prompting (--shots zero,balanced,fwc)"
+    else:
+        step = "find out, with those who know these decisions, what makes the gap"
+    return f"Next: {step}."
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -308,9 +333,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         rate = f"four fifths of the rate of {_cut(arm['reference'] or '')}"
         for names, text in ((below, f"Below {rate}"), (open_, f"Too few rows to tell whether below {rate}")):
             if names:
-                more = f" and {len(names) - _MOST_BELOW} more" if len(names) > _MOST_BELOW else ""
-                listed = ", ".join(ratios[name] for name in names[:_MOST_BELOW])
-                yield {"arm": who, "text": f"{text}: {listed}{more}."}
+                yield {"arm": who, "text": f"{text}: {listed(names, _MOST_BELOW, ratios.__getitem__)}."}
         if judged and not below and not open_:
             yield {"arm": who, "text": f"No group is below {rate}; the lowest: {ratios[order[0]]}."}
 
@@ -331,7 +354,7 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             )
             text += (
                 f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {' and '.join(ends)}"
-                f": accuracy {right} %, DP gap {gap} points. --threshold fit chooses a threshold by labels."
+                f": accuracy {right} %, DP gap {gap} points."
             )
         yield {"arm": arm["arm"], "text": text}
 
@@ -352,9 +375,8 @@ def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"arm": arm["arm"], "text": text}
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(_cut, names[:4]))
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+def _in_words(arm: str) -> str:
+    return "zero-shot" if arm == "zero" else _cut(arm)  # no number
 
 
 def _cut(name: str) -> str:
@@ -409,7 +431,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} repeats"
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
-    lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
+    if few:
+        lines.append(f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}")
     return [*lines, _assuming(design, assumed)]
 
 

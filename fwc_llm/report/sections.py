@@ -198,7 +198,7 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
     if marks is None:
         meanings["≈"] = f"no difference that matters (under {margin:g}; of a ratio, above {RATIO_MARGIN:g})"
     shown = (f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks)
-    return f"(…) 95 % interval.{''.join(shown)}"
+    return f"Intervals: 95 %.{''.join(shown)}"
 
 
 def rates(stats: Stats) -> Section:

@@ -21,6 +21,7 @@ from fwc_llm.report.narrative import (
     lost_lines,
     low_coverage,
     missed,
+    next_step,
     smallest_found,
     what_was_run,
     wording_lines,
@@ -71,7 +72,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose, keeping(run)),
+        summary(stats, run.created, verbose, keeping(run), not (run.simulated_answers or run.reference)),
         *(terminal(section) for section in asked_for if section and not verbose),
         *(Text(line, style="dim") for line in lines if line),
         *(
@@ -89,15 +90,19 @@ def answer(folder: str | Path) -> str:
 
 
 def summary(
-    stats: Mapping[str, Any], created: str = "", verbose: bool = False, kept: Collection[str] | None = None
+    stats: Mapping[str, Any],
+    created: str = "",
+    verbose: bool = False,
+    kept: Collection[str] | None = None,
+    model: bool | None = None,
 ) -> RenderableType:
-    """Return the answer and the first table of `Audit.to_dict`; `kept` as in `findings`.
+    """Return the answer and the first table of `Audit.to_dict`; `kept` and `model` as in `next_step`.
 
     All notes, those on single arms too, are in `everything`.
     """
     return Group(
         *_sentences(stats, created, kept),
-        *map(Text, missed(stats)),
+        Text(" ".join([*missed(stats), next_step(stats, kept, model)])),
         terminal(replace(sections.first(stats), title="")),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
     )
@@ -124,8 +129,9 @@ def audit_summary(
         notes |= dict.fromkeys(_notes(stats))
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
-    if found:
-        shown.append(Text(f"What these rows could have missed: gaps under {', '.join(found)}."))
+    last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
+    last += dict.fromkeys(next_step(stats, kept.get(name), None) for name, stats in audits.items())
+    shown.append(Text(" ".join(last)))
     for note in () if verbose else notes:
         names = [name for name, stats in audits.items() if note in stats["notes"]]
         about = f"By {', '.join(names)}: " * (len(names) < len(audits))

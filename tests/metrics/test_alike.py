@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, logit
 
 from fwc_llm import Result, audit, evaluate
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.predicted_probabilities import centred
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -48,7 +48,7 @@ def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words:
     )
     again = sample_of(yes, labels, times=3)
     assert bool(again.alike) == bool(words), "rows count, not questions"
-    gap = estimate(sample)[GAP]
+    gap = ArmEstimates(sample)[GAP]
     assert gap.alike == bool(words)
     assert not words or gap.verdict(0.3) == "cannot be told"
 
@@ -82,6 +82,7 @@ def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
     assert found["accuracy"]["value"] == pytest.approx((yes == label).mean())
     assert found["gap"]["value"] == pytest.approx(abs(rates["m"] - rates["f"]))
     assert found["rows"] == 300
+    assert 0.6 < found["auc"]["low"] < found["auc"]["value"] < found["auc"]["high"] < 0.9
     moved = centre(group, label, odds + 3)
     assert moved["gap"] == pytest.approx(found["gap"]), "a shift of all log-odds changes nothing"
     assert centre(group, label, np.full(300, -4.0)) == {}

@@ -11,7 +11,7 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -42,7 +42,7 @@ def ask(
 
 def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
     assisted = assisted_samples(run, run.plain_samples, table)
-    return estimate(run.plain_samples["answers"]), estimate(assisted["answers"])
+    return ArmEstimates(run.plain_samples["answers"]), ArmEstimates(assisted["answers"])
 
 
 @pytest.mark.slow
@@ -179,6 +179,16 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
         audit(parity, **LABELS, population=everybody)
     assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
+
+
+def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
+    rng = np.random.default_rng(1)
+    table, chance = world(rng, n=600)
+    noise = pd.DataFrame(rng.random((600, 100))).add_prefix("noise ")
+    table = replace(table, features=table.features.join(noise.set_index(table.features.index)))
+    for _ in range(3):
+        run = ask(rng, table, chance, 200)
+        assert assisted_samples(run, run.plain_samples, table)["answers"].assist is not None
 
 
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:

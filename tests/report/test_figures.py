@@ -18,7 +18,7 @@ from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
-from fwc_llm.report.narrative import best_arm, findings, keeping
+from fwc_llm.report.narrative import best_arm, findings, keeping, next_step
 from fwc_llm.report.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
@@ -137,7 +137,7 @@ def test_a_narrow_terminal_cuts_no_line(make_run: MakeRun, width: int) -> None:
     folder = make_run(rates=rates, repeats=1, unparsed=0.0)
     text = shown(folder, width)
     assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text.replace("(…)", "")
+    assert "…" not in text
     for table in re.split(r"\n─+", text)[1:]:
         assert all(f"\n{arm} " in table for arm in rates)
 
@@ -180,7 +180,7 @@ def test_many_groups_are_rows_in_tables_of_80_columns(make_run: MakeRun) -> None
 def test_equal_arms_are_said_to_be_equal(make_run: MakeRun) -> None:
     rates = {arm: {"A": (0.0, 1.0), "B": (1.0, 1.0)} for arm in ("zero", "twin")}
     text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
-    assert "twin: the same answers as zero." in text
+    assert "twin: the same answers as zero-shot." in text
 
 
 @pytest.mark.parametrize(
@@ -228,9 +228,29 @@ def test_an_arm_is_best_only_where_that_is_shown(
     folder = make_run(rates=rates, repeats=1, unparsed=0.0, per_cell=(100, 100))
     lead = answer(folder)[0]["text"]
     assert best_arm(statistics(read_run(folder).answered)) == best
-    assert lead.startswith(f"Best: {best}. Yes for " if best else "No arm is clearly better than zero. ")
+    assert lead.startswith(f"Best: {best}. Yes for " if best else "No arm is clearly better than zero-shot. ")
     assert lead.endswith("400 rows, 26 Nov 2026.")
     assert "true answers have a gap of 0 points" in lead
+
+
+@pytest.mark.parametrize(
+    ("rates", "model", "words"),
+    [
+        ({"zero": BIASED, "fwc": EVEN}, True, "as fwc does"),
+        ({"zero": BIASED, "fwc": EVEN}, False, "--model"),
+        ({"zero": BIASED, "fwc": BIASED}, True, "more rows"),
+        ({"zero": BIASED}, True, "--shots"),
+        ({"zero": BIASED}, None, "who know these decisions"),
+        ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
+        ({"zero": EVEN}, None, "monitor"),
+    ],
+)
+def test_what_is_next_follows_from_what_is_shown(
+    make_run: MakeRun, rates: dict[str, Any], model: bool | None, words: str
+) -> None:
+    rows = 1500 if words == "monitor" else 100
+    run = read_run(make_run(rates=rates, repeats=1, unparsed=0.0, per_cell=(rows, rows)))
+    assert words in next_step(statistics(run.answered), None, model)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,12 @@ def test_damaged_files(make_run: MakeRun, name: str, content: bytes | None, word
         read_run(folder)
 
 
+def test_a_tuning_that_chose_nothing_is_no_damaged_run(tmp_path: Path) -> None:
+    (tmp_path / "tuning.json").write_text("{}")
+    with pytest.raises(FwcError, match="chose nothing"):
+        read_run(tmp_path)
+
+
 def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     for text in ('{"role": 1}', "[" * 100_000):

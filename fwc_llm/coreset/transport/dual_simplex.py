@@ -85,8 +85,9 @@ def walk(  # type: ignore[no-untyped-def]
     (G,) so far. The first `count` rows in `heap` change next, row i at `time[i]` to the pair `goal[i]`;
     -1 stands for a new edge. Returns how many are left; the walk stops at the first of them.
     """
+    top = np.intp(0)  # for a literal, numba would compile `_sink` once more
     if count < 0:
-        count = 0
+        count = top
         most = -np.inf
         for g in range(len(edge)):
             most = max(most, edge[g] - least)
@@ -98,8 +99,8 @@ def walk(  # type: ignore[no-untyped-def]
                 count += 1
         for k in range(count // 2 - 1, -1, -1):
             _sink(heap, time, k, count)
-    while count > 0 and time[heap[0]] < end:
-        i = heap[0]
+    while count > 0 and time[heap[top]] < end:
+        i = heap[top]
         before, after = cell[at[i]], cell[goal[i]]
         left[0] -= np.inf if tied[i] else mass[i] * (edge[after] - edge[before])
         if left[0] <= 0:
@@ -109,9 +110,72 @@ def walk(  # type: ignore[no-untyped-def]
         carried[after] += mass[i]
         if not _change(i, time[i], start, cell, excess, at, moved, edge, least, time, goal):
             count -= 1
-            heap[0] = heap[count]
-        _sink(heap, time, 0, count)
+            heap[top] = heap[count]
+        _sink(heap, time, top, count)
     return count
+
+
+@kernel
+def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size):  # type: ignore[no-untyped-def]
+    """Write the ties as columns of the `basis` (G, G): what a unit on each adds to the cells.
+
+    Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above` (G,)
+    is its slot), and only the first one to the key vertex (−1): then no two columns are nearly parallel.
+    `size` (G,) is the least length of a column of a vertex and of those tied to it.
+    """
+    for k in range(len(owner)):
+        above[k], size[k] = -1, 1.0
+        for g in range(len(owner)):
+            basis[g, k] = 0.0
+        if owner[k] == HELD:
+            basis[k, k] = 1.0
+        elif owner[k] >= 0:
+            basis[cell[tied[k]], k], basis[cell[at[owner[k]]], k] = 1.0, -1.0
+        else:
+            for j in range(k):
+                if owner[j] == VERTEX and level[j] == level[k] != top_level and above[k] < 0:
+                    above[k] = j
+            parent = top if above[k] < 0 else vertices[above[k]]
+            size[k] = 0.0
+            for g in range(len(owner)):
+                apart = parent[0, g] - vertices[k, 0, g] + epsilon[g] * (parent[1, g] - vertices[k, 1, g])
+                basis[g, k] = apart
+                size[k] += apart * apart
+            size[k] = np.sqrt(size[k])
+            if above[k] >= 0:
+                size[above[k]] = min(size[above[k]], size[k])
+
+
+@kernel
+def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ignore[no-untyped-def]
+    """Write the edge (G,) along which D rises fastest, where a mass is negative, into one of `edges` (2, G).
+
+    Returns the slot of the tie that leaves (−1: none), the slope, the place of the edge, and whether not the
+    tie's own mass is negative, but what its owner keeps in its key: the tie then becomes the key.
+    """
+    slot, slope, fastest, of_key, free = -1, 0.0, 0.0, False, 0
+    for step in range(2 * len(owner)):
+        k, key = step % len(owner), step >= len(owner)
+        if key and (owner[k] == HELD or above[k] >= 0):
+            continue
+        sign = 1.0 if key or (owner[k] == HELD and load[k] > 0) else -1.0
+        lack, least, length = 0.0, size[k], 0.0
+        if key:
+            lack = -total if owner[k] == VERTEX else -mass[owner[k]]
+        for g in range(len(owner)):
+            edges[free, g] = 0.0
+        for j in range(len(owner)):
+            if (owner[j] == owner[k] and above[j] < 0) if key else (j == k or above[j] == k):
+                share = sign if key or j == k else -sign
+                lack, least = lack + share * load[j], min(least, size[j])
+                for g in range(len(owner)):
+                    edges[free, g] += share * inverse[j, g]
+        for g in range(len(owner)):
+            length += edges[free, g] * edges[free, g]
+        length = np.sqrt(length)
+        if lack > max(total * max(1e-13 / least, 4e-15 * length), fastest * length):
+            slot, slope, fastest, of_key, free = k, lack, lack / length, key, 1 - free
+    return slot, slope, 1 - free, of_key
 
 
 @part
@@ -182,8 +246,9 @@ class _Basis:
         self.prices = self.origin.copy()
         self.top = fair.best(self.prices)[1]
         self.owner, self.tied = np.full(cells, HELD), np.zeros(cells, np.int64)
-        self.vertices: list[Floats] = [self.top] * cells
+        self.vertices, self.level = np.zeros((cells, 2, cells)), np.zeros(cells, np.int64)
         self.basis, self.updates = np.zeros((cells, cells)), _UPDATES
+        self.above, self.size = np.zeros(cells, np.int64), np.zeros(cells)
         self.room = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(1)
 
     @property
@@ -192,28 +257,12 @@ class _Basis:
         return np.asarray(self.cell[self.at])
 
     def factorize(self, anew: bool = False) -> None:
-        """Write the ties as columns, what a unit on each adds to the cells, and find their masses.
-
-        Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above`
-        is its slot), and only the first one to the key vertex: then no two columns are nearly parallel.
-        """
+        """Write the ties as columns, and find their masses."""
         owner, cells = self.owner, len(self.owner)
-        before, self.basis = self.basis, np.zeros((cells, cells))
-        self.size, self.above, self.toll = np.ones(cells), np.full(cells, -1), np.zeros(cells)
-        rows, artificial = np.flatnonzero(owner >= 0), np.flatnonzero(owner == HELD)
-        self.basis[artificial, artificial] = self.basis[self.cell[self.tied[rows]], rows] = 1.0
-        self.basis[self.cell[self.at[owner[rows]]], rows] = -1.0
-        first = {self.fair.level(self.top): -1}
-        for k in np.flatnonzero(owner == VERTEX).tolist():
-            level = self.fair.level(self.vertices[k])
-            above = self.above[k] = first.get(level, -1)
-            first.setdefault(level, k)
-            parent = self.top if above < 0 else self.vertices[above]
-            column = self.basis[:, k] = self.fair.masses(parent - self.vertices[k])
-            self.toll[k] = self.fair.toll(self.vertices[k]) - self.fair.toll(parent)
-            self.size[k] = np.sqrt(column @ column)
-            if above >= 0:
-                self.size[above] = min(self.size[above], self.size[k])
+        before, self.basis = self.basis, np.empty((cells, cells))
+        terms = owner, self.tied, self.cell, self.at, self.top, self.fair.level(self.top)
+        vertices = self.vertices, self.level, self.fair.epsilon
+        write_ties(*terms, *vertices, self.basis, self.above, self.size)
         fresh = np.flatnonzero((self.basis != before).any(axis=0))
         self.updates += 1
         try:
@@ -223,7 +272,6 @@ class _Basis:
             else:
                 changed = self.inverse @ self.basis[:, fresh]
                 rows = np.linalg.solve(changed[fresh], self.inverse[fresh])
-                changed[fresh] = 0.0
                 self.inverse -= changed @ rows
                 self.inverse[fresh] = rows
         except np.linalg.LinAlgError as error:
@@ -241,33 +289,18 @@ class _Basis:
 
         None if no mass is negative. Where its owner's key is empty, the tie becomes the key.
         """
-        owner, child, cells = self.owner, self.above >= 0, len(self.owner)
-        amount, edges = self.load.copy(), self.inverse.copy()
-        np.subtract.at(amount, self.above[child], self.load[child])
-        np.subtract.at(edges, self.above[child], self.inverse[child])
-        sign = np.where((owner == HELD) & (self.load > 0), 1.0, -1.0)
-        ties = np.flatnonzero((owner != HELD) & ~child)
-        ties = ties[owner[ties].argsort(kind="stable")]
-        names, first = np.unique(owner[ties], return_index=True)
-        supply = np.where(names == VERTEX, self.total, self.mass[names])
-        amount = np.concatenate([sign * amount, np.add.reduceat(self.load[ties], first) - supply])
-        edges = np.concatenate([sign[:, None] * edges, np.add.reduceat(self.inverse[ties], first)])
-        size = np.append(self.size, np.minimum.reduceat(self.size[ties], first))
-        length = np.sqrt((edges * edges).sum(axis=1))
-        real = amount > self.total * np.maximum(1e-13 / size, 4e-15 * length)
-        steepness = np.where(real, amount / length, 0.0)
-        best = int(steepness.argmax())
-        if not steepness[best] > 0:
+        edges = np.empty((2, len(self.owner)))
+        terms = self.owner, self.above, self.size, self.load, self.inverse, self.mass, self.total
+        slot, slope, place, of_key = steepest(*terms, edges)
+        if slot < 0:
             return None
-        slot = best if best < cells else int(ties[first[best - cells]])
-        if best >= cells:
-            if owner[slot] == VERTEX:
-                self.top = self.vertices[slot]
-            else:
-                row, pair = owner[slot], self.tied[slot]
-                np.add.at(self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]])
-                self.at[row] = pair
-        return slot, float(amount[best]), edges[best]
+        if of_key and self.owner[slot] == VERTEX:
+            self.top = self.vertices[slot].copy()
+        elif of_key:
+            row, pair = self.owner[slot], self.tied[slot]
+            np.add.at(self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]])
+            self.at[row] = pair
+        return slot, slope, edges[place]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
         """Move along the edge while D rises, and put the change at which it stops into the slot."""
@@ -296,7 +329,7 @@ class _Basis:
         if other is None or (count > 0 and time[row] < end):
             end, self.owner[slot], self.tied[slot] = time[row], row, goal[row]
         else:
-            self.owner[slot], self.vertices[slot] = VERTEX, other
+            self.owner[slot], self.vertices[slot], self.level[slot] = VERTEX, other, self.fair.level(other)
         self.prices += end * edge
 
     def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:
@@ -325,7 +358,10 @@ class _Basis:
         """The prices at which each tie holds for the costs as they are, without the rounding on the way."""
         slots = np.flatnonzero(self.owner >= 0)
         row = self.owner[slots]
-        owed = np.where(self.owner == HELD, self.prices - self.shift, self.toll)
+        owed = self.prices - self.shift
+        for k in np.flatnonzero(self.owner == VERTEX):
+            parent = self.top if self.above[k] < 0 else self.vertices[self.above[k]]
+            owed[k] = self.fair.toll(self.vertices[k]) - self.fair.toll(parent)
         owed[slots] = cost[row, self.cell[self.tied[slots]]] - cost[row, self.key[row]]
         prices = owed @ self.inverse
         for _ in range(2):
@@ -367,7 +403,7 @@ class _Basis:
         system, right = system / scale[:, None], right / scale
         solution = np.linalg.lstsq(system, right)[0]
         solution += np.linalg.lstsq(system, right - system @ solution)[0]
-        amount = solution[:e].clip(0.0, 1.0) * supply[own]
+        amount = solution[:e].clip(0.0) * supply[own]
         carried = settled + np.bincount(to, amount, cells)
         empty = carried.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * self.total
         amount[empty[to // len(fair.target)]] = 0.0

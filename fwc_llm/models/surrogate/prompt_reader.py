@@ -125,8 +125,8 @@ def describe(text: str) -> Person:
     if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in values]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
-            f"{', '.join(absent)} in {shorten(text, 60, placeholder='…')!r}; for another table there "
-            "is the model baseline, a logistic regression on its rows (--model baseline)"
+            f"{', '.join(absent)} in {shorten(text, 60, placeholder='…')!r}; another table needs a "
+            "language model or, without prompts, --model baseline, a logistic regression on its rows"
         )
     weight = _number("weight", values["weight"], text) if "weight" in values else None
     return Person(
