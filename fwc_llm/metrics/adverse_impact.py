@@ -134,7 +134,7 @@ def _arm(
 ) -> dict[str, Any]:
     answers, whole = answered.answers[arm], answered.plain_samples[arm]
     sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
-    counts = np.bincount(3 * sample.cell + sample.kind, minlength=6 * sample.groups).reshape(-1, 2, 3)
+    counts = np.bincount(6 * sample.group + sample.kind, minlength=6 * sample.groups).reshape(-1, 2, 3)
     group = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
     no_reply = np.bincount(view.level_of[group], minlength=sample.groups)
     in_table = None

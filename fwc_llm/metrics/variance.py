@@ -151,8 +151,8 @@ class ArmArrays:
 
     @cached_property
     def kind(self) -> Codes:
-        """0 for no, 1 for yes and 2 for unparsed replies (n,)."""
-        return np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
+        """0 for no, 1 for yes and 2 for unparsed replies (n,), and 3 more where the label is yes."""
+        return 3 * self.label + np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
 
     @property
     def everyone(self) -> Codes:
@@ -435,7 +435,7 @@ class RateEstimates:
 def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool) -> RateEstimates:
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
-    counted, hits = (kinds.astype(np.float64)[sample.label, sample.kind] for kinds in of_kinds)
+    counted, hits = (kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds)
     if not sample.design.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
@@ -463,7 +463,7 @@ def mean_shares(
     with np.errstate(divide="ignore", invalid="ignore"):
         per_repeat = (hits / asked).reshape(shape)
         defined = (asked.reshape(shape) > 0).sum(0)
-        weight = np.where(used > 0, used / (asked[place] * defined[owner]), 0.0)
+        weight = np.where(used > 0, used / (asked.reshape(shape) * defined).ravel()[place], 0.0)
         values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
         part = np.bincount(stratum, weight, strata)
         share = np.bincount(stratum, weight * value, strata) / part
@@ -514,17 +514,20 @@ def _effective_rows(
     it cannot be estimated.
     """
     part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
+    of, place, questions = stratum, np.arange(len(stratum)), part**2 / squares
+    several = sample.cluster is not None or sample.rows < len(stratum)
+    shares = not np.isin(value, (0.0, 1.0)).all()
+    if not (several or shares):
+        return questions, np.bincount(of, minlength=strata).astype(np.float64), weight**2, place
     off = np.where(weight > 0, weight * (value - share[stratum]), 0.0)
-    asked, questions = np.bincount(stratum, weight > 0, strata), part**2 / squares
+    asked = np.bincount(stratum, weight > 0, strata)
     independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
-    if not np.isin(value, (0.0, 1.0)).all():
+    if shares:
         questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
-    if sample.cluster is None and sample.rows == len(stratum):  # each question is a unit
-        units = np.bincount(stratum, minlength=strata).astype(np.float64)
-        return questions, units, weight**2, np.arange(len(stratum))
-    number = int(sample.unit.max(initial=-1)) + 1
-    key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
-    of, place = key // number, place.ravel()
+    if several:
+        number = int(sample.unit.max(initial=-1)) + 1
+        key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+        of, place = key // number, place.ravel()
     sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)
