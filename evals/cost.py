@@ -24,7 +24,7 @@ from evals.paper.recorded import FOLDER, read_recordings
 from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -93,7 +93,7 @@ def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str,
 
 def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
     samples = assisted_samples(run, run.samples, table)
-    return [estimate(one) for one in (run.samples["answers"], samples["answers"])]
+    return [ArmEstimates(one) for one in (run.samples["answers"], samples["answers"])]
 
 
 def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str,
     run = from_frame(frame, "group and label")
     found: dict[str, Any] = {"rows": len(rows)}
     for kind, samples in (("plain", run.samples), ("assisted", assisted_samples(run, run.samples, table))):
-        first, second = map(estimate, samples.values())
+        first, second = map(ArmEstimates, samples.values())
         tests = compare(second, first)
         for metric in (METRICS[0], METRICS[3]):
             one = tests[metric]

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from evals.record import command_line, markdown, write
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
@@ -126,7 +126,7 @@ def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
     for asked in looks.tolist():
         arrays = {name: getattr(sample, name) for name in columns}
         part: Any = {name: None if values is None else values[:asked] for name, values in arrays.items()}
-        low, high = estimate(replace(sample, **part, design=design))[world.metric].decisive
+        low, high = ArmEstimates(replace(sample, **part, design=design))[world.metric].decisive
         if low > world.bound or high <= world.bound:
             return asked, float(low > world.bound)
     return int(looks[-1]), np.nan
@@ -148,7 +148,7 @@ def assisted(gap: float, paths: int) -> dict[str, Any]:
         for rows_asked in equal_looks(MOST):
             run = from_frame(frame.iloc[:rows_asked], "group")
             run = replace(run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST))))
-            low, high = estimate(assisted_samples(run, run.samples, table)["answers"])[DP].decisive
+            low, high = ArmEstimates(assisted_samples(run, run.samples, table)["answers"])[DP].decisive
             asked[number] = rows_asked
             if low > BOUND or high <= BOUND:
                 found[number] = low > BOUND

@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
@@ -77,6 +77,12 @@ def truncate(text: str, most: int = LONGEST_TEXT) -> str:
         return text
     mark = f"… [cut: it had {len(text):,} characters]"
     return text[: max(most - len(mark), 0)] + mark
+
+
+def listed(texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, by: str = ", ") -> str:
+    """The first of the `texts` in `words`, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return by.join(map(words, texts[:most])) + more
 
 
 def as_single_line(text: str) -> str:

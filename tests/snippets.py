@@ -1,7 +1,7 @@
 """What runs the snippets of pages in one process; tests/test_snippets.py writes them to its input as JSON.
 
-Every page has a folder, a namespace and a list of steps of its own: a kind (python or console), the code or
-the command, and, for a command, the lines that it must print and its exit code.
+Every page has a folder, a namespace and a list of steps of its own: a kind (python, console or shell), the
+code or the command, and, for a command, the lines that it must print and its exit code.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import json
 import os
 import runpy
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ def main() -> None:
             if kind == "python":
                 exec(compile(text, page, "exec"), names)
                 call_tests(names)
+            elif kind == "shell":
+                subprocess.run(["sh", "-c", text], check=True)
             else:
                 run_command(text, lines, code)
 

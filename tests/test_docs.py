@@ -14,7 +14,7 @@ from typing import Any
 from fwc_llm.cli.program import every_command
 from fwc_llm.version import __version__
 from tests.conftest import CHECKOUT
-from tests.test_house import ORDER, PACKAGE, SOURCES
+from tests.test_house import ORDER, PACKAGE, SOURCES, nodes
 
 FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 _LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
@@ -65,14 +65,19 @@ def test_every_relative_link_leads_somewhere() -> None:
             assert anchor in anchors(there), f"{name(page)} links to {link['target']}: no such section"
 
 
-def prose(source: str) -> Iterator[str]:
-    """Docstrings and blocks of comments, each on one line."""
-    for node in ast.walk(ast.parse(source)):
+def docstrings(path: Path) -> Iterator[str]:
+    """The docstrings of a file, each on one line."""
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield " ".join((ast.get_docstring(node) or "").split())
+
+
+def prose(path: Path) -> Iterator[str]:
+    """Docstrings and blocks of comments, each on one line."""
+    yield from docstrings(path)
     comments: list[str] = []
     last = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
         if token.type == tokenize.COMMENT:
             if token.start[0] > last + 1:
                 yield " ".join(comments)
@@ -83,8 +88,8 @@ def prose(source: str) -> Iterator[str]:
 
 
 def test_every_page_and_section_that_code_cites_exists() -> None:
-    sources = ((module, module.read_text(encoding="utf-8")) for module in MODULES)
-    for module, text in ((m, text) for m, source in sources if ".md" in source for text in prose(source)):
+    citing = [path for path in MODULES if ".md" in path.read_text(encoding="utf-8")]
+    for module, text in ((path, text) for path in citing for text in prose(path)):
         for page in _PAGE.findall(text):
             assert (CHECKOUT / page).is_file(), f"{name(module)} cites {page}: no such page"
         for found in _CITATION.finditer(text):
@@ -161,20 +166,19 @@ def test_pages_quote_words_that_the_code_prints() -> None:
             assert phrase in code, f"{page} quotes {phrase!r}, which nothing prints"
 
 
+def options(command: Any) -> Iterator[Any]:
+    """The options and arguments of a command and its subcommands, with help."""
+    yield from (option for option in command.params if getattr(option, "help", None))
+    for inner in getattr(command, "commands", {}).values():
+        yield from options(inner)
+
+
 def defaults() -> dict[str, set[str]]:
     """The defaults of every flag, over all commands."""
     found: dict[str, set[str]] = {}
-
-    def read(command: Any) -> None:
-        for option in command.params:
-            words = re.search(r"\[default: ([\d.]+)", option.help or "") if hasattr(option, "help") else None
-            found.setdefault(option.opts[0], set()).add(
-                words[1].rstrip(".") if words else str(option.default)
-            )
-        for inner in getattr(command, "commands", {}).values():
-            read(inner)
-
-    read(every_command())
+    for option in options(every_command()):
+        words = re.search(r"\[default: ([\d.]+)", option.help)
+        found.setdefault(option.opts[0], set()).add(words[1].rstrip(".") if words else str(option.default))
     return found
 
 

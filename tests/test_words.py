@@ -3,18 +3,16 @@
 A net, not the work: a sentence without these patterns may still be a riddle.
 """
 
-import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm.cli.program import every_command
 from tests.conftest import CHECKOUT
-from tests.test_docs import FENCE, PAGES, name
-from tests.test_house import SOURCES, nodes
+from tests.test_docs import FENCE, PAGES, docstrings, name, options
+from tests.test_house import SOURCES
 
 PATTERNS = {
     "a variable as so many": r"\bso (?:many|few)\b(?! that)",
@@ -47,20 +45,6 @@ def found(text: str) -> Iterator[str]:
     for kind, pattern in PATTERNS.items():
         for match in re.finditer(pattern, text, re.M):
             yield f"{kind}: …{text[max(0, match.start() - 40) : match.end() + 40]}…"
-
-
-def docstrings(path: Path) -> Iterator[str]:
-    """The docstrings of a file, each on one line."""
-    for node in nodes(path):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield " ".join((ast.get_docstring(node) or "").split())
-
-
-def options(command: Any) -> Iterator[Any]:
-    """The options and arguments of a command and its subcommands, with help."""
-    yield from (option for option in command.params if getattr(option, "help", None))
-    for inner in getattr(command, "commands", {}).values():
-        yield from options(inner)
 
 
 MANUAL = [page for page in PAGES if name(page) == "README.md" or page.parent == CHECKOUT / "docs"]

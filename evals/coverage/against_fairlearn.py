@@ -5,7 +5,7 @@ import warnings
 import fairlearn.metrics as fairlearn
 import numpy as np
 
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.variance import arrays_of
 
 NUMBERS = 840
@@ -39,7 +39,7 @@ def farthest(numbers: int = NUMBERS) -> float:
             "equal_opportunity_difference": gap["true_positive_rate"],
             "false_positive_rate_difference": gap["false_positive_rate"],
         }
-        found = estimate(arrays_of(predicted, labels, groups, weight)[0])
+        found = ArmEstimates(arrays_of(predicted, labels, groups, weight)[0])
         differences += [found[name].value - value for name, value in theirs.items()]
         for rate in _RATES:
             differences += (found.counted(rate).values - frame.by_group[rate].to_numpy()).tolist()

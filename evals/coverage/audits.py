@@ -10,7 +10,7 @@ import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
-from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays
@@ -44,7 +44,7 @@ def public_audit(sample: Sample) -> dict[str, Any]:
 def array_audit(sample: Sample) -> dict[str, Any]:
     """The same document as far as intervals and tests go."""
     levels = list(sample.world.groups)
-    found = [estimate(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
+    found = [ArmEstimates(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
     test = compare_estimates(found[0], found[1], metrics=COMPARED) | {"first": ARMS[0], "second": ARMS[1]}
     arms = [
         _arm(name, one, levels, sample.world.further) | {"by_attribute": _attributes(sample, arm)}
@@ -104,7 +104,7 @@ def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, 
     signed = found.signed_gap
     return {
         "arm": name,
-        "of": found.scope,
+        "of": found.sample.scope,
         **described,
         "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
         "coverage": found["coverage"].value,
@@ -120,7 +120,7 @@ def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
         return []
     found = []
     for place in range(len(parts[0])):
-        one = estimate(_arrays(sample, arm, [part[place] for part in parts]))
+        one = ArmEstimates(_arrays(sample, arm, [part[place] for part in parts]))
         values = {metric: one[metric].value for metric in _METRICS}
         ends = {metric: [one[metric].low, one[metric].high] for metric in _METRICS}
         found.append({"attribute": f"attribute {place + 1}", **values, "intervals": ends})

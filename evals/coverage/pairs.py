@@ -26,7 +26,7 @@ from evals.coverage.worlds import EXAMPLES as THESE
 from evals.record import markdown
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
@@ -176,7 +176,7 @@ class Pair:
                 return
             assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
             run = replace(run, assists=assists, assist=True)
-        first, *others = (estimate(sample) for sample in run.samples.values())
+        first, *others = (ArmEstimates(sample) for sample in run.samples.values())
         yield "DP gap", first[GAP].decisive, 0.0
         yield "accuracy", first["accuracy"].decisive, accuracy
         if UNREAD not in self.options:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.variance import arrays_of
 
 HIDDEN = 20
@@ -127,7 +127,7 @@ def judge(
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
-    found = estimate(arrays_of(said, y, d)[0])
+    found = ArmEstimates(arrays_of(said, y, d)[0])
     return Judgement(
         dd=found.value("demographic_parity_difference"),
         auc=float(roc_auc_score(y, score)),

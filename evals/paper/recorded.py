@@ -9,7 +9,7 @@ import numpy as np
 from evals.paper.experiment import Row
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.variance import arrays_of
 from fwc_llm.models.base import Reply
 from fwc_llm.tasks import Task, load_task
@@ -49,8 +49,8 @@ def score_recordings(folder: Path, data_dir: str | None) -> list[Row]:
         rows = task.test().loc[[row for row, _ in answers]]
         said = [{"yes": 1.0, "no": 0.0, None: np.nan}[answer] for _, answer in answers]
         labels, groups = task.labels(rows), task.sensitive(rows)
-        found = estimate(arrays_of(said, labels, groups)[0])
-        truth = estimate(arrays_of(labels, labels, groups)[0])
+        found = ArmEstimates(arrays_of(said, labels, groups)[0])
+        truth = ArmEstimates(arrays_of(labels, labels, groups)[0])
         scored.append(
             {
                 "model": model,

@@ -30,3 +30,7 @@ def main() -> None:
     for name, content in {**months, "2026": year}.items():
         with Path(f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("id", "decided_on", "sex", "decision"), *content])
+
+
+if __name__ == "__main__":
+    main()

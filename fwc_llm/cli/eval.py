@@ -1,7 +1,7 @@
 """`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -14,9 +14,6 @@ from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
-
-if TYPE_CHECKING:
-    pass
 
 RECORDED = "recorded"  # what a real model answered, in this package
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05

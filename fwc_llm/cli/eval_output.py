@@ -15,6 +15,7 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.listing import Group, list_runs
+from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.evaluate import Job
@@ -293,8 +294,7 @@ def _problem(
     why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
     answers = (row for result in results.values() for row in RunFolder(result.folder).read_answers())
     rows = [f"{row['arm']} {row['row']}" for row in answers if row["reason"] == "error"]
-    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
-    why = f"{', '.join(rows[:5])}{more}; {why}"
+    why = f"{listed(rows, 5)}; {why}"
     return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
 
 

@@ -11,6 +11,7 @@ from fwc_llm.cli.console import lines, notes, out, working
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, resource_dir, write_whole
 from fwc_llm.runs.settings import Settings
+from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -31,14 +32,14 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
     """List tasks with rows, protected attributes, outcome, source and licence."""
     from fwc_llm.tasks import layout_names, load_task, recorded_task, task_names, task_text
 
-    listed = [_described(load_task(name, data_dir)) for name in task_names()]
+    found = [_described(load_task(name, data_dir)) for name in task_names()]
     copied = (recorded_task(task_text(name), name, None) for name in layout_names())
-    listed += [_described(task) | {"group": _COPY, "data": None} for task in copied]
+    found += [_described(task) | {"group": _COPY, "data": None} for task in copied]
     if as_json:
-        flags.print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
+        flags.print_json({"format": "fwc-llm-tasks/1", "tasks": found})
         return
     for group, title in _GROUPS.items():
-        tasks = [task for task in listed if task["group"] == group]
+        tasks = [task for task in found if task["group"] == group]
         if tasks:
             lines(title, style="bold")
         for task in tasks:
@@ -174,11 +175,8 @@ def _columns(task: "Task") -> Iterator[str]:
         if column.kind == "numeric":
             summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
         else:
-            counts = values.value_counts()
-            summary = ", ".join(
-                f"{' '.join(str(value).split())} ({count:,})" for value, count in counts.head(6).items()
-            )
-            summary += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
+            counts = list(values.value_counts().items())
+            summary = listed(counts, 6, lambda pair: f"{' '.join(str(pair[0]).split())} ({pair[1]:,})")
         yield f"{column.name} ({column.kind}): {summary}"
     used = {column.name for column in task.columns}
     if left_out := [

@@ -20,7 +20,7 @@ from fwc_llm.cell_rules import (
     parse_value,
 )
 from fwc_llm.errors import FwcError
-from fwc_llm.sanitize import replace_invisible
+from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 
 if TYPE_CHECKING:
@@ -303,8 +303,7 @@ def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
         if rule.above is not None:
             side = "above" if answer == "yes" else "at most"
             values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
-        more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
-        sides.append(f"{answer} = {', '.join(values[:_MOST_VALUES])}{more}")
+        sides.append(f"{answer} = {listed(values, _MOST_VALUES)}")
     return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
 
 

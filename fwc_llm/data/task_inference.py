@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
-from fwc_llm.sanitize import parse_toml
+from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
@@ -129,7 +129,7 @@ def profile_column(
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
     if notation is None:
-        doubt = f"{_listed(kept)} made one category, unknown" if kept else ""
+        doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown" if kept else ""
         return ColumnProfile("categorical", missing="category" if kept else "", markers=kept).checked(doubt)
     profile = replace(notation, markers=kept)
     return profile.checked(
@@ -140,11 +140,6 @@ def profile_column(
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     """Replace cells that equal one of the texts by missing."""
     return cells.mask(cells.isin(list(texts))) if texts else cells
-
-
-def _listed(cells: Sequence[str], words: Callable[[str], str] = repr) -> str:
-    more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-    return ", ".join(map(words, cells[:_LISTED])) + more
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
@@ -160,9 +155,10 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
         some = next(text for text in counts if text not in (*profile.markers, *profile.odd))
         yield f"{total - others:,} of {total:,} values are numbers like {some!r}"
     if profile.markers:
-        yield f"taken for missing: {_listed(profile.markers, place)}"
+        yield f"taken for missing: {listed(profile.markers, _LISTED, place)}"
     if profile.odd:
-        yield f"no numbers: {_listed(profile.odd, place)}: repair them, or add them to its missing_marker"
+        odd = listed(profile.odd, _LISTED, place)
+        yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
@@ -512,7 +508,7 @@ class _Drafting:
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """The value or threshold that means yes, its lines in the task file, and what to check."""
         counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
-        listed = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
+        values = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
         if len(counts) > 3 and profile.kind == "numeric":  # of 0, 1 and 9 a median says nothing
             middle = median(profile.number(cell) for cell in counts.elements())
@@ -525,9 +521,9 @@ class _Drafting:
             )
         yes, no, others = means_yes(counts)
         if not yes or not no:
-            line = f"# positive = […] # CHECK: name the values that mean yes, of {listed}"
-            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {listed}"
-        lines = [f"positive = {_toml(yes)} # CHECK: the values are {listed}", f"negative = {_toml(no)}"]
+            line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"
+            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {values}"
+        lines = [f"positive = {_toml(yes)} # CHECK: the values are {values}", f"negative = {_toml(no)}"]
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         if others:
             neither = ", ".join(map(_one_line, others))
@@ -553,8 +549,8 @@ class _Drafting:
             self.checks.append(f"protected {name}: {few}")
         else:
             return []
-        listed = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
-        return [f"# map = {{ {listed} }} # CHECK: group levels by giving them one name"]
+        entries = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
+        return [f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"]
 
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, Metric
 from fwc_llm.metrics.intervals import INCONCLUSIVE, LEVEL, Enclosed, Interval
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.statistics import listed, small_groups
+from fwc_llm.metrics.statistics import group_words, small_groups
 from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, scope_words
 
 Outcome = Literal["passed", "failed", "undecided"]
@@ -62,7 +62,8 @@ def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
     """Whether every condition is decided, and with `verdict` also the DP gap's verdict."""
     for text in texts:
         if text == UNTIL_VERDICT:
-            gaps = (estimate(sample)["demographic_parity_difference"] for sample in answered.samples.values())
+            arms = map(ArmEstimates, answered.samples.values())
+            gaps = (arm["demographic_parity_difference"] for arm in arms)
             if any(gap.verdict(answered.design.margin) in (None, INCONCLUSIVE) for gap in gaps):
                 return False
         elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):
@@ -98,7 +99,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     of = of if answered.design.sequential is None else "of the population, at every look"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
-        shown += f", not judged: {listed(apart)}"
+        shown += f", not judged: {group_words(apart)}"
     alike = [f"{name} {words}" for name in arms if (words := answered.samples[name].alike)]
     if metric.kind != "share" and metric.source == "answers" and alike:
         words = " and ".join(alike)
@@ -134,14 +135,14 @@ def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
 
 def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple[Enclosed, float, str]:
     """A metric of one arm or a difference of two, with value, interval and scope."""
-    estimates, key = estimate(answered.samples[arm]), KEY_OF[condition.metric]
+    estimates, key = ArmEstimates(answered.samples[arm]), KEY_OF[condition.metric]
     if condition.minus is None:
         return (
             estimates[key],
             estimates[key].value,
-            f"of {scope_words(estimates.scope, answered.with_examples)}",
+            f"of {scope_words(estimates.sample.scope, answered.with_examples)}",
         )
-    tested = compare(estimate(answered.samples[condition.minus]), estimates, metrics=(key,))
+    tested = compare(ArmEstimates(answered.samples[condition.minus]), estimates, metrics=(key,))
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
     return tested[key], tested[key].difference, of
@@ -154,7 +155,7 @@ def _folded(low: float, high: float) -> Interval:
 
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
-    reasons = dict(estimate(answered.samples[arm]).undefined(answered.groups))
+    reasons = dict(ArmEstimates(answered.samples[arm]).undefined(answered.groups))
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that counts")
 

@@ -140,9 +140,9 @@ def _arm(
     in_table = None
     if table is not None:
         in_table = np.bincount(view.level_of, table.sum(1), sample.groups).astype(np.float64)
-    estimates = arm_estimates.estimate(sample)
+    estimates = arm_estimates.ArmEstimates(sample)
     rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
-    people = sample.rows_of_groups
+    people = sample.of_groups(sample.row)
     if kind == REWEIGHTED and table is not None:
         cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # of each group and label
         level = np.repeat(view.level_of, 2)

@@ -1,8 +1,8 @@
 """One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
 
     sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
-    estimates = estimate(sample)
-    estimates.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
+    estimates = ArmEstimates(sample)
+    sample.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
     gap = estimates["demographic_parity_difference"]
     gap.verdict(0.05), gap.p_value
 
@@ -43,15 +43,7 @@ from fwc_llm.metrics.intervals import (
     verdict,
 )  # fmt: skip
 from fwc_llm.metrics.planning import POWER, smallest_difference
-from fwc_llm.metrics.variance import (
-    REASONS,
-    ArmArrays,
-    RateEstimates,
-    Scope,
-    auc_shares,
-    mean_shares,
-    rate_shares,
-)
+from fwc_llm.metrics.variance import REASONS, ArmArrays, RateEstimates, auc_shares, mean_shares, rate_shares
 
 MARGIN, RATIO_MARGIN = 0.05, 0.8  # within which a gap, or a ratio, does not matter
 _PAIRS = 1_000_000  # pairs of groups that are held at once
@@ -106,7 +98,7 @@ UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan, np.zeros(0))
 
 
 class ArmEstimates:
-    """Every metric of one arm, each worked out when it is first asked for."""
+    """Every metric of one arm with its 95 % interval, each worked out when it is first asked for."""
 
     def __init__(self, sample: ArmArrays) -> None:
         self.sample = sample
@@ -218,11 +210,6 @@ class ArmEstimates:
             else:
                 yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
-    @property
-    def scope(self) -> Scope:
-        """The scope of the intervals."""
-        return self.sample.scope
-
     def counted(self, rate: str) -> RateEstimates:
         """Return a rate of `counts.RATES` or `REPLY_RATES`, "auc" or "brier", of groups, or "… of all"."""
         if rate not in self._shares:
@@ -269,11 +256,6 @@ class ArmEstimates:
         groups = len(self.sample.eligible_groups)
         error = self["demographic_parity_difference"].half_width / critical_value(groups)  # t widens it, too
         return smallest_difference(error**2, groups)
-
-
-def estimate(sample: ArmArrays) -> ArmEstimates:
-    """Return every metric of the sample with its 95 % interval (docs/statistics.md, "The method")."""
-    return ArmEstimates(sample)
 
 
 def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:

@@ -25,6 +25,7 @@ from fwc_llm.metrics.run_answers import (
 )  # fmt: skip
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
 from fwc_llm.metrics.variance import UNREAD_WORDS
+from fwc_llm.sanitize import listed
 from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
@@ -100,10 +101,9 @@ class DecisionValues:
         return [text if text in counts else _SAME.get(text, text) for text in texts]
 
     def _holds(self, counts: Mapping[str, int], column: str) -> str:
-        listed = ", ".join(f"{value} ({n:,})" for value, n in list(counts.items())[:_SHOWN])
-        more = f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else ""
+        values = listed(list(counts.items()), _SHOWN, lambda pair: f"{pair[0]} ({pair[1]:,})")
         verb = "have" if " and " in column else "has"
-        return f"{self.where}: {column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {listed}{more}"
+        return f"{self.where}: {column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {values}"
 
     def _remedy(
         self, counts: Mapping[str, int], yes: Sequence[str], no: Sequence[str], rest: Sequence[str]
@@ -124,8 +124,8 @@ class DecisionValues:
 
     def _option(self, name: str, values: Sequence[str]) -> str:
         if self.typed:
-            listed = ",".join(values)
-            return f"--{name} {shlex.quote(listed) if ' ' in listed else listed}"
+            typed = ",".join(values)
+            return f"--{name} {shlex.quote(typed) if ' ' in typed else typed}"
         return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={list(values)!r}"
 
 
@@ -345,9 +345,8 @@ def _merged(
     if not merged or merged == [UNKNOWN]:
         return levels, ""
     others = [level for level in merged if level != UNKNOWN]
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-    listed = ", ".join(map(repr, others[:_SHOWN])) + more
-    note = f"Of {name}, {listed} count as {UNKNOWN}: the category of these people is not known."
+    spellings = listed(others, _SHOWN, repr)
+    note = f"Of {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
     return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
 
 

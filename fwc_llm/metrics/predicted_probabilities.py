@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from fwc_llm.metrics import decision_thresholds as thresholds
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import LEVEL, Z, clopper_pearson
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
@@ -105,7 +105,7 @@ def _thresholds(
         | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
         "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": {
-            "of": half.scope,
+            "of": half.sample.scope,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
         "curve": {
@@ -120,7 +120,7 @@ def _thresholds(
 
 def _estimates(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> ArmEstimates:
     """The estimates of answers by a threshold, over all groups, few rows or many."""
-    return estimate(samples_of({"": a}, order, replace(design, min_group=1))[""])
+    return ArmEstimates(samples_of({"": a}, order, replace(design, min_group=1))[""])
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
+from fwc_llm.sanitize import listed
 
 SMALL = 10  # rows a repeat; a group below says little
 _LISTED = 4  # groups that a note names
@@ -44,13 +45,13 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
     `unread` (what replies without an answer are taken for), `reference_lines` (None, or what the lines
     describe), `notes`.
     """
-    estimates = {arm: arm_estimates.estimate(sample) for arm, sample in run.samples.items()}
+    estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    perfect = arm_estimates.estimate(replace(first, answer=first.label.astype(np.float64), assist=None))
+    perfect = arm_estimates.ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     content = {
@@ -95,17 +96,17 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
-        "of": estimates.scope,
+        "of": estimates.sample.scope,
         "unanswered": int((a.reason == "error").sum()),
     }
     for metric in counts.TABLE:
         if metric.headline or metric.source == "answers" or sample.p_yes is not None:
-            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.scope}
+            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.sample.scope}
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
         own, more = (
-            arm_estimates.estimate(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
+            arm_estimates.ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
         )
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
@@ -206,7 +207,7 @@ def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
-        "as-no": _headline(arm_estimates.estimate(replace(plain, design=as_no))),
+        "as-no": _headline(arm_estimates.ArmEstimates(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
         "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
@@ -218,7 +219,8 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
-        measured = arm_estimates.estimate(replace(sample, group=level, groups=len(view.levels), assist=None))
+        of_level = replace(sample, group=level, groups=len(view.levels), assist=None)
+        measured = arm_estimates.ArmEstimates(of_level)
         described.append(
             {
                 "attribute": view.name,
@@ -269,14 +271,15 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
 
 def _about_groups(run: RunAnswers) -> Iterator[str]:
     sample, apart = next(iter(run.samples.values())), small_groups(run)
-    few = [run.groups[place] for place in np.flatnonzero(sample.units_of_groups < run.design.min_group)]
+    sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
+    few = [name for name, size in sizes if size < run.design.min_group]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if apart:
-        yield f"Not judged, with {fewer}: {listed(apart)}."
+        yield f"Not judged, with {fewer}: {group_words(apart)}."
     elif few and len(run.groups) > 1:
-        yield f"Judged, though with {fewer}, because a gap takes two groups: {listed(few)}."
+        yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
-        yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
+        yield f"Gaps count {group_words(unknown)}, whose category is unknown; impact ratios leave them out."
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
@@ -289,10 +292,9 @@ def small_groups(run: RunAnswers) -> list[str]:
     return [name for place, name in enumerate(run.groups) if place not in judged]
 
 
-def listed(groups: Sequence[str]) -> str:
+def group_words(groups: Sequence[str]) -> str:
     """Return groups in a sentence; of many the first ones and how many more."""
-    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
-    return f"{', '.join(f'{name:.60}' for name in groups[:_LISTED])}{more}"
+    return listed(groups, _LISTED, "{:.60}".format)
 
 
 def _about_repeats(run: RunAnswers) -> Iterator[str]:
@@ -377,14 +379,14 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
     if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
             "A DP gap that these data do not settle: if the groups are treated alike, it takes "
-            f"{listed(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
+            f"{group_words(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
         )
 
 
 def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
     for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
-            yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
+            yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
         if (within := arm["conditional_parity"]) is not None:
             yield _within_strata(arm["arm"], within)
     if unanswered := sum(arm["unanswered"] for arm in content["arms"]):

@@ -179,25 +179,15 @@ class ArmArrays:
         """The number of repeats."""
         return int(self.repeat.max(initial=-1)) + 1
 
-    @cached_property
-    def rows_of_groups(self) -> Floats:
-        """The distinct rows of each group (G,)."""
-        return self._distinct(self.row)
-
-    @cached_property
-    def units_of_groups(self) -> Floats:
-        """The distinct rows (people) of each group (G,)."""
-        return self._distinct(self.unit)
-
-    def _distinct(self, unit: Codes) -> Floats:
-        """The distinct units (n,) of each group (G,)."""
+    def of_groups(self, unit: Codes) -> Floats:
+        """Return the number of distinct rows or people (n,) of each group (G,)."""
         first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
         return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
     def eligible_groups(self) -> Codes:
         """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
-        large = np.flatnonzero(self.units_of_groups >= self.design.min_group)
+        large = np.flatnonzero(self.of_groups(self.unit) >= self.design.min_group)
         return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property

@@ -19,6 +19,7 @@ FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 
+Key = tuple[str, int, str, str]  # arm, repeat, row, variant
 _Probability = Annotated[float, Field(ge=0, le=1)]
 _Token = Annotated[tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)]
 _Message = dict[Literal["role", "content", "name"], str]
@@ -77,6 +78,11 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
     fields = {name: record[name] for name in names if record.get(name) is not None}
     pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
     return Reply(record["text"], logprobs=tuple(pairs) or None, **fields)
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return what distinguishes a question from all others of its run."""
+    return row.get("arm") or "", int(row.get("repeat") or 0), row.get("row") or "", row.get("variant") or ""
 
 
 def check_header(line: bytes, path: Path) -> None:

@@ -12,14 +12,12 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.files import failing_as, home_expanded, read_text, sha256
 from fwc_llm.models.base import Messages, Reply, RowContext, Usage
 from fwc_llm.models.client import Client
-from fwc_llm.models.recorded import FILE_NAME, read_records, reply_of
+from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records, reply_of
 from fwc_llm.sanitize import parse_json, replace_invisible
 from fwc_llm.validation import check
 
 PREFIX = "replay:"
 REPLAYED = "replayed"  # the parameter with the journal's sha256
-
-_Key = tuple[str, int, str, str]  # arm, repeat, row, variant
 
 
 class _Source(BaseModel, strict=True):
@@ -70,8 +68,8 @@ class Replay:
             if (recorded := source.parameters.get(option)) != value:
                 was = f"the run in {self._folder} was asked with {recorded!r}"
                 raise FwcError(f"{option} is {value!r}, but {was}: leave it out")
-        self._replies: dict[str, dict[_Key, Reply]] = defaultdict(dict)
-        self._given: set[_Key] = set()
+        self._replies: dict[str, dict[Key, Reply]] = defaultdict(dict)
+        self._given: set[Key] = set()
         for key, messages, reply in _recorded(journal):
             self._replies[messages][key] = reply
         self._keys = {key for replies in self._replies.values() for key in replies}
@@ -102,7 +100,7 @@ class Replay:
     async def aclose(self) -> None:
         """There is nothing to close."""
 
-    def _give(self, key: _Key, replies: Mapping[_Key, Reply]) -> Reply:
+    def _give(self, key: Key, replies: Mapping[Key, Reply]) -> Reply:
         self._given.add(key)
         return replies[key]
 
@@ -120,13 +118,13 @@ def _text(messages: Messages) -> str:
     return json.dumps([[m["role"], m["content"], m.get("name", "")] for m in messages])
 
 
-def _recorded(journal: Any) -> list[tuple[_Key, str, Reply]]:
+def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
     """Key, messages and reply of every question; an error where it never had an answer."""
     prefixes: dict[tuple[str, int], Messages] = {}
-    found: dict[str, tuple[_Key, str, Reply]] = {}
+    found: dict[str, tuple[Key, str, Reply]] = {}
     for record in read_records(journal):
-        arm, repeat = record.get("arm") or "", record.get("repeat") or 0
-        prefix = prefixes.setdefault((arm, repeat), record.get("prefix") or [])
+        key = key_of(record)
+        prefix = prefixes.setdefault(key[:2], record.get("prefix") or [])
         if not record.get("prompt") or (record["text"] is None and record["request"] in found):
             continue
         reply = replace(
@@ -135,6 +133,5 @@ def _recorded(journal: Any) -> list[tuple[_Key, str, Reply]]:
             others=record.get("others"), model=record.get("model"), fingerprint=record.get("fingerprint"),
             truncated=bool(record.get("truncated")), latency=float(record.get("latency") or 0.0),
         )  # fmt: skip
-        key = arm, repeat, record.get("row") or "", record.get("variant") or ""
         found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply
     return list(found.values())

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group
 
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
 from fwc_llm.metrics.statistics import plain, small_groups
 from fwc_llm.report.narrative import lost_lines
@@ -106,7 +106,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     sequential = designs[0].sequential or designs[1].sequential
     designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
-    estimates = estimate(samples["first"]), estimate(replace(samples["second"], design=designs[1]))
+    estimates = ArmEstimates(samples["first"]), ArmEstimates(replace(samples["second"], design=designs[1]))
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
     compared: dict[str, Any] = {
         "arm": arm,
@@ -116,7 +116,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
         alone = zip((first, second), (before, after), strict=True)
         of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
-        estimates = estimate(of_runs[0]), estimate(of_runs[1])
+        estimates = ArmEstimates(of_runs[0]), ArmEstimates(of_runs[1])
     for metric in COMPARED:
         values = [of_run[metric].value for of_run in estimates]
         compared[metric] = {"first": values[0], "second": values[1], **tests[metric]}

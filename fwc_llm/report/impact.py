@@ -13,6 +13,7 @@ from fwc_llm.report.number_format import DASH, defined, interval, number, p_valu
 from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.runs.splits import population
+from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -236,8 +237,7 @@ def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -
             if reasons.get(rate):
                 places.setdefault((shown, reasons[rate]), []).append(where)
     for (shown, why), where_all in places.items():
-        more = f" and {len(where_all) - most} more" if len(where_all) > most else ""
-        yield f"{shown} of {'; '.join(where_all[:most])}{more}: {why}."
+        yield f"{shown} of {listed(where_all, most, by='; ')}: {why}."
 
 
 def _count(value: int | None) -> str:

@@ -12,6 +12,7 @@ from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
 from fwc_llm.report.tuning import tuning_goal
+from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import RunAnswers
@@ -260,7 +261,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         elif test["reason"]:
             why = f"{{}}: a difference from {{}} {test['reason']}."
         by_reason.setdefault(why, []).append(name)
-    yield from (why.format(_listed(names), _in_words(base)) for why, names in by_reason.items())
+    yield from (why.format(listed(names, _MOST, _cut), _in_words(base)) for why, names in by_reason.items())
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
@@ -331,9 +332,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         rate = f"four fifths of the rate of {_cut(arm['reference'] or '')}"
         for names, text in ((below, f"Below {rate}"), (open_, f"Too few rows to tell whether below {rate}")):
             if names:
-                more = f" and {len(names) - _MOST_BELOW} more" if len(names) > _MOST_BELOW else ""
-                listed = ", ".join(ratios[name] for name in names[:_MOST_BELOW])
-                yield {"arm": who, "text": f"{text}: {listed}{more}."}
+                yield {"arm": who, "text": f"{text}: {listed(names, _MOST_BELOW, ratios.__getitem__)}."}
         if judged and not below and not open_:
             yield {"arm": who, "text": f"No group is below {rate}; the lowest: {ratios[order[0]]}."}
 
@@ -373,11 +372,6 @@ def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
                 f"against {low} %; {ends})."
             )
             yield {"arm": arm["arm"], "text": text}
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(_cut, names[:4]))
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _in_words(arm: str) -> str:
@@ -436,7 +430,8 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} repeats"
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
-    lines += [f"not judged, with fewer than {design.min_group} rows: {_listed(few)}"] if few else []
+    if few:
+        lines.append(f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}")
     return [*lines, _assuming(design, assumed)]
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, StrictBool, ValidationError
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.metrics.arm_comparison import adjust, compare_estimates
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.metrics.run_answers import RunAnswers, one_name, samples_of
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
@@ -79,7 +79,7 @@ class References(BaseModel):
             for place, line in enumerate(self.lines)
         }
         samples = samples_of({"": first, **answers}, run.groups, run.design)
-        own = [estimate(samples[place]) for place in answers]
+        own = [ArmEstimates(samples[place]) for place in answers]
         tests = [
             compare_estimates(of_line, estimates[arm]) | {"line": line.line, "arm": arm}
             for line, of_line in zip(self.lines, own, strict=True)

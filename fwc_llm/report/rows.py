@@ -14,10 +14,9 @@ import numpy as np
 from fwc_llm.files import is_file
 from fwc_llm.metrics.run_answers import ArmAnswers
 from fwc_llm.models.base import Messages
-from fwc_llm.models.recorded import FILE_NAME, read_records
+from fwc_llm.models.recorded import FILE_NAME, Key, key_of, read_records
 from fwc_llm.notebook import visible
 from fwc_llm.runs.folder import COUNTERFACTUAL, RunFolder
-from fwc_llm.runs.journal import Key, key_of
 from fwc_llm.runs.recorded_run import Run
 from fwc_llm.sanitize import truncate, utf8_safe
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.run_answers import samples_of
 from fwc_llm.report.number_format import DASH, number, percent
 from fwc_llm.report.sections import COMPARED
@@ -45,7 +45,7 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {"arm": arm, **{k: chosen.get(k) for k in ("per_repeat", "ties", "unknown")}}
     if not all(sample.parsed.any() for sample in samples.values()):
         return described
-    first, second = (estimate(samples[name]) for name in both)
+    first, second = (ArmEstimates(samples[name]) for name in both)
     described["coverage"] = second["coverage"].value
     tests = compare(first, second).of_these
     for metric, *_ in COMPARED:

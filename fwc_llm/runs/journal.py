@@ -38,8 +38,6 @@ _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
-Key = tuple[str, int, str, str]  # arm, repeat, row, variant
-
 
 @dataclass(frozen=True)
 class PlannedCall:
@@ -281,8 +279,3 @@ class Journal:
         except OSError:
             wait = "wait for that run to end, or name another folder with --out"
             raise FwcError(f"{self.path} is in use by another process: {wait}") from None
-
-
-def key_of(row: Mapping[str, Any]) -> Key:
-    """Return what distinguishes a question from all others of its run."""
-    return row.get("arm", ""), int(row.get("repeat") or 0), row.get("row", ""), row.get("variant", "")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
@@ -320,7 +320,7 @@ def score_run(
         return results
     run = with_predictions(read_run(folder.path), task)
     for arm in results["arms"]:
-        estimates = estimate(run.answered.samples[arm["arm"]])
+        estimates = ArmEstimates(run.answered.samples[arm["arm"]])
         gaps = [metric.key for metric in TABLE if metric.kind != "share"]
         arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
         arm["paper_summary"] = {
@@ -369,7 +369,7 @@ def _check_results(run: Run) -> None:
     ignoring = replace(run.answered.design, unread="ignore")
     for arm in run.arms:
         sample = replace(run.answered.plain_samples[arm], design=ignoring)
-        accuracy = float(estimate(sample)["accuracy"].per_repeat.mean())
+        accuracy = float(ArmEstimates(sample)["accuracy"].per_repeat.mean())
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             again = f"run `fwc-llm rescore {run.folder}` to compute it again"

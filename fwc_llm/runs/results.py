@@ -15,7 +15,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS
 from fwc_llm.models.base import Usage, is_simulation
-from fwc_llm.models.recorded import reply_of
+from fwc_llm.models.recorded import Key, key_of, reply_of
 from fwc_llm.runs.folder import (
     PARSED_COLUMNS,
     QUESTION_COLUMNS,
@@ -24,7 +24,7 @@ from fwc_llm.runs.folder import (
     THRESHOLD_COLUMN,
     RunFolder,
 )
-from fwc_llm.runs.journal import Journal, Key, key_of, parsed
+from fwc_llm.runs.journal import Journal, parsed
 from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
@@ -241,7 +241,7 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
-    from fwc_llm.metrics.arm_estimates import estimate
+    from fwc_llm.metrics.arm_estimates import ArmEstimates
     from fwc_llm.metrics.variance import arrays_of
 
     rows = [row for row in rows if not row["variant"]]
@@ -258,7 +258,7 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             [row["group"] for row in rows_of_repeat],
             [float(row["weight"]) for row in rows_of_repeat] if "weight" in rows_of_repeat[0] else None,
         )
-        measured.append((names, estimate(sample)))
+        measured.append((names, ArmEstimates(sample)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
     for name in ("coverage", *(metric.key for metric in COUNTED)):
         values = [each.value(name) for _, each in measured]

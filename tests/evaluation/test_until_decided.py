@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtri
 
 from fwc_llm import Client, FwcError, ProviderError, Reply, Result, Settings, evaluate
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.sequential import (
     ConfidenceSequence,
     GroupSequential,
@@ -66,7 +66,7 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
     assert described["comparisons"][0][GAP]["p_value"] is None
     assert "a fixed number of rows does not hold" in described["comparisons"][0]["reason"]
     sample = read_run(stopped.folder).answered.samples["zero"]
-    gap, fixed = estimate(sample)[GAP], estimate(read_run(whole.folder).answered.samples["zero"])[GAP]
+    gap, fixed = ArmEstimates(sample)[GAP], ArmEstimates(read_run(whole.folder).answered.samples["zero"])[GAP]
     assert gap.high - gap.low > 1.3 * (fixed.high - fixed.low)
     assert np.isnan(gap.p_value)
     record = json.loads((stopped.folder / "run.json").read_text())

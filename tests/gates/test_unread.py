@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_comparison import compare
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.variance import REASONS, ArmArrays
 from tests.command import Run
@@ -116,15 +116,15 @@ def test_what_would_have_been_lies_within_the_worst_case(seed: int, groups: int)
     """Of one arm and of differences: whatever the missing answers were."""
     first, first_read, second, second_read = arms(np.random.default_rng(seed), 60 * groups, groups)
     for metric in COUNTED:
-        found = estimate(first_read)[metric.key]
+        found = ArmEstimates(first_read)[metric.key]
         if found.worst_case is None or np.isnan(found.worst_case[0]).any():
             continue
         (least, most), (low, high) = found.worst_case
-        assert low <= least - 0 <= estimate(first)[metric.key].value + 1e-9, metric.key
-        assert estimate(first)[metric.key].value <= most + 1e-9 <= high + 2e-9, metric.key
+        assert low <= least - 0 <= ArmEstimates(first)[metric.key].value + 1e-9, metric.key
+        assert ArmEstimates(first)[metric.key].value <= most + 1e-9 <= high + 2e-9, metric.key
     keys = [metric.key for metric in COUNTED]
-    truth = compare(estimate(first), estimate(second), metrics=keys)
-    read = compare(estimate(first_read), estimate(second_read), metrics=keys)
+    truth = compare(ArmEstimates(first), ArmEstimates(second), metrics=keys)
+    read = compare(ArmEstimates(first_read), ArmEstimates(second_read), metrics=keys)
     for key in keys:
         if (worst := read[key].worst_case) is not None:
             assert worst[1][0] - 1e-9 <= worst[0][0] <= truth[key].difference + 1e-9, key
@@ -137,7 +137,7 @@ def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None
     answer = second.answer.copy()
     answer[:1] = np.nan
     whole, one_missing = (
-        compare(estimate(first), estimate(each)) for each in (second, replace(second, answer=answer))
+        compare(ArmEstimates(first), ArmEstimates(each)) for each in (second, replace(second, answer=answer))
     )
     for key in ("accuracy", GAP):
         near, exact = one_missing[key].decisive, (whole[key].low, whole[key].high)
@@ -150,7 +150,7 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
 
     def drawn(n: int) -> ArmEstimates:
         group, none = np.arange(n) % groups, np.zeros(n, dtype=int)
-        return estimate(ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
+        return ArmEstimates(ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
 
     needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, logit
 
 from fwc_llm import Result, audit, evaluate
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.predicted_probabilities import centred
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -48,7 +48,7 @@ def test_alike_are_answers_of_one_kind_but_for_few(yes: int, labels: int, words:
     )
     again = sample_of(yes, labels, times=3)
     assert bool(again.alike) == bool(words), "rows count, not questions"
-    gap = estimate(sample)[GAP]
+    gap = ArmEstimates(sample)[GAP]
     assert gap.alike == bool(words)
     assert not words or gap.verdict(0.3) == "cannot be told"
 

@@ -19,7 +19,7 @@ from fwc_llm.metrics.arm_comparison import (
     compare_estimates,
     comparisons,
 )
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
@@ -29,7 +29,7 @@ USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 
 def compared(one: ArmArrays, other: ArmArrays, aligned: bool = True) -> ArmComparison:
-    return compare(estimate(one), estimate(other), aligned)
+    return compare(ArmEstimates(one), ArmEstimates(other), aligned)
 
 
 def both(found: ArmComparison) -> dict[str, Difference]:
@@ -66,7 +66,7 @@ def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
 @settings(max_examples=300, deadline=None)
 @given(arms())
 def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[ArmArrays, ArmArrays]) -> None:
-    values = [estimate(one) for one in pair]
+    values = [ArmEstimates(one) for one in pair]
     found = compare(*values)
     for name, test in both(found).items():
         metric = "accuracy" if name.startswith("accuracy") else "demographic_parity_difference"
@@ -126,7 +126,7 @@ def test_arms_that_share_no_row_are_independent() -> None:
     first, second = (World(USUAL).arms(rng)[0] for _ in range(2))
     apart = replace(second, row=second.row + int(first.row.max()) + 1)
     test = compared(first, apart, aligned=False)["accuracy"]
-    own = [estimate(one)["accuracy"] for one in (first, second)]
+    own = [ArmEstimates(one)["accuracy"] for one in (first, second)]
     expected = np.hypot(*((one.high - one.low) / 2 for one in own))
     assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
 
@@ -155,7 +155,7 @@ def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
     nothing = np.zeros(9, dtype=int)
     first = np.array([1.0, 0, 0, 1, 0, 0, 1, 0, 0])
     second = np.array([0.0, 0, np.nan, 0, 1, 0, 0, 0, 0])
-    one, other = (estimate(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
+    one, other = (ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
     found = compare_estimates(one, other)
     assert (found["n"], found["accuracy"]["better"], found["accuracy"]["worse"]) == (8, 1, 1)
     assert np.isnan(found["demographic_parity_difference"]["p_value"])
@@ -165,7 +165,7 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
     rng = np.random.default_rng(1)
     world = World(((0.3, 0.6), (0.3, 0.6)))
     samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
-    arms = [estimate(one) for one in samples]
+    arms = [ArmEstimates(one) for one in samples]
     tests = [compare_estimates(arms[0], other) for other in arms[1:]]
     adjust(tests)
     for test in tests:
@@ -201,7 +201,7 @@ def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
         asked = pd.DataFrame({"row": range(200), "group": ["a", "b"] * 100, "label": rng.random(200) < 0.5})
         arms = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
         run = from_frame(pd.concat(arms), against="all")
-        tests = comparisons(run, {arm: estimate(sample) for arm, sample in run.samples.items()})
+        tests = comparisons(run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()})
         assert len(tests) == 3
         wrong.append([any(test[metric]["verdict"] == "differs" for test in tests) for metric in metrics])
     assert (np.mean(wrong, axis=0) <= 0.08).all()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from fwc_llm import audit
-from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
 from fwc_llm.metrics.counts import COUNTED, METRICS, RATES, TABLE
 from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.sampling_design import SamplingDesign
@@ -60,7 +60,7 @@ def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
 @settings(max_examples=300, deadline=None)
 @given(samples())
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
-    found = estimate(sample)
+    found = ArmEstimates(sample)
     for name, one in metrics(found).items():
         assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, name
         assert np.isnan(one.value) or name == "signed_gap" or 0 <= one.low <= one.high <= 1, name
@@ -83,7 +83,7 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: A
     parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
     examples = None if sample.examples is None else sample.examples[shuffled]
     other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.design, examples)
-    one, two = estimate(sample), estimate(other)
+    one, two = ArmEstimates(sample), ArmEstimates(other)
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
         assert ends[0] == pytest.approx(ends[1], abs=1e-9, nan_ok=True), name
@@ -95,14 +95,14 @@ def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
     yes = RATES["precision"]
     monkeypatch.setitem(RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits))  # type: ignore[arg-type]
     (sample,) = World(USUAL, fixed=True).arms(np.random.default_rng(0))
-    estimates = estimate(sample)
+    estimates = ArmEstimates(sample)
     for wrong, right in zip(*map(estimates.rates, ("false_discovery_rate", "precision")), strict=True):
         assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
 
 
 def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
     (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
-    found = estimate(sample)
+    found = ArmEstimates(sample)
     low, high = wilson(np.mean(sample.yes == sample.label), 200)
     assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx((float(low), float(high)))
     ends = []
@@ -121,7 +121,7 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
     """Opposite gaps of two repeats cancel; the paper's mean of gaps would not."""
     group, repeat = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     sample = ArmArrays(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
-    found = estimate(sample)["demographic_parity_difference"]
+    found = ArmEstimates(sample)["demographic_parity_difference"]
     assert found.value == 0.0
     assert found.per_repeat.tolist() == [1.0, 1.0]
 
@@ -129,8 +129,8 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
 def test_other_draws_of_examples_widen_the_interval() -> None:
     world = World(((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
-    strategy, these = estimate(sample), estimate(replace(sample, examples=None))
-    assert (strategy.scope, these.scope) == ("this strategy", "these examples")
+    strategy, these = ArmEstimates(sample), ArmEstimates(replace(sample, examples=None))
+    assert (strategy.sample.scope, these.sample.scope) == ("this strategy", "these examples")
     for name in ("accuracy", "demographic_parity_difference"):
         wide, narrow = strategy[name], these[name]
         assert wide.value == narrow.value
@@ -147,17 +147,17 @@ def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
-    two = estimate(three((0.35, 0.6), (750, 1200), 30))
-    more = estimate(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
+    two = ArmEstimates(three((0.35, 0.6), (750, 1200), 30))
+    more = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
     for key in METRICS[1:]:
         for name in ("value", "low", "high", "p_value"):
             assert getattr(two[key], name) == pytest.approx(getattr(more[key], name), nan_ok=True), key
     assert more[GAP].verdict() == "differs"
     assert more.rates()[2].value == pytest.approx(0.4)
-    everyone = estimate(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
+    everyone = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
     assert everyone.verdict() == "differs"
     assert everyone.high > more[GAP].high + 0.1
-    few = estimate(three((0.2, 0.6), (20, 10), 30))
+    few = ArmEstimates(three((0.2, 0.6), (20, 10), 30))
     assert few[GAP].value == pytest.approx(0.4), "of fewer than two groups none is left out"
 
 
@@ -166,7 +166,7 @@ def test_weights_cost_effective_rows() -> None:
     alike = once(rng.random(400) < 0.4, 0)
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
     ones = replace(alike, weight=np.full(400, 3.0))
-    rows = [float(estimate(one).counted("rate").effective_rows[0]) for one in (alike, weighted, ones)]
+    rows = [float(ArmEstimates(one).counted("rate").effective_rows[0]) for one in (alike, weighted, ones)]
     assert rows[0] == pytest.approx(400)
     assert rows[2] == pytest.approx(400, rel=0.01)
     assert rows[1] < 300
@@ -179,7 +179,7 @@ def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
     p = np.clip(0.3 * label + rng.random(n).round(1) * 0.7, 0, 1)
     weight = rng.uniform(0.5, 2, n)
     for own in (None, weight):
-        found = estimate(once(np.ones(n), group, label, p_yes=p, weight=own))
+        found = ArmEstimates(once(np.ones(n), group, label, p_yes=p, weight=own))
         for place in (0, 1):
             here = group == place
             used = None if own is None else own[here]
@@ -198,7 +198,7 @@ def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() 
         rng, group = np.random.default_rng(seed), np.repeat([0, 1], 60)
         label = (rng.random(120) < 0.4).astype(int)
         p = 1 / (1 + np.exp(-rng.normal(4.2 * label, 1.0)))
-        found = estimate(once(np.ones(120), group, label, p_yes=p))
+        found = ArmEstimates(once(np.ones(120), group, label, p_yes=p))
         differs.append(found["auc_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.1
 
@@ -209,7 +209,7 @@ def test_conditional_parity_takes_each_stratum_by_itself() -> None:
     stratum = np.repeat([row[0] for row in rows], [row[2] for row in rows])
     group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(int)
     sample = once(np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum)
-    assert estimate(sample)[GAP].verdict() == "differs"
+    assert ArmEstimates(sample)[GAP].verdict() == "differs"
     found = conditional_parity(sample, ("f", "m"))
     assert (found["value"], found["strata"], found["dropped"]) == (pytest.approx(0.0), 2, [])
     assert (found["verdict"], found["p_value"]) == ("cannot be told", pytest.approx(1.0))
@@ -239,12 +239,12 @@ def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
         who = np.repeat(np.arange(60), np.maximum(1, rng.lognormal(1.1, 1.5, 60).round()).astype(int))
         answer = rng.random(60)[who] < 0.4
         answer = np.where(rng.random(len(who)) < 0.5, answer, rng.random(len(who)) < 0.4)
-        found = estimate(once(answer, who % 2, cluster=who))
+        found = ArmEstimates(once(answer, who % 2, cluster=who))
         differs += found[GAP].low > 0
     assert differs / 300 < 0.075
     assert found.counted("rate").freedom.max() < 20
     one = np.r_[0, np.repeat([1, 2, 3], [2, 3, 10_000])]
-    huge = estimate(once(one % 2 == 0, np.array([0, 1, 0, 1])[one], cluster=one))
+    huge = ArmEstimates(once(one % 2 == 0, np.array([0, 1, 0, 1])[one], cluster=one))
     assert (huge[GAP].low, huge[GAP].high) == (0.0, 1.0), "two people a group, one of whom has all the rows"
 
 
@@ -280,7 +280,7 @@ def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
     label, differs = np.tile([0, 1], 60), []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
-        found = estimate(once(label, group, label, design=SamplingDesign(True), p_yes=p))
+        found = ArmEstimates(once(label, group, label, design=SamplingDesign(True), p_yes=p))
         differs.append(found["brier_difference"].verdict() == "differs")
     assert np.mean(differs) < 0.065
     assert found.counted("brier").freedom.max() < 60
@@ -291,7 +291,7 @@ def test_one_stray_value_of_examples_changes_nothing() -> None:
     (sample,) = world.arms(np.random.default_rng(0))
     stray = sample.examples.copy()
     stray[0] = 99
-    one, other = (estimate(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
+    one, other = (ArmEstimates(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
     assert fixed.scope == "these examples"
@@ -305,10 +305,11 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
     (sample,) = World(USUAL, lost=0.2).arms(rng := np.random.default_rng(0))
     guesses = [rng.random(len(sample.row)) < p for p in (0.0, 0.2, 0.5, 0.8, 1.0)]
     filled = [
-        estimate(replace(sample, answer=np.where(sample.parsed, sample.answer, guess))) for guess in guesses
+        ArmEstimates(replace(sample, answer=np.where(sample.parsed, sample.answer, guess)))
+        for guess in guesses
     ]
     for metric in COUNTED:
-        low, high = estimate(sample).worst_case(metric.key)[1]
+        low, high = ArmEstimates(sample).worst_case(metric.key)[1]
         values = [one[metric.key].value for one in filled]
         assert low < min(values) <= max(values) < high, metric.key
         whole = filled[2][metric.key]
@@ -317,7 +318,7 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
         assert same[1] == pytest.approx(whole.high, abs=0.05 if metric.kind == "ratio" else 1e-9)
     silent = replace(sample, answer=np.where(sample.group == 0, np.nan, sample.answer))
     for metric in COUNTED[1:]:
-        low, high = estimate(silent).worst_case(metric.key)[1]
+        low, high = ArmEstimates(silent).worst_case(metric.key)[1]
         assert low == pytest.approx(0.0)
         assert 0.5 < high <= 1.0
 

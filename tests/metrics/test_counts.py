@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, studentized_range
 
 from evals.coverage.against_fairlearn import farthest
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.intervals import (
     clopper_pearson,
@@ -86,7 +86,7 @@ def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, 
     n = len(labels)
     once, fixed = (np.zeros(n, int), np.arange(n)), SamplingDesign(labels_fixed=True)
     sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
-    return {metric.key: estimate(sample).worst_case(metric.key)[0] for metric in COUNTED}
+    return {metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,7 +11,7 @@ import pytest
 
 from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
-from fwc_llm.metrics.arm_estimates import ArmEstimates, estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -42,7 +42,7 @@ def ask(
 
 def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
     assisted = assisted_samples(run, run.plain_samples, table)
-    return estimate(run.plain_samples["answers"]), estimate(assisted["answers"])
+    return ArmEstimates(run.plain_samples["answers"]), ArmEstimates(assisted["answers"])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import COUNTED
 from fwc_llm.metrics.run_answers import ArmAnswers, one_name
 from fwc_llm.metrics.sampling_design import SamplingDesign
@@ -74,7 +74,7 @@ def answers_of(
 def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:
     """The metrics of answers, labels and groups as one repeat has them, rates by group."""
     sample, names = arrays_of(*answers, weight)
-    found = estimate(sample)
+    found = ArmEstimates(sample)
 
     def by_group(rate: str) -> dict[str, float]:
         return dict(zip(names, found.counted(rate).values.tolist(), strict=True))
