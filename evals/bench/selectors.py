@@ -84,7 +84,7 @@ def measure(X: np.ndarray, y: np.ndarray, d: np.ndarray, coreset: tuple[Any, ...
     points, levels, outcomes, weights = coreset
     rows, centres = np.column_stack([d, X, y]), np.column_stack([levels, points, outcomes])
     return {
-        "W1": wasserstein(cdist(rows, centres, "cityblock"), weights).value,
+        "W1": wasserstein(cdist(rows, centres, "cityblock"), weights).objective,
         "clustering": float(cdist(rows, centres, "sqeuclidean").min(axis=1).sum()),
         "violation": parity_violation(levels, outcomes, weights, float(y.mean())),
     }

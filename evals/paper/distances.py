@@ -10,7 +10,7 @@ from fwc_llm.errors import FwcError
 def wasserstein(rows: EncodedTable, points: EncodedTable, weights: np.ndarray) -> float:
     """Exact W1 in L1 between `rows`, mass 1/n each, and `points` with `weights` (m,) ∝ mass, by POT.
 
-    `fwc_llm.coreset.wasserstein` is slow with hundreds of points.
+    `fwc_llm.coreset.distance.wasserstein` is slow with hundreds of points.
     """
     carrying = weights > 0
     cost = cost_matrix(rows, points.take(carrying), "l1")

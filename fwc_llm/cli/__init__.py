@@ -1,5 +1,6 @@
 """The command line: only this subpackage prints or exits. Each command's file is imported when invoked."""
 
+import gc
 import os
 import signal
 import sys
@@ -35,6 +36,7 @@ def _common(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
+    gc.set_threshold(10_000)  # imports make many objects that stay
     if "" not in sys.path:
         sys.path.append("")  # models and strategies in Python files of the current folder
     for stream in (sys.stdout, sys.stderr):

@@ -17,7 +17,7 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
-from fwc_llm.coreset.transport.inner_problem import fair_transport
+from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
@@ -218,23 +218,22 @@ def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetC
     """The certificate of representatives for rows: with these weights, or with the best if they are None."""
     n_cells = points.n_levels * len(points.target)
     if weights is None:
-        objective, lower_bound, weight = _best_weights(points, rows, n_cells)
+        plan, weight = _best_weights(points, rows, n_cells)
     else:
         weight = check_weights(weights, points.m)
-        distance = wasserstein(points.costs(rows), weight, rows.masses)
-        objective, lower_bound = distance.value, distance.lower_bound
+        plan = wasserstein(points.costs(rows), weight, rows.masses)
     charge = 0.0 if weights is None else points.terms.penalty or 0.0
     weight = weight * (points.m / weight.sum())
     mass, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
     moving = imbalance(mass, points.target)
-    objective, lower_bound = objective + charge * moving, lower_bound + charge * moving
+    objective, lower_bound = plan.objective + charge * moving, plan.lower_bound + charge * moving
     apart = violation(mass, points.target, groups=points.groups)
     excess = -np.inf if epsilon is None else violation(mass, points.target, points.limits, points.groups)
     return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
 
 
-def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tuple[float, float, np.ndarray]:
-    """Objective and lower bound of the inner problem, and the weights (m,) of its plan."""
+def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tuple[Transport, np.ndarray]:
+    """The plan of the inner problem, and its weights (m,)."""
     cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
     for block in blocks(rows.table.n):
         costs = points.costs(rows, block)
@@ -249,4 +248,4 @@ def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tupl
         penalty=points.terms.penalty,
         groups=points.groups,
     )
-    return inner.objective, inner.lower_bound, share_out(inner, label, points.m, rows.masses).weights()
+    return inner, share_out(inner, label, points.m, rows.masses).weights()

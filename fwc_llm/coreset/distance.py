@@ -4,37 +4,27 @@ It is the inner problem of FWC with one protected level, one point per outcome, 
 target and ε = 0.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.transport.inner_problem import fair_transport
+from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
 _DUST = 1e-14  # of all weight: less is lost in the rounding of the sum
 
 
-@dataclass(frozen=True)
-class Distance:
-    """`value`, the cost of the best plan, and `lower_bound`, the dual bound: equal up to rounding."""
-
-    value: float
-    lower_bound: float
-
-
-def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
+def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport:
     """min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
 
     `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. With
-    `sample_weight` (n,) row i has its share of these weights in the place of 1/n.
+    `sample_weight` (n,) row i has its share of these weights in the place of 1/n. The plan's `objective` and
+    `lower_bound` are equal up to rounding.
 
-    Errors: `InputError` for wrong shapes, a cost that is not finite, invalid weights.
+    Errors: `InputError` for a cost that is not finite, invalid weights.
     """
     matrix = np.asarray(cost, np.float64)
-    if matrix.ndim != 2 or not len(matrix):
-        raise InputError(f"cost is {matrix.shape}: give (n, m)")
     if not np.isfinite(matrix).all():
         raise InputError("cost must be finite")
     share = check_weights(weights, matrix.shape[1])
@@ -42,8 +32,7 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
     if not positive.all():
         matrix, share = matrix[:, positive], share[positive]
     share = share / share.sum()
-    inner = fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
-    return Distance(inner.objective, inner.lower_bound)
+    return fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
 
 
 def check_weights(weights: Any, m: int) -> np.ndarray:

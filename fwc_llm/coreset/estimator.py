@@ -183,7 +183,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         distance is smaller: compare only scores with the same arguments. Memory: a few times n · m float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        return -wasserstein(points.costs(rows), self.weights_, rows.masses).value
+        return -wasserstein(points.costs(rows), self.weights_, rows.masses).objective
 
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None

@@ -7,7 +7,6 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
@@ -16,6 +15,8 @@ _LEAST = 2048  # rows that are worth another thread's call
 
 def count_threads() -> int:
     """Number of processors that this process may use, by its affinity and its container's quota."""
+    from joblib import cpu_count  # it imports multiprocessing
+
     return int(cpu_count())
 
 

@@ -91,7 +91,8 @@ class RawTable:
     def frame(self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
-        texts = {name: self.texts(name, written.get(name, "")).astype("str") for name in names}
+        columns = {name: self.texts(name, written.get(name, "")) for name in names}
+        texts = {name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()}
         return pd.DataFrame(texts, index=ids)
 
     def _base(self, name: str) -> str:

@@ -149,7 +149,7 @@ class ArmArrays:
         """1 for a yes (n,), 0 for everything else."""
         return np.where(self.parsed, self.answer, 0.0)
 
-    @property
+    @cached_property
     def kind(self) -> Codes:
         """0 for no, 1 for yes and 2 for unparsed replies (n,)."""
         return np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
@@ -435,7 +435,7 @@ class RateEstimates:
 def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool) -> RateEstimates:
     """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
-    counted, hits = (kinds[sample.label, sample.kind].astype(np.float64) for kinds in of_kinds)
+    counted, hits = (kinds.astype(np.float64)[sample.label, sample.kind] for kinds in of_kinds)
     if not sample.design.labelled and rate not in UNLABELLED:
         counted = np.zeros_like(counted)
     return mean_shares(sample, counted, hits, owner, owners, by_label, rate)
@@ -519,11 +519,12 @@ def _effective_rows(
     independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
     if not np.isin(value, (0.0, 1.0)).all():
         questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
-    of, place = stratum, np.arange(len(stratum))
-    if sample.cluster is not None or sample.rows < len(stratum):
-        number = int(sample.unit.max(initial=-1)) + 1
-        key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
-        of, place = key // number, place.ravel()
+    if sample.cluster is None and sample.rows == len(stratum):  # each question is a unit
+        units = np.bincount(stratum, minlength=strata).astype(np.float64)
+        return questions, units, weight**2, np.arange(len(stratum))
+    number = int(sample.unit.max(initial=-1)) + 1
+    key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
+    of, place = key // number, place.ravel()
     sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)

@@ -116,7 +116,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
     return StrategyComparison(
         shots.strategy,
         shots.m,
-        wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
+        wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).objective,
         float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
         violation(carried, target / target.sum()),
         {name: (float(np.sum(yes & own)), float(np.sum(own))) for name, own in here.items()},

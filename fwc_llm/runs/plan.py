@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -457,10 +457,12 @@ def default_model(task: "Task") -> str:
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
     """Row id and values of every row of a table, some of them in memory at a time."""
+    names = frame.columns.tolist()
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
-        records = cast("list[dict[str, Any]]", part.to_dict("records"))
-        yield from zip(part.index.astype(str), records, strict=True)
+        cells = part.to_numpy(object).tolist()  # `to_dict` takes six times as long
+        for row, values in zip(part.index.astype(str).tolist(), cells, strict=True):
+            yield row, dict(zip(names, values, strict=True))
 
 
 def _arms(

@@ -244,7 +244,7 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
         if lacking := {name for row in rows for name in names if name not in row}:
             raise FwcError(f"an example has no value for {min(lacking)!r}; task {task.name!r} needs it")
         return [tuple(row[name] for name in names) for row in rows]
-    return list(zip(*(rows[name].tolist() for name in names), strict=True))
+    return list(map(tuple, rows[names].to_numpy(object).tolist()))
 
 
 def equal_rows(
@@ -253,8 +253,10 @@ def equal_rows(
     """Mark the rows (n,) that equal one of the others by value, or are of the same person."""
     import pandas as pd
 
+    if not len(others):
+        return np.zeros(len(rows), dtype=bool)
     other_values = set(row_values(task, others))
     equal = np.array([values in other_values for values in row_values(task, rows)], dtype=bool)
-    if task.cluster and len(others):
+    if task.cluster:
         equal |= rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
     return equal

@@ -17,8 +17,8 @@ def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
     """The distance is POT's, and its bound agrees with it."""
     found, share = wasserstein(cost, weights), np.array(weights) / np.sum(weights)
     theirs = ot.emd2(np.full(len(cost), 1 / len(cost)), share, cost, numItermax=10**9)
-    assert found.value == pytest.approx(theirs, **close)
-    assert found.value == pytest.approx(found.lower_bound, **close)
+    assert found.objective == pytest.approx(theirs, **close)
+    assert found.objective == pytest.approx(found.lower_bound, **close)
 
 
 @pytest.mark.slow
@@ -61,14 +61,13 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     cost[:, 3] = 1e9
     found = wasserstein(cost, [0.8, 0.1, 0.1, 1e-13])
     theirs = ot.emd2(np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9)
-    assert found.value == pytest.approx(theirs + 1e-4, rel=1e-7)
-    assert found.value == pytest.approx(found.lower_bound, rel=1e-6)
+    assert found.objective == pytest.approx(theirs + 1e-4, rel=1e-7)
+    assert found.objective == pytest.approx(found.lower_bound, rel=1e-6)
 
 
 def test_what_is_no_problem_is_refused() -> None:
     for cost, weights, message in (
         (np.ones((3, 2)), [1.0], "give one for each"),
-        (np.ones((0, 2)), [1.0, 1.0], "give \\(n, m\\)"),
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
         (np.ones((3, 2)), [1.0, -1.0], "weights must be"),
         (np.ones((3, 2)), [0.0, 0.0], "weights must be"),

@@ -65,11 +65,11 @@ def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
     cost, weights, points = rng.random((300, 6)), rng.integers(0, 4, 300), rng.random(6)
     found = wasserstein(cost, points, weights)
     repeated = wasserstein(np.repeat(cost, weights, axis=0), points)
-    assert found.value == pytest.approx(repeated.value, rel=1e-9)
-    assert found.lower_bound == pytest.approx(found.value, rel=1e-9)
-    assert wasserstein(cost, points, np.full(300, 7)) == wasserstein(cost, points)
+    assert found.objective == pytest.approx(repeated.objective, rel=1e-9)
+    assert found.lower_bound == pytest.approx(found.objective, rel=1e-9)
+    assert wasserstein(cost, points, np.full(300, 7)).objective == wasserstein(cost, points).objective
     uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
-    assert uneven.lower_bound == pytest.approx(uneven.value, rel=1e-9)
+    assert uneven.lower_bound == pytest.approx(uneven.objective, rel=1e-9)
 
 
 def test_fair_weights_of_weighted_rows() -> None:

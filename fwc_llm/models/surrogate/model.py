@@ -106,10 +106,14 @@ def features(person: Person) -> dict[str, float]:
         "age × schooling": (age - 38) * schooling,
         "male × schooling": male * schooling,
     }
-    for attribute, levels in _LEVELS.items():
-        value = person.word(attribute)
-        by_name |= {f"{attribute} {level}": float(value == level) for level in levels}
+    for attribute in _LEVELS:
+        by_name |= _indicators(attribute, person.word(attribute))
     return by_name
+
+
+@lru_cache(maxsize=1024)
+def _indicators(attribute: str, value: str) -> dict[str, float]:
+    return {f"{attribute} {level}": float(value == level) for level in _LEVELS[attribute]}
 
 
 def feature_names() -> tuple[str, ...]:
@@ -248,7 +252,7 @@ class Surrogate:
             finish_reason="stop",
             logprobs=logs if yes else logs[::-1],
             usage=Usage(
-                prompt_tokens=sum(len(message["content"].split()) for message in messages),
+                prompt_tokens=sum(_count_words(message["content"]) for message in messages),
                 completion_tokens=1,
             ),
             model=f"{self.name} (simulated)",
@@ -278,6 +282,11 @@ def _stamp(form: str) -> str:
     """The identity of the coefficients."""
     fitted = Coefficients.fitted(form)
     return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=8192)
+def _count_words(text: str) -> int:
+    return len(text.split())
 
 
 @lru_cache(4096)

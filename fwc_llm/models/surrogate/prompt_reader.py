@@ -21,6 +21,7 @@ CATEGORICAL = (
 _WORDS = re.compile(
     r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or '?([^'.\n]{1,40}?)'?\."
 )
+_pairs = lru_cache(maxsize=8192)(_WORDS.findall)  # the examples of an arm come with every question
 _WEIGHTS = ("weight of this example", "weight")
 
 
@@ -72,18 +73,19 @@ def read(messages: Messages) -> Reading:
 
     Raises `UnreadablePromptError` naming what was looked for.
     """
-    turns = [message for message in messages if role_of(message) in ("user", "assistant")]
-    if not turns or role_of(turns[-1]) != "user":
+    told = [(role_of(message), message["content"]) for message in messages]
+    turns = [(role, text) for role, text in told if role in ("user", "assistant")]
+    if not turns or turns[-1][0] != "user":
         raise UnreadablePromptError(
             "it looked for a last message of role user that describes the person to answer for"
         )
-    *earlier, last = turns
-    answers = [message["content"].strip().rstrip(".") for message in earlier[1::2]]
-    pairs = [pair for message in messages for pair in _WORDS.findall(message["content"])]
+    *earlier, (_, last) = turns
+    answers = [text.strip().rstrip(".") for _, text in earlier[1::2]]
+    pairs = [pair for _, text in told for pair in _pairs(text)]
     yes, no = pairs[-1] if pairs else ("yes", "no")
     if answers and answers[-1][:1].isupper():
         yes, no = yes[:1].upper() + yes[1:], no[:1].upper() + no[1:]
-    paired = [*map(role_of, earlier)] == ["user", "assistant"] * len(answers)
+    paired = [role for role, _ in earlier] == ["user", "assistant"] * len(answers)
     if not paired or any(answer.lower() not in (yes.lower(), no.lower()) for answer in answers):
         raise UnreadablePromptError(
             "it looked for examples as pairs of messages, one of role user (or named example_user) that "
@@ -91,8 +93,8 @@ def read(messages: Messages) -> Reading:
             f"{yes.lower()} or {no.lower()}"
         )
     return Reading(
-        describe(last["content"]),
-        examples=tuple(describe(message["content"]) for message in earlier[::2]),
+        describe(last),
+        examples=tuple(describe(text) for _, text in earlier[::2]),
         answers=tuple(answer.lower() == yes.lower() for answer in answers),
         words=(yes, no),
     )
@@ -114,16 +116,12 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 def describe(text: str) -> Person:
     """The person that `text` describes."""
     values: dict[str, str] = {}
-    for segment in re.split(r"[,;\n]", text):
-        if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
-            continue
-        name = re.sub("[ _-]", " ", match[1].lower())
-        name = "weight" if name in _WEIGHTS else name
+    for name, value in filter(None, map(_attribute, re.split(r"[,;\n]", text))):
         if name in values:
             raise UnreadablePromptError(
                 f"{name!r} stands twice in one message, and it reads one person a message"
             )
-        values[name] = match[2].strip().removesuffix(".")
+        values[name] = value
     if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in values]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
@@ -136,6 +134,15 @@ def describe(text: str) -> Person:
         words=tuple(values[name] for name in CATEGORICAL),
         weight=weight,
     )
+
+
+@lru_cache(maxsize=8192)
+def _attribute(segment: str) -> tuple[str, str] | None:
+    """The name and the value of the attribute that a segment of a message tells, if any."""
+    if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
+        return None
+    name = re.sub("[ _-]", " ", match[1].lower())
+    return "weight" if name in _WEIGHTS else name, match[2].strip().removesuffix(".")
 
 
 def _number(name: str, value: str, text: str) -> float:

@@ -102,7 +102,7 @@ def test_weights_of_columns_multiply_their_costs(n: int, support: str, cost: str
     for name in ("c0", "c1"):
         costs += given[name] * (frame[name].to_numpy()[:, None] != points[name].to_numpy())
     np.testing.assert_allclose(model.transform(frame, y, d), costs, atol=1e-9)
-    assert wasserstein(costs, model.weights_).value == pytest.approx(model.objective_, rel=1e-9)
+    assert wasserstein(costs, model.weights_).objective == pytest.approx(model.objective_, rel=1e-9)
     assert model.objective_ - model.lower_bound_ < 1e-9
     assert -model.score(frame, y, d) == pytest.approx(model.objective_, rel=1e-9)
 
