@@ -138,7 +138,7 @@ class AuditOfFile:
                 *four_fifths(impact["attributes"][-1]),
                 *others,
                 *({"arm": "", "text": text} for text in missed(stats)),
-                {"arm": "", "text": next_step(stats, self.kept[name], None)},
+                {"arm": "", "text": next_step(stats, self.kept[name])},
             ],
             statistics=stats,
             cost={"requests": calls, "unanswered": unanswered, "usage": {}},

@@ -185,7 +185,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
             *findings(stats, run.created, kept),
             *({"arm": "", "text": text} for text in missed(stats)),
-            {"arm": "", "text": next_step(stats, kept, not (run.simulated_answers or run.reference))},
+            {"arm": "", "text": next_step(stats, kept, run)},
         ],
         statistics=stats,
         missing=missing,

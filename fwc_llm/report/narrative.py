@@ -288,25 +288,24 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
         yield f"What these rows could have missed: {'; '.join(parts)}."
 
 
-def next_step(stats: Mapping[str, Any], kept: Collection[str] | None, model: bool | None) -> str:
-    """Return what to do next, by what these rows show; `kept` is as in `best_arm`.
+def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
+    """Return what to do next, by what a run shows, or decisions that were made elsewhere (no `run`).
 
-    `model` is True for a language model's answers, False for a simulation's or a reference's, and None for
-    decisions that were made elsewhere.
+    `kept` is as in `best_arm`.
     """
-    arms, best = stats["arms"], best_arm(stats, kept) if model else None
-    verdicts = {arm[GAP]["verdict"] for arm in arms}
-    if model is False:
+    verdicts = {arm[GAP]["verdict"] for arm in stats["arms"]}
+    centred = any(arm["alike"] and arm["alike"]["centred"] for arm in stats["arms"])
+    if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
-    elif best:
+    elif run and (best := best_arm(stats, kept)):
         step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
-    elif any(arm["alike"] and arm["alike"]["centred"] for arm in arms):
-        step = "--threshold fit, which chooses a threshold by labels"
+    elif run and centred and not run.at_threshold:
+        step = "--threshold, as P(yes) tells rows apart where the answers do not"
     elif stats["comparisons"] or INCONCLUSIVE in verdicts:
         step = "more rows: four times as many show differences half as large"
     elif DIFFERS not in verdicts:
         step = "watch further decisions (`fwc-llm monitor`)"
-    elif model:
+    elif run:
         step = "compare ways of prompting (--shots zero,balanced,fwc)"
     else:
         step = "find out, with those who know these decisions, what makes the gap"

@@ -72,7 +72,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
-        summary(stats, run.created, verbose, keeping(run), not (run.simulated_answers or run.reference)),
+        summary(stats, run.created, verbose, keeping(run), run),
         *(terminal(section) for section in asked_for if section and not verbose),
         *(Text(line, style="dim") for line in lines if line),
         *(
@@ -94,15 +94,15 @@ def summary(
     created: str = "",
     verbose: bool = False,
     kept: Collection[str] | None = None,
-    model: bool | None = None,
+    run: "Run | None" = None,
 ) -> RenderableType:
-    """Return the answer and the first table of `Audit.to_dict`; `kept` and `model` as in `next_step`.
+    """Return the answer and the first table of `Audit.to_dict`; `kept` and `run` are as in `next_step`.
 
     All notes, those on single arms too, are in `everything`.
     """
     return Group(
         *_sentences(stats, created, kept),
-        Text(" ".join([*missed(stats), next_step(stats, kept, model)])),
+        Text(" ".join([*missed(stats), next_step(stats, kept, run)])),
         terminal(replace(sections.first(stats), title="")),
         *(Text(note, style="dim") for note in _notes(stats) if not verbose),
     )
@@ -130,7 +130,7 @@ def audit_summary(
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
-    last += dict.fromkeys(next_step(stats, kept.get(name), None) for name, stats in audits.items())
+    last += dict.fromkeys(next_step(stats, kept.get(name)) for name, stats in audits.items())
     shown.append(Text(" ".join(last)))
     for note in () if verbose else notes:
         names = [name for name, stats in audits.items() if note in stats["notes"]]

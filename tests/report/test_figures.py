@@ -234,23 +234,25 @@ def test_an_arm_is_best_only_where_that_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("rates", "model", "words"),
+    ("rates", "simulated", "words"),
     [
-        ({"zero": BIASED, "fwc": EVEN}, True, "as fwc does"),
-        ({"zero": BIASED, "fwc": EVEN}, False, "--model"),
-        ({"zero": BIASED, "fwc": BIASED}, True, "more rows"),
-        ({"zero": BIASED}, True, "--shots"),
+        ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does"),
+        ({"zero": BIASED, "fwc": EVEN}, True, "--model"),
+        ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
+        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "--threshold"),
+        ({"zero": BIASED}, False, "--shots"),
         ({"zero": BIASED}, None, "who know these decisions"),
         ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
         ({"zero": EVEN}, None, "monitor"),
     ],
 )
 def test_what_is_next_follows_from_what_is_shown(
-    make_run: MakeRun, rates: dict[str, Any], model: bool | None, words: str
+    make_run: MakeRun, rates: dict[str, Any], simulated: bool | None, words: str
 ) -> None:
     rows = 1500 if words == "monitor" else 100
-    run = read_run(make_run(rates=rates, repeats=1, unparsed=0.0, per_cell=(rows, rows)))
-    assert words in next_step(statistics(run.answered), None, model)
+    more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "--threshold"}
+    run = read_run(make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more))
+    assert words in next_step(statistics(run.answered), None, None if simulated is None else run)
 
 
 @pytest.mark.parametrize(
