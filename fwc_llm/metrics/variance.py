@@ -152,7 +152,7 @@ class ArmArrays:
     @cached_property
     def kind(self) -> Codes:
         """0 for no, 1 for yes and 2 for unparsed replies (n,), and 3 more where the label is yes."""
-        return 3 * self.label + np.where(self.parsed, self.answer, UNPARSED).astype(np.int64)
+        return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(np.int64)
 
     @property
     def everyone(self) -> Codes:
