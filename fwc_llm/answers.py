@@ -23,7 +23,8 @@ from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 Value = Literal["yes", "no"]
 Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
 
-PARSER = 2  # version of these rules, which runs record; runs without the key were parsed by 1
+# Version of these rules, which runs record (without the key: 1). A release that changes a rule has the next one.
+PARSER = 2
 # Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
 # spelling that was cut off could turn P(yes) over.
 LEAST_MASS = 0.05
@@ -186,15 +187,19 @@ _TO_USER = re.compile(
 _FIRST_PERSON = re.compile(r"\W*(?:I|let me|ich|je|lass)\b", re.IGNORECASE)
 _UNABLE = r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? " + _one_of(
     r"""cannot, (?:can|won)['’]?t, could not, couldn['’]t, will not, would not, wouldn['’]t, do not, don['’]t,
-    unable, not, must decline, decline, refuse"""
+    unable, not, decline, refuse, abstain"""
+)
+_DECLINES = (
+    r"\b(?:I|we) (?:\w{1,12} ){0,2}?(?:must|(?:have|need) to|respectfully)(?: \w{1,12})? "
+    r"(?:decline|refuse|abstain)(?= from\b|\s*[.,;:!–—]|\W*\Z)"
 )
 _NOT_OF_ROW = re.compile(  # but of the model, or of the task
     rf"{_UNABLE}(?: \w{{1,12}}){{0,4}}? "
     + _one_of(
         """help, assist, answer, provide, make, give, predict, determine, comply, judge, assess, speculate,
-        infer, engage, participate, do (?:that|this), able, comfortable"""
+        infer, engage, participate, decide, do (?:that|this), able, comfortable"""
     )
-    + r"\b|\b"
+    + rf"\b|{_DECLINES}|\b"
     + _one_of(
         r"""sorry, apologi[sz]e, as an AI, I(?:['’]ll| can| could| will) (?:help|assist|answer|do|provide),
         I(?:['’]d| would|['’]m| am)? ?(?:be )?(?:happy|glad|able) to, please (?:provide|share|paste|send),
@@ -228,9 +233,9 @@ _SENTENCE_END = re.compile(r"(?<!\A\w)(?<!\n\w)(?<!\A\d\d)(?<!\n\d\d)[.!?。…]
 _CLAUSE_END = re.compile(r"[,;] | [-–—] ")
 _SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
 _REFUSAL = re.compile(
-    r"\b"
+    rf"{_DECLINES}|\b(?:I|we) (?:\w{{1,12}} ){{0,2}}?(?:decline|refuse|abstain) (?:to|from)\b|\b"
     + _one_of(
-        r"""sorry, apologi[sz]e, unable to, cannot, (?:can|won)['’]?t, must decline,
+        r"""sorry, apologi[sz]e, unable to, cannot, (?:can|won)['’]?t,
         as an? (?:ai|artificial|language|large),
         i(?:['’]m| am| could| would| will| do)\s?(?:not|n['’]t)
         (?:be |feel )?(?:able|comfortable|allowed|answer|help|assist|make|give|predict|judge|guess|have|know),
