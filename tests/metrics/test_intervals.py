@@ -1,12 +1,17 @@
-"""Limits that a t distribution gives are Student's, and those without degrees of freedom are normal."""
+"""Critical values, variances and powers are those of known formulas and tables."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from fwc_llm.metrics.arm_comparison import adjust, from_intervals
+from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import coverage_of_pairs, critical_value, p_value, range_critical_value
-from fwc_llm.metrics.planning import Assumptions, Design, smallest_of
-from fwc_llm.metrics.sequential import GroupSequential
+from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of
+from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
+from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
 
 
 @pytest.mark.parametrize("freedom", [3.0, 8.5, 40.0, np.inf])
@@ -29,6 +34,63 @@ def test_every_look_is_less_strict_than_the_one_before() -> None:
     strict = [looks.critical_value(rows) for rows in (*looks.rows, 999)]
     assert strict == sorted(strict, reverse=True)
     assert len(set(strict)) == 4, "the last look's own value is that of all rows, and of more"
+
+
+def test_five_looks_have_the_bounds_of_lan_and_demets() -> None:
+    """Their spending function in O'Brien and Fleming's form, as R's ldbounds computes it."""
+    looks = GroupSequential((20, 40, 60, 80, 100))
+    bounds = [looks.critical_value(rows) for rows in looks.rows]
+    assert bounds == pytest.approx([4.8769, 3.3569, 2.6803, 2.2898, 2.0310], abs=2e-4)
+
+
+def test_a_sequence_is_looked_at_ever_more_rarely() -> None:
+    looks = ConfidenceSequence(1, 1000).looks(100)
+    steps = np.diff(looks)
+    assert (looks[0], looks[-1], steps.min() >= 20, steps[:-1].max()) == (100, 1000, True, 45)
+
+
+def arm(rng: np.random.Generator, n: int, share: float) -> ArmArrays:
+    answer, none = (rng.random(n) < share).astype(float), np.zeros(n, dtype=int)
+    return ArmArrays(answer, rng.integers(0, 2, n), np.arange(n) % 2, none, np.arange(n), 2)
+
+
+def test_what_a_run_shows_is_what_its_power_assumes() -> None:
+    rng = np.random.default_rng(0)
+    arms = {"one": arm(rng, 4000, 0.1), "other": arm(rng, 4000, 0.1)}
+    found = observed(arms)
+    assert found.discordant == np.mean(arms["one"].answer != arms["other"].answer)
+    assert found.variance == pytest.approx(0.09, abs=0.01)
+
+
+def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> None:
+    shares = rate_shares(sample := arm(np.random.default_rng(1), 200, 0.3), "rate", sample.group, 2, False)
+    known = replace(shares, variance=np.array([0.01, 0.02]), freedom=np.array([10.0, 20.0]))
+    freedom = known.spread(np.array([0]), np.array([1]))[1]
+    assert freedom == np.floor(0.03**2 / (0.01**2 / 10 + 0.02**2 / 20))
+    weight = np.array([0.4, 0.6])
+    both = known.combined(np.zeros(2, int), weight, 1, np.array([50.0]))
+    assert both.values == pytest.approx(weight @ shares.values)
+    drawn = (weight @ shares.values**2 - both.values**2) / 50  # the weights are estimates, too
+    assert both.variance == pytest.approx(weight**2 @ known.variance + drawn)
+
+
+def test_the_influence_on_an_area_is_its_derivative() -> None:
+    rng = np.random.default_rng(2)
+    label, score, step = (rng.random(40) < 0.25).astype(int), rng.random(40).round(1), 1e-6
+    value, influence = area(score, label)
+    slopes = [(area(score, label, 1 + step * (np.arange(40) == i))[0] - value) / step for i in range(40)]
+    assert influence == pytest.approx(np.array(slopes), abs=1e-5)
+
+
+def test_differences_are_widened_for_their_number_and_found_as_often_as_hoped() -> None:
+    first, second = (MetricEstimate(value, value - 0.1, value + 0.1, np.zeros(1)) for value in (0.4, 0.5))
+    one = from_intervals(first, second)
+    error = np.hypot(0.1, 0.1) / norm.ppf(0.975)
+    assert one.smallest_found == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
+    test = {"difference": 0.1, "low": one.low, "high": one.high, "p_value": one.p_value}
+    tests = [{"accuracy": dict(test), "demographic_parity_difference": dict(test)} for _ in range(4)]
+    adjust(tests)
+    assert tests[0]["accuracy"]["simultaneous_low"] == pytest.approx(0.1 - norm.ppf(1 - 0.025 / 4) * error)
 
 
 def test_a_strategy_is_told_apart_by_its_sets_alone_where_rows_are_endless() -> None:
