@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from fwc_llm.errors import InterruptedRunError
 from fwc_llm.progress import Terminal
 from fwc_llm.sanitize import escape_invisible, replace_invisible
 
@@ -84,3 +86,13 @@ def let_go(stream: IO[str]) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+@contextmanager
+def before_asking(out: Path | None) -> Iterator[None]:
+    """Handle Ctrl-C before the first request: say what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        state = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
+        raise InterruptedRunError(f"interrupted before any request: {state}") from None

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from fwc_llm.cli import flags
-from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
+from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
 from fwc_llm.errors import FwcError
@@ -112,7 +112,7 @@ def evaluate(
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
-    with before_asking(out), console.working("reading the table") as step:
+    with console.before_asking(out), console.working("reading the table") as step:
         table = flags.open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data
         )

@@ -1,7 +1,6 @@
 """The output of `fwc-llm eval`: expected cost and results, for one or several models."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -126,16 +125,6 @@ def _where(job: "Job") -> str:
     if is_local(url):
         return f"at {url}, on this machine"
     return f"{f'at {url}, ' if url else ''}a service that may charge for them"
-
-
-@contextmanager
-def before_asking(out: Path | None) -> Iterator[None]:
-    """Handle Ctrl-C before the first request: say what is kept."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        state = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
-        raise InterruptedRunError(f"interrupted before any request: {state}") from None
 
 
 def ask_all(

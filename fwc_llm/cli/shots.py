@@ -7,7 +7,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
-from fwc_llm.cli.eval_output import before_asking
 from fwc_llm.errors import FwcError
 from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
@@ -95,7 +94,7 @@ def shots(
     on_disk = table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None
     if not compare:
         _check_flags(typed, strategy or "fwc", on_disk)
-    with before_asking(out), console.working("reading the table") as step:
+    with console.before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
         console.notes(*table.notes, moved)
         if compare:

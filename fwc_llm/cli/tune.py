@@ -5,7 +5,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
-from fwc_llm.cli.eval_output import before_asking, run_json
+from fwc_llm.cli.eval_output import run_json
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import DEFAULT_M
@@ -62,7 +62,7 @@ def tune(
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     settings, client = flags.read(Settings, options), flags.read(Client, options)
-    with before_asking(out), console.printing_aside():
+    with console.before_asking(out), console.printing_aside():
         tuned = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
             models[0], target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
