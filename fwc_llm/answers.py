@@ -23,8 +23,7 @@ from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 Value = Literal["yes", "no"]
 Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
 
-# Version of these rules, which runs record (without the key: 1). A release that changes a rule has the next one.
-PARSER = 2
+PARSER = 2  # version of these rules, one for each release that changes them; runs without the key have 1
 # Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
 # spelling that was cut off could turn P(yes) over.
 LEAST_MASS = 0.05

@@ -72,7 +72,7 @@ class TableModel:
         features = {}
         for name, scale in self._scales.items():
             if scale is None:
-                features[f"{name}={values[name]}"] = 0.5
+                features[f"{name}={values[name]}"] = 0.5  # of two that differ: 1, as in a coreset
             else:
                 number = self._ranks[name].get(values[name], -1) if name in self._ranks else values[name]
                 features[str(name)] = (float(number) - scale[0]) / scale[1]

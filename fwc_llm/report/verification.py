@@ -113,7 +113,9 @@ def verify(folder: Path, checker: Checker = Checker()) -> dict[str, Any]:
     else:
         audits = [path for path in sorted(folder.glob("*.json")) if _content(path).get("format") == AUDIT]
         if not audits:
-            raise FwcError(f"{folder} holds neither a run (run.json) nor an audit (`audit --out` writes one)")
+            raise FwcError(
+                f"{folder} is no folder of a run (run.json) or of an audit (`audit --out` writes one)"
+            )
         findings = [finding for path in audits for finding in _audit(path, checker)]
         findings += _unread(folder, findings, folder.glob("*"))
         seal = audits[0]

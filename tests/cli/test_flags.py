@@ -63,7 +63,7 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "mine.toml").touch()
     (tmp_path / "mine.json").touch()
     for name, begun, word in (
-        ("task", "a", "adult"), ("task", "m", "mine.toml"), ("shots", "zero,fw", "zero,fwc"),
+        ("task", "adul", "adult"), ("task", "m", "mine.toml"), ("shots", "zero,fw", "zero,fwc"),
         ("template", "pa", "paper"), ("order", "given,al", "given,alternate"), ("format", "h", "html"),
         ("model", "surrogate,basel", "surrogate,baseline"),
     ):  # fmt: skip

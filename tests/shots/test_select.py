@@ -33,11 +33,11 @@ def cell(example: Example) -> tuple[str, str]:
 
 
 def test_the_registry_has_every_strategy_of_the_issue() -> None:
-    assert strategies()[:17] == (
+    assert set(strategies()) >= {
         "zero", "random", "balanced", "fwc", "strata", "nearest", "kmeans", "kmedoids", "kmedian-coreset",
         "indfair-coreset", "fairlets", "reweighing", "ids", "uncertain", "minority", "counterfactual",
         "flipped",
-    )  # fmt: skip
+    }  # fmt: skip
     assert None not in map(accepted_options, strategies())
 
 

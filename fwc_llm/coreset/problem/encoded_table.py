@@ -8,7 +8,7 @@ import numpy as np
 
 from fwc_llm.errors import InputError
 
-MISMATCH = 1.0  # cost of two different categories of a column without a weight
+MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows that say where the centre is
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
 _LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows

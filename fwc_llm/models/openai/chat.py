@@ -390,7 +390,7 @@ class ChatModel(Service):
     api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
-    _prefix = ""  # of the model's name, for us alone
+    _prefix = ""  # of the model's name, for us alone: what it names may answer as any model
     _path = "/chat/completions"
 
     def __init__(
