@@ -489,22 +489,18 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     together have less than `LEAST_MASS`: of what the model almost never says, the part that is yes says
     nothing about its answer (docs/statistics.md, "P(yes)").
     """
-    mass, (yes, no) = [0.0, 0.0], (said(words[value]) for value in ("yes", "no"))
+    mass = {"yes": 0.0, "no": 0.0}
+    spelled = [(value, _folded(word)) for value in mass for word in said(words[value])]
     for token, logprob in logprobs or ():
-        side = _begun(token, yes, no)
-        if side is not None and not math.isnan(logprob):
-            mass[side] += math.exp(min(logprob, 0.0))
-    return mass[0] / sum(mass) if sum(mass) >= LEAST_MASS else None
-
-
-@lru_cache(maxsize=10_000)
-def _begun(token: str, *words: tuple[str, ...]) -> int | None:
-    """The place of the one answer, of which these are the words, that a token begins."""
-    piece = _TOKEN.sub("", token).casefold()
-    begun = {
-        place
-        for place, spelled in enumerate(words)
-        for word in map(_folded, spelled)
-        if piece and (word == piece or (word not in _BUILT_IN and word.startswith(piece)))
-    }
-    return begun.pop() if len(begun) == 1 else None
+        piece = _TOKEN.sub("", token).casefold()
+        if not piece or math.isnan(logprob):
+            continue
+        begun = {
+            value
+            for value, word in spelled
+            if word == piece or (word not in _BUILT_IN and word.startswith(piece))
+        }
+        if len(begun) == 1:
+            mass[begun.pop()] += math.exp(min(logprob, 0.0))
+    total = mass["yes"] + mass["no"]
+    return mass["yes"] / total if total >= LEAST_MASS else None

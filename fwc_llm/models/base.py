@@ -50,12 +50,10 @@ class ChatMessage(TypedDict):
 Messages = Sequence[Message]
 
 
-_SPOKEN = {"example_user": "user", "example_assistant": "assistant"}
-
-
 def role_of(message: Message) -> str:
     """The speaker of a message; an example that a template gives as instructions has it in its name."""
-    return _SPOKEN.get(message.get("name", ""), message["role"])
+    spoken = {"example_user": "user", "example_assistant": "assistant"}
+    return spoken.get(message.get("name", ""), message["role"])
 
 
 LINES = "and nothing else: its number, a colon, and"  # "yes or no." ends what asks a chat about several rows

@@ -178,6 +178,6 @@ def audit(
         options = titles["label"], decisions, unknown, titles["cluster"]
         answered = of_population(answered, everybody, named, *options)
     if cluster is None:
-        repeated = repeated_note(raw, columns, titles["answer"], *numbers)
+        repeated = repeated_note(raw, titles["answer"], *numbers)
         answered = replace(answered, unused=(*answered.unused, *repeated))
     return Audit(answered)

@@ -124,7 +124,7 @@ def read_predictions(
     notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
     if not {"cluster", "row"}.intersection(columns):  # nothing says that rows are different people
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
-        notes += tuple(repeated_note(raw, read, *given))
+        notes += tuple(repeated_note(raw, *given))
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
     if decisions.given:
@@ -189,11 +189,8 @@ def read_columns(
     return {name: filled(table.texts(name)) for name in there}, table
 
 
-def repeated_note(answers: "RawTable", read: Mapping[str, Any], *given: str | None) -> list[str]:
-    """Return a note on rows that equal another, besides the columns that answers were `given` in.
-
-    `read` are the columns whose texts are known.
-    """
+def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
+    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
     import pandas as pd
 
     from fwc_llm.data.table_checks import repeated_rows
@@ -201,8 +198,7 @@ def repeated_note(answers: "RawTable", read: Mapping[str, Any], *given: str | No
     columns: dict[str, Any] = {}
     for title in dict.fromkeys(answers.titles):
         with suppress(FwcError):  # a column that nobody names may hold what it likes
-            if title not in given:
-                columns[title] = read[title] if title in read else answers.texts(title)
+            columns |= {} if title in given else {title: answers.texts(title)}
     repeated, material = repeated_rows(pd.DataFrame(columns))
     return [f"{repeated}."] if material else []
 

@@ -460,9 +460,8 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
     names = frame.columns.tolist()
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
-        cells = part.to_numpy(object).tolist()  # `to_dict` takes six times as long
-        for row, values in zip(part.index.astype(str).tolist(), cells, strict=True):
-            yield row, dict(zip(names, values, strict=True))
+        for row, cells in zip(part.index, part.to_numpy(object).tolist(), strict=True):
+            yield str(row), dict(zip(names, cells, strict=True))  # `to_dict` takes six times as long
 
 
 def _arms(

@@ -253,10 +253,8 @@ def equal_rows(
     """Mark the rows (n,) that equal one of the others by value, or are of the same person."""
     import pandas as pd
 
-    if not len(others):
-        return np.zeros(len(rows), dtype=bool)
     other_values = set(row_values(task, others))
     equal = np.array([values in other_values for values in row_values(task, rows)], dtype=bool)
-    if task.cluster:
+    if task.cluster and len(others):
         equal |= rows[task.cluster].isin(pd.DataFrame(others)[task.cluster]).to_numpy()
     return equal

@@ -56,6 +56,7 @@ _LEVELS = {
 _PROFESSIONAL = ("Exec-managerial", "Prof-specialty")
 _OFFICE = (*_PROFESSIONAL, "Tech-support", "Sales", "Adm-clerical", "Protective-serv")
 _MARRIED = ("Married-civ-spouse", "Married-AF-spouse")
+_count_words = lru_cache(maxsize=8192)(lambda text: len(text.split()))
 
 
 def features(person: Person) -> dict[str, float]:
@@ -106,14 +107,10 @@ def features(person: Person) -> dict[str, float]:
         "age × schooling": (age - 38) * schooling,
         "male × schooling": male * schooling,
     }
-    for attribute in _LEVELS:
-        by_name |= _indicators(attribute, person.word(attribute))
+    for attribute, levels in _LEVELS.items():
+        value = person.word(attribute)
+        by_name |= {f"{attribute} {level}": float(value == level) for level in levels}
     return by_name
-
-
-@lru_cache(maxsize=1024)
-def _indicators(attribute: str, value: str) -> dict[str, float]:
-    return {f"{attribute} {level}": float(value == level) for level in _LEVELS[attribute]}
 
 
 def feature_names() -> tuple[str, ...]:
@@ -282,11 +279,6 @@ def _stamp(form: str) -> str:
     """The identity of the coefficients."""
     fitted = Coefficients.fitted(form)
     return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
-
-
-@lru_cache(maxsize=8192)
-def _count_words(text: str) -> int:
-    return len(text.split())
 
 
 @lru_cache(4096)
