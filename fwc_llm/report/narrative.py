@@ -299,8 +299,10 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
         step = "ask a language model (--model)"
     elif run and (best := best_arm(stats, kept)):
         step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
-    elif run and centred and not run.at_threshold:
+    elif centred and not (run and run.at_threshold):
         step = "--threshold, as P(yes) tells rows apart where the answers do not"
+    elif all(arm["alike"] for arm in stats["arms"]):
+        step = "other prompts or another model, as answers that are all alike tell nothing"
     elif stats["comparisons"] or INCONCLUSIVE in verdicts:
         step = "more rows: four times as many show differences half as large"
     elif DIFFERS not in verdicts:

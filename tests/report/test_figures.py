@@ -240,6 +240,7 @@ def test_an_arm_is_best_only_where_that_is_shown(
         ({"zero": BIASED, "fwc": EVEN}, True, "--model"),
         ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
         ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "--threshold"),
+        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "another model"),
         ({"zero": BIASED}, False, "--shots"),
         ({"zero": BIASED}, None, "who know these decisions"),
         ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
