@@ -250,7 +250,7 @@ class Domain(Checked):
 
 
 class FrozenTask(Checked):
-    """A task without its rows, as `Task.freeze` writes it: all that one record needs."""
+    """A task without its rows, as `Task.freeze` writes it: enough to clean single records."""
 
     format: Literal["fwc-llm-frozen-task/1"] = "fwc-llm-frozen-task/1"
     name: str

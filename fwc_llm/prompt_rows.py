@@ -98,7 +98,7 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
 
 
 class ShownColumns:
-    """The columns of a task that a prompt may show, compiled once; `without` are taken out of all texts."""
+    """The columns of a task that a prompt may show, compiled once; columns in `without` are excluded."""
 
     def __init__(self, task: "Task", without: Collection[str] = ()) -> None:
         self.task = task.name

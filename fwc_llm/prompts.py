@@ -148,7 +148,7 @@ def build_prompt(
     """Build the chat messages that ask for `row`, with the examples `shots`, by a template set or a folder.
 
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file, which
-    `Task.record` cleans. A loop with the same task and shots renders their fixed part once.
+    `Task.record` cleans. Repeated calls with the same task, shots and template render the fixed part once.
     """
     record = task.record(row)
     asked = (task, shots, _template_set(template))

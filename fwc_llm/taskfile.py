@@ -176,7 +176,7 @@ class Protected(Checked):
 class RowFilter(Checked):
     """A condition that a row must meet to be in the table, on a column that may have any role.
 
-    Limits are for numbers; a row without the value does not meet them, nor a list of `values`.
+    Limits are for numbers; a missing value meets neither a limit nor a list of `values`.
     """
 
     column: Text
@@ -247,7 +247,7 @@ class OutcomeColumn(Checked):
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's ending says, also a packed one's: rows.jsonl.gz is "jsonl"."""
+    """File format by extension, ignoring compression: rows.jsonl.gz is "jsonl"."""
     ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
     return ENDINGS.get(ending.lower(), "csv")
 

@@ -412,7 +412,7 @@ def load_task(
         raise FwcError(_no_task(text))
     if text == "census":
         if data is not None:
-            raise FwcError("the simulated census has no files: name the task whose table the data is")
+            raise FwcError("the simulated census takes no data files: name the task they belong to")
         census = census_task()
         if protected is not None and _names(protected) != list(census.protected):
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")

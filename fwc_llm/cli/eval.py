@@ -58,7 +58,7 @@ def evaluate(
         show_default=False,
     ),
     reference: bool = flags.switch(
-        "Add the rates of plain models of the table.", "--reference", panel=EXPERIMENT
+        "Add reference rates of logistic regression and gradient boosting.", "--reference", panel=EXPERIMENT
     ),
     ablate: bool = flags.switch(
         "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
@@ -83,7 +83,9 @@ def evaluate(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
-        "Ask until --fail-if or every DP gap's verdict is decided.", "--until-decided", panel=VERDICT
+        "Ask until all --fail-if conditions, or all DP-gap verdicts, are decided.",
+        "--until-decided",
+        panel=VERDICT,
     ),
     verbose: bool = flags.VERBOSE,
     as_json: bool = flags.JSON,

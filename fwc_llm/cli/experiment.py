@@ -59,7 +59,9 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
         try:
             return [f"{key}={json.dumps(item, allow_nan=False)}" for key, item in value.items()]
         except (TypeError, ValueError):
-            raise FwcError(f"{where}: a value in it is a date, or no number, which cannot be sent") from None
+            raise FwcError(
+                f"{where} holds a date, NaN or infinity, which cannot be sent: use text or a finite number"
+            ) from None
     if list[str] not in kinds and isinstance(value, list) and all(isinstance(word, str) for word in value):
         return ",".join(value)
     try:

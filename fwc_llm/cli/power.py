@@ -138,7 +138,7 @@ def _assumptions(
             raise FwcError("give --discordant or --run, not both: the run determines it")
         finished = read_run(run)
         if finished.answered.design.sequential is not None:
-            raise FwcError(f"{run} asked until it was decided: plan by a run of a fixed number of rows")
+            raise FwcError(f"{run} used --until-decided: give a run with a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
         assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:

@@ -31,9 +31,12 @@ def report(
     data_dir: Path | None = flags.DATA_DIR,
     figures: Path | None = flags.FIGURES,
     no_rows: bool = flags.NO_ROWS,
-    reference: bool = flags.switch("Add the rates of plain models of the table to the run.", "--reference"),
+    reference: bool = flags.switch(
+        "Add reference rates of logistic regression and gradient boosting.", "--reference"
+    ),
     assist: bool = flags.switch(
-        "Also use rows not asked about, by predicted answers; needs the table.", "--assist"
+        "Prediction-powered estimates: also use predicted answers to unasked rows; needs the table.",
+        "--assist",
     ),
     unread: Unread = UNREAD,
     appendix: bool = flags.APPENDIX,

@@ -22,7 +22,7 @@ def tune(
         "Model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
     ),
     target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
-    target: str | None = flags.option("Another target by name: eo=0.1, dp_ratio=0.8, dp=0.1."),
+    target: str | None = flags.option("Target instead of --target-dp: eo=0.1, dp_ratio=0.8 or dp=0.1."),
     max_loss: float = flags.option("Largest loss of accuracy against `balanced`, in points.", default=3.0),
     rows: int | None = flags.option(
         "Number of pool rows that compare candidates. [default: as many as test rows]"

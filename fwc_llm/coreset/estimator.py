@@ -107,7 +107,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
         history_: objective at the start and after every move that was kept; the last is `objective_`. For a
-            table on disk, all but the last are of the sample.
+            table on disk, all values but the last refer to the sample.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.

@@ -36,7 +36,7 @@ ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 @dataclass(eq=False, repr=False)
 class CoresetFit:
-    """The parameters and the fit of `FairCoreset`, which describes both, without scikit-learn."""
+    """Parameters and `fit` of `FairCoreset` (documented there), independent of scikit-learn."""
 
     m: int
     epsilon: float | Mapping[Any, float] | None = 0.01
@@ -226,7 +226,7 @@ class CoresetFit:
                     raise InputError(f"init names row {row}, which is not a candidate of its cell")
             return rows
         if self.support != "free":
-            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
+            raise InputError(f"init holds points: with support={self.support!r} pass row positions (m,)")
         points = among.encoder.encode(self.init).values
         if len(points) != self.m:
             raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")

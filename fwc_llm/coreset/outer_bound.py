@@ -117,7 +117,7 @@ class _Relaxation:
         return float(value), (1.0 - carried.sum(axis=1), slope * self.moving)
 
     def certified(self, multipliers: np.ndarray, prices: np.ndarray) -> float:
-        """L in float64, less all that rounding may have added."""
+        """L in float64, minus an upper bound of the rounding error."""
         gain, table = np.zeros(len(self.cell)), self.problem.table
         for block in blocks(table.n):
             over = self.costs(self.candidates, self.cell, block) - prices[self.cell]

@@ -137,7 +137,7 @@ class _Tabulated:
         self.keys = np.array(keys, dtype=np.int64)
 
     def draw(self, context: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One value per row; −1 where the context is unknown or its dropped counts are drawn."""
+        """One value per row; −1 if the context has no entry or the draw falls in its dropped share."""
         entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
         place = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
         in_table = self.contexts[entry] == context

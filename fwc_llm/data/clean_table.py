@@ -279,7 +279,7 @@ def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
     rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
-        raise FwcError(f"{task.path}: no row is left of {rows.read:,}: {why}")
+        raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
     where = f"{task.path}: outcome {task.outcome.source!r}"
     if task.outcome.above is None:
         _check_outcome(where, task.outcome, counts.outcomes)

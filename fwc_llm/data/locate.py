@@ -111,7 +111,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
             f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
             f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
             f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
-            "or FWC_LLM_DATA. Without data works `fwc-llm eval --task census --model surrogate`"
+            "or FWC_LLM_DATA. This needs no data: `fwc-llm eval --task census --model surrogate`"
         ) from error
     return target
 

@@ -259,7 +259,7 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings write half a character
     if "\0" in text:
-        raise FwcError(f"{path} is not a table: it holds zero bytes; is it a binary file?")
+        raise FwcError(f"{path} is not a table: it holds NUL characters; is it a binary file?")
     sep_line = _SEP_LINE.match(text)
     file, above = StringIO(text, newline=""), max(source.skip, int(sep_line is not None))
     for _ in range(above):

@@ -165,7 +165,7 @@ class Pool:
     def measure(self, goal: Goal, yes: Floats) -> Measured:
         """Accuracy and the goal's metric of answers (k,) to the first k rows: 1, 0 or NaN.
 
-        The influence of a row is the derivative by its weight.
+        A row's influence is the derivative with respect to its weight.
         """
         k, step = len(yes), 1e-6
         kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence

@@ -6,8 +6,8 @@ smallest of them are the impact ratio's (docs/statistics.md, "Impact ratios"). F
 are what laws and practices ask for; they may differ in words from the verdict on a gap.
 
 A design that fixes how many rows of each group and label are asked makes no sample of people. Within a group
-and label its rows are a random sample, so that shares counted there, weighted by the table's shares, estimate
-the table's; the table's own shares count as estimates from its rows.
+and label the rows are a random sample; rates there, weighted by the table's cell shares, estimate the table's
+rates. The cell shares are themselves treated as estimates.
 """
 
 import math
@@ -31,8 +31,8 @@ NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numb
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
     REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
-    "of the table that they were drawn from, whose share of each group and label counts as known; counts are "
-    "those of the test rows.",
+    "of the table that they were drawn from; limits allow for the chance in its shares of groups and labels, "
+    "too. Counts are those of the test rows.",
     WITHHELD: NO_PEOPLE + " The table's own rates are not known here, so selection rates, impact ratios and "
     "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, has them.",
 }

@@ -63,7 +63,7 @@ class Difference(Enclosed):
     def within(
         cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
     ) -> "Difference":
-        """Return the difference with limits that a difference of shares can have."""
+        """Return the difference, with limits clipped to [-1, 1]."""
         return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
 
     @classmethod

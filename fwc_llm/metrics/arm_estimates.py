@@ -259,7 +259,7 @@ class ArmEstimates:
 
 
 def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
-    """How often replies have an answer ("coverage"), are refused or filtered, of those that arrived."""
+    """Share of rows with an answer ("coverage"), or of arrived replies that are refused or filtered."""
     name, of_all = rate.removesuffix(" of all"), rate.endswith(" of all")
     owner, owners = (sample.everyone, 1) if of_all else (sample.group, sample.groups)
     reason = np.zeros(len(sample.answer)) if sample.reason is None else sample.reason

@@ -64,8 +64,8 @@ class Enclosed:
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return the limits of shares of `n` rows each (Wilson 1927).
 
-    Where fewer than three events are expected at a limit, it is Clopper and Pearson's (1934): there Wilson's
-    hold 0.87 to 0.93. `n` need not be whole. Limits are NaN where n is 0.
+    If fewer than three events are expected at a limit, use Clopper and Pearson's (1934): Wilson's coverage is
+    0.87 to 0.93 there. `n` need not be whole. Limits are NaN where n is 0.
     """
     p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -119,7 +119,7 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
         spread.append(float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0))
     if not shares:
         raise FwcError(
-            "the run has no two arms that answered the same rows: give the share with --discordant"
+            "no two arms of the run answered the same rows: give the discordant share with --discordant"
         )
     return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
 

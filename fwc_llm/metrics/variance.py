@@ -94,7 +94,7 @@ class ArmArrays:
 
     @cached_property
     def assumed(self) -> "ArmArrays":
-        """The sample with replies without an answer read as no, where the design says so."""
+        """The sample, counting replies without an answer as no if the design says so."""
         if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
         return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))

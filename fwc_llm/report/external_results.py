@@ -35,7 +35,7 @@ class Kind:
     rows, else those of the first row. Of the paths `output` and `arm` the first with a value counts. Columns
     are the entries of the objects at `spread`, those of the list at `scores` by name, `columns` and, with
     `others`, the row's other keys. Several values at `prompt` are several arms, and the repeats of an arm's
-    row are counted. `of_file` and `of_row` are the types of values at other paths.
+    row are counted. `of_file` and `of_row` map further paths to required types.
     """
 
     keys: Sequence[str]

@@ -354,8 +354,8 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
                 for of, *how in shown
             )
             text += (
-                f" P(yes) ranks rows: AUC {auc}. Centred, without labels, it says yes to {' and '.join(ends)}"
-                f": accuracy {right} %, DP gap {gap} points."
+                f" P(yes) ranks rows: AUC {auc}. Cut at the mean log-odds, it says yes to "
+                f"{' and '.join(ends)}: accuracy {right} %, DP gap {gap} points."
             )
         yield {"arm": arm["arm"], "text": text}
 

@@ -68,7 +68,8 @@ def read_predictions(
     no if `decisions` name values. With `replies` the answers are what models wrote, to be parsed, by
     the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
     The index, `FILE_ROW`, has the rows' numbers in the file.
-    Without an answer it is yes where `p_yes` reaches the `threshold`, or the `score` is above its median.
+    If there is no answer column, the answer is yes where `p_yes` reaches the `threshold` or `score` exceeds
+    its median.
     `missing` says what becomes of rows without a protected value, a label or another value that is needed:
     they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
     that look as if they should be used come with the table. Protected columns that the file lacks are taken

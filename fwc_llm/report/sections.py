@@ -464,7 +464,7 @@ _RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibrati
 
 
 def as_words(value: Any) -> str:
-    """Return a setting, or an entry of a certificate, as a reader wants it."""
+    """Format a setting or a certificate entry as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {as_words(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):

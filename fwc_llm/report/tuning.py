@@ -91,7 +91,7 @@ def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
 
 
 def kind_words(kind: str) -> str:
-    """Return how a candidate was chosen, its slots in words."""
+    """Format a candidate's kind; slots read "Female 0:8" (no:yes)."""
     return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 

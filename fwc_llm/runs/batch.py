@@ -1,8 +1,8 @@
 """A run through the Batch API: write, upload, submit, poll, collect. Any step may be the last of a process.
 
 What has been done stands in `batch/state.json`, rewritten after every step; the next process takes up from
-there. Replies land in the same journal as live ones. What the batch does not answer stays unanswered, to be
-asked live (`execute`).
+there. Replies land in the same journal as live ones. Requests that the batch leaves unanswered
+are sent live (`execute`).
 """
 
 import asyncio

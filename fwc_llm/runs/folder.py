@@ -96,8 +96,8 @@ class RunFolder:
             entries = [entry.name for entry in self.path.iterdir()]
         # A run may have been killed between its journal and its run.json: then it begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
-            why = "holds no run, or runs of several models (name them all to continue)"
-            raise FwcError(f"{self.path} is not empty ({entries[0]}) and {why}: name a new folder with --out")
+            remedy = "name a new folder with --out (or, to continue several models, name them all)"
+            raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there is of this run; how it is judged may change."""

@@ -592,6 +592,6 @@ def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
     if m and size(m):
         return m
     raise FwcError(
-        f"the fewest examples that every arm accepts make prompts of more than the {limit:,} tokens of "
-        "--max-prompt-tokens: raise it, or use a shorter template"
+        f"even with the smallest m that every arm accepts, prompts exceed --max-prompt-tokens {limit}: "
+        "raise the limit, or use a shorter template"
     )

@@ -73,7 +73,7 @@ class Settings(Options):
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
         (),
-        "Order of examples: alternate, random, by-weight, given; several make arms.",
+        "Order of examples: alternate, random, by-weight, given; one arm per value.",
         shown="the strategy's own",
         flag="order",
     )
@@ -105,7 +105,7 @@ class Settings(Options):
         dict, "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.", flag="option"
     )
     margin: float = option(0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1)
-    min_group: int = option(30, "Fewest distinct rows of a judged group.", VERDICT, ge=1)
+    min_group: int = option(30, "Smallest group to get a verdict, in distinct rows.", VERDICT, ge=1)
     min_coverage: float = option(
         0.8, "Smallest share of parsed replies without warning (--strict: exit code 4).", VERDICT,
         ge=0, le=1,

@@ -202,7 +202,7 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
     what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
     needed = f"{counts.flat[index]:,} are needed for {n} test rows"
-    raise FwcError(f"{what}, but {needed}; {fewer}, and with no base parity (none) rows come as they fall")
+    raise FwcError(f"{what}, but {needed}; {fewer}; base parity none draws rows as they occur in the table")
 
 
 def cell_words(task: Task, index: int) -> str:

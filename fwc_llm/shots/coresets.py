@@ -285,6 +285,6 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
     Errors: `FwcError` unless there are two levels, and for a balance that the table does not have.
     """
     if request.weights is not None:
-        raise FwcError("fairlets groups rows by their number and knows no weights: choose another strategy")
+        raise FwcError("fairlets does not support weights: choose another strategy")
     medoids = rival_coreset(request, "fairlets", balance=balance)
     return make_shots(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)

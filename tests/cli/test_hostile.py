@@ -187,7 +187,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--plot plot.svg", "add --compare"), ("--strategy nearest", "chooses anew for every queried row"),
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
-        ("--max-prompt-tokens 5", "the fewest examples that every arm accepts make prompts of more than"),
+        ("--max-prompt-tokens 5", "even with the smallest m"),
         ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
     ],
     "tune --task census --target-dp 0.1": [

@@ -147,8 +147,8 @@ def test_points_from_anywhere_are_certified() -> None:
     ("change", "words"),
     [
         (lambda X: X.drop(columns="pay"), "X lacks the column 'pay'"),
-        (lambda X: X.assign(pay=np.nan), "column 'pay' of X is missing in row 0"),
-        (lambda X: X.assign(town=None), "column 'town' of X is missing in row 0"),
+        (lambda X: X.assign(pay=np.nan), "column 'pay' of X has no value in row 0"),
+        (lambda X: X.assign(town=None), "column 'town' of X has no value in row 0"),
         (lambda X: X.assign(pay=np.inf), "column 'pay' of X is infinite"),
         (lambda X: X.assign(pay="12"), "column 'pay' of X is not numeric"),
         (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds date"),

@@ -192,7 +192,7 @@ MISTAKES = {
     'column = "z"\nabove = 1': "keep: there is no column 'z'",
     'column = "x"': "say what is kept",
     'column = "colour"\nabove = 1': "'red' in the numeric column 'colour' is not a finite number",
-    'column = "x"\nabove = 99': r"no row is left of 4: not x above 99 \(4\)",
+    'column = "x"\nabove = 99': r"all 4 rows were left out: not x above 99 \(4\)",
 }
 
 

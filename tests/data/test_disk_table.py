@@ -209,7 +209,7 @@ def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:
     for hostile in ("\0", "~" * 5000, "[", "*" * 300, str(tmp_path / "task.toml")):
         with pytest.raises(FwcError):
             recorded_task(path.read_text(encoding="utf-8"), "task", None, None, hostile).pool()
-    with pytest.raises(FwcError, match="the simulated census has no files"):
+    with pytest.raises(FwcError, match="takes no data files"):
         load_task("census", data=moved)
     with pytest.raises(FwcError, match="leave out data"):
         load_task(frame(), protected="sex", outcome="paid", data=moved)

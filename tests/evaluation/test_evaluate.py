@@ -80,7 +80,7 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Served, tmp_path: 
 def test_a_folder_of_something_else_is_refused(adult: Task, service: Served, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(FwcError, match="holds no run"):
+    with pytest.raises(FwcError, match="and no run"):
         run(adult, service[1], tmp_path / "other")
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 

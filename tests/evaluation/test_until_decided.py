@@ -114,7 +114,7 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run
     change = stopped.compare(stopped.folder)["arms"][0]
     assert "fixed number of rows does not hold" in change["reason"]
     assert change[GAP]["p_value"] is change[GAP]["low"] is None
-    assert "asked until it was decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
+    assert "--until-decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
     assert "of the population, at every look" in stopped.check("dp[zero] > 0.1").reason
     with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
         evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})

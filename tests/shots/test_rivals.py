@@ -121,7 +121,7 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
     [
         ("a:no=1,a:yes=5", "slots sum to 6, but m=8"), ("a:no=4,a:no=4", "a:no is named twice"),
         ("c:no=8", "no protected level 'c'; there are"), ("a:perhaps=8", "neither no nor yes"),
-        ("a:no=-8", "counts are whole"), ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
+        ("a:no=-8", "must be whole"), ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
     ],
 )  # fmt: skip
 def test_slots_that_do_not_read_are_refused_in_words(two: Task, slots: str, message: str) -> None:

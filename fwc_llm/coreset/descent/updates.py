@@ -48,9 +48,7 @@ class RowAssignment:
         return total
 
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
-        """What each representative carries of the rows of each code (n,), (m, width) int64: UNIT a row, or as
-        `masses` has them.
-        """
+        """Mass per representative and code (n,), (m, width) int64: UNIT per row, or `masses.units`."""
         keys, part, size = self.label * width + code, self.part_units(), self.m * width
         total = np.zeros(size, np.int64)
         if self.masses is None:

@@ -99,8 +99,8 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
     """Return the table in blocks, or None for an ordinary table in memory.
 
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
-    `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are names of its columns;
-    of a memory map values (n,), of a dask.array others.
+    `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column names;
+    for a memory map, arrays (n,); for a dask.array, dask collections with its partitions.
 
     Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
     """

@@ -119,7 +119,7 @@ def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
             raise InputError(f"slots has shape {counts.shape}: give counts as {shape}, level by outcome")
         counts = counts.ravel()
     if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.round(counts)).any():
-        raise InputError(f"slots {counts.tolist()}: counts are whole and not negative")
+        raise InputError(f"slots {counts.tolist()}: counts must be whole and not negative")
     if counts.sum() != m:
         raise InputError(f"slots sum to {int(counts.sum())}, but m={m}: they must agree")
     return counts.astype(np.int64)

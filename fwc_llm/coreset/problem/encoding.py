@@ -28,8 +28,8 @@ _HEAVIEST = 1_000_000  # weight of a column
 class ColumnCode:
     """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score.
 
-    `scale` is infinite for a column that is constant in the rows of the fit: it counts nothing, in other
-    rows neither. By `factor` the scaled numbers are multiplied, or `MISMATCH` in a categorical column.
+    `scale` is infinite for a column that is constant in the fitted rows: its cost is 0, in other rows
+    too. By `factor` the scaled numbers are multiplied, or `MISMATCH` in a categorical column.
     """
 
     name: Any
@@ -187,7 +187,7 @@ def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any
         raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
     if (missing := values.isna().to_numpy()).any():
         row = row_name(frame.index, int(missing.argmax()))
-        raise InputError(f"column {name!r} of {what} is missing in row {row}: drop or fill such rows")
+        raise InputError(f"column {name!r} of {what} has no value in row {row}: drop or fill such rows")
     return values  # type: ignore[no-any-return]
 
 

@@ -20,12 +20,12 @@ from fwc_llm.coreset.weights import Masses
 class Problem:
     """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `epsilon` its limit, or
-    those of the levels (|D|,), and `penalty` what is in its place; `move` (G, G) is the cost of a change of
-    cell; `pools[g]` are rows that may represent cell g, and `ids` (n,) are equal for rows that count as the
-    same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are at ranks; None if there
-    are no such columns. `masses` of the rows are positive; None stands for 1 each. `groups` (L, |D|) of
-    levels have the limits, where attributes are not crossed.
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `epsilon` the parity
+    limit, one or per level (|D|,), or None; `penalty` the soft limit instead; `move` (G, G) is the cost of a
+    change of cell; `pools[g]` are rows that may represent cell g, and `ids` (n,) are equal for rows that
+    count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are at ranks;
+    None if there are no such columns. `masses` of the rows are positive; None stands for 1 each. `groups` (L,
+    |D|) of levels have the limits, where attributes are not crossed.
     """
 
     table: EncodedTable

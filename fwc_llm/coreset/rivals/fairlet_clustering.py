@@ -33,7 +33,8 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`); weight = cluster size.
+    """m medoids of the fairlet centres (`clustering="kmedoids"`), or their k-means centroids (`"kmeans"`),
+    weighted by cluster size.
 
     `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as
     the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
@@ -55,7 +56,7 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if not 1 <= m <= len(possible):
         raise InputError(
-            f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: choose m so"
+            f"m is {m}: choose from 1 to {len(possible)}, the fairlets whose centre is a candidate"
         )
     among = rows.take(centres)
     if clustering == "kmeans":

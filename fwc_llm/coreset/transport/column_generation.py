@@ -142,8 +142,8 @@ class CostTable:
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
         """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt.
 
-        Returns the cheapest cell (N,) of each row, the rows in doubt, and the mass (G,) of all others in
-        their cells with what it costs.
+        Returns each row's cheapest cell (N,), the rows in doubt, and the other rows' mass per cell (G,) and
+        total cost.
         """
         mass = np.ones(0) if self.mass is None else self.mass
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)

@@ -77,7 +77,7 @@ def read(messages: Messages) -> Reading:
     turns = [(role, text) for role, text in told if role in ("user", "assistant")]
     if not turns or turns[-1][0] != "user":
         raise UnreadablePromptError(
-            "it looked for a last message of role user that describes the person to answer for"
+            "it looked for a last message of role user that describes the person to predict"
         )
     *earlier, (_, last) = turns
     answers = [text.strip().rstrip(".") for _, text in earlier[1::2]]

@@ -151,7 +151,7 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
     [
         ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' .*missing .*in row 2050"),
         ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite in row 2051"),
-        ({"town": lambda f: f.town.where(f.index != 2052)}, "'town' .*is missing in row 2052"),
+        ({"town": lambda f: f.town.where(f.index != 2052)}, "'town' .*has no value in row 2052"),
         ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive is missing in row 2053 "),
         ({"d": "f"}, "one level"),
         ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),
