@@ -37,7 +37,6 @@ def _common(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
-    gc.set_threshold(10_000)  # imports make many objects that stay
     atexit.register(gc.freeze)  # to the end, where collecting them would take a tenth of a second
     if "" not in sys.path:
         sys.path.append("")  # models and strategies in Python files of the current folder

@@ -18,7 +18,7 @@ from fwc_llm.runs.settings import Settings
 RECORDED = "recorded"  # what a real model answered, in this package
 _DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
 _EXPLANATION = """
-This measures no real model: a simulated one was asked about {n_test} rows of a simulated census. `zero` \
+This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated census. `zero` \
 shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
 of groups and outcomes. What a real model answered is shown by `fwc-llm eval recorded`. To measure one:
 
