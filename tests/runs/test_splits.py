@@ -184,7 +184,7 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
         assert (plan.settings.n_test, plan.settings.threshold_rows) in ((204, None), (204, 204))
         assert any("--n-test 200" in note or "--threshold-rows 200" in note for note in plan.notes)
     small = replace(task, load=table(tmp_path, [(30, 10), (200, 250)]).load)
-    with pytest.raises(FwcError, match="the most that work are 80, and with no base parity"):
+    with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
     assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40
     assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(n_test=40, m=4, base_parity=0.5)
