@@ -37,7 +37,7 @@ def _common(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
-    atexit.register(gc.freeze)  # to the end, where collecting them would take a tenth of a second
+    atexit.register(gc.freeze)  # the last collection would take a tenth of a second, for nothing
     if "" not in sys.path:
         sys.path.append("")  # models and strategies in Python files of the current folder
     for stream in (sys.stdout, sys.stderr):

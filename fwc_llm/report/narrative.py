@@ -216,7 +216,7 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     why = "too few rows to tell whether the groups differ"
     if gap["low"] is not None:
         text += f" ({interval((gap['low'], gap['high']), 0, 100)})"
-        if verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE:
+        if _for_lack_of_answers(gap):
             why = "not settled because of replies without an answer"
     text += {
         NOT_SHOWN: ", no difference that matters",
@@ -224,6 +224,12 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
         INCONCLUSIVE: f", {why}",
     }.get(gap["verdict"], "")
     return text + _change(test, GAP, base)
+
+
+def _for_lack_of_answers(gap: Mapping[str, Any]) -> bool:
+    """Whether a gap's verdict is open only because of replies without an answer."""
+    settled = gap["low"] is not None and verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE
+    return settled and gap["verdict"] == INCONCLUSIVE
 
 
 def _accuracy(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
@@ -293,22 +299,27 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
 
     `kept` is as in `best_arm`.
     """
-    verdicts = {arm[GAP]["verdict"] for arm in stats["arms"]}
-    centred = any(arm["alike"] and arm["alike"]["centred"] for arm in stats["arms"])
+    arms, tests = stats["arms"], [test[GAP] for test in stats["comparisons"]]
+    verdicts = {found["verdict"] for found in (*(arm[GAP] for arm in arms), *tests)}
+    ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # by P(yes)
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
     elif run and (best := best_arm(stats, kept)):
         step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
-    elif centred and not (run and run.at_threshold):
+    elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
         step = "--threshold, as P(yes) tells rows apart where the answers do not"
-    elif all(arm["alike"] for arm in stats["arms"]):
-        step = "other prompts or another model, as answers that are all alike tell nothing"
-    elif stats["comparisons"] or INCONCLUSIVE in verdicts:
+    elif all(arm["alike"] for arm in arms):
+        step = "other rows or prompts, as answers that are all alike tell nothing"
+    elif any(_for_lack_of_answers(arm[GAP]) for arm in arms):
+        step = "find the answers that are lacking: they leave the verdict open, and more rows do not help"
+    elif INCONCLUSIVE in verdicts:
         step = "more rows: four times as many show differences half as large"
-    elif DIFFERS not in verdicts:
+    elif not verdicts - {None}:
+        step = "rows of two groups at least, as a gap takes two"
+    elif DIFFERS not in {arm[GAP]["verdict"] for arm in arms}:
         step = "watch further decisions (`fwc-llm monitor`)"
     elif run:
-        step = "compare ways of prompting (--shots zero,balanced,fwc)"
+        step = "compare other ways of prompting (--shots)"
     else:
         step = "find out, with those who know these decisions, what makes the gap"
     return f"Next: {step}."

@@ -8,6 +8,7 @@ are sent live (`execute`).
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -22,6 +23,7 @@ from fwc_llm.files import failing_as, open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply
 from fwc_llm.models.openai.batch_api import (
     ENDPOINT,
+    ID,
     MOST_BYTES,
     MOST_REQUESTS,
     BatchClient,
@@ -36,7 +38,7 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.sanitize import parse_json, parse_uint
 from fwc_llm.validation import first_error
 
-_Id = Annotated[str, Field(pattern=r"^[\w:-][\w.:-]*$", max_length=200)]  # as `batch_api.ID`
+_Id = Annotated[str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))]  # pydantic's own takes 75 ms
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 

@@ -239,8 +239,7 @@ def test_an_arm_is_best_only_where_that_is_shown(
         ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does"),
         ({"zero": BIASED, "fwc": EVEN}, True, "--model"),
         ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
-        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "--threshold"),
-        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "another model"),
+        ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "all alike"),
         ({"zero": BIASED}, False, "--shots"),
         ({"zero": BIASED}, None, "who know these decisions"),
         ({"zero": {"A": (0.3, 0.9), "B": (0.35, 0.95)}}, None, "more rows"),
@@ -251,9 +250,13 @@ def test_what_is_next_follows_from_what_is_shown(
     make_run: MakeRun, rates: dict[str, Any], simulated: bool | None, words: str
 ) -> None:
     rows = 1500 if words == "monitor" else 100
-    more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "--threshold"}
+    more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "all alike"}
     run = read_run(make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more))
-    assert words in next_step(statistics(run.answered), None, None if simulated is None else run)
+    stats = statistics(run.answered)
+    assert words in next_step(stats, None, None if simulated is None else run)
+    if words == "all alike":
+        stats["arms"][0]["alike"]["centred"]["auc"]["low"] = 0.6  # P(yes) tells rows apart
+        assert "--threshold" in next_step(stats, None, run)
 
 
 @pytest.mark.parametrize(
