@@ -96,7 +96,7 @@ class RunFolder:
             entries = [entry.name for entry in self.path.iterdir()]
         # A run may have been killed between its journal and its run.json: then it begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
-            remedy = "name a new folder with --out (or, to continue several models, name them all)"
+            remedy = "name a new folder with --out (or, to continue runs of several models, name all models)"
             raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
     def begin(self, description: Mapping[str, Any]) -> None:

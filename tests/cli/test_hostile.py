@@ -188,7 +188,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
         ("--option metric=l2", "it takes slots"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
         ("--max-prompt-tokens 5", "even with the smallest m"),
-        ("--max-prompt-tokens 5 --strategy random", "more than the 5 tokens"),
+        ("--max-prompt-tokens 5 --strategy random", "exceed --max-prompt-tokens 5"),
     ],
     "tune --task census --target-dp 0.1": [
         ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
