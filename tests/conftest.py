@@ -27,7 +27,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
-# A checkout with the data beside it needs no variables; both are only defaults. An empty one stands for no data.
+# A checkout with the data beside it needs no variables; both are only defaults. Empty: no data.
 for _variable, _folder in (
     ("FWC_LLM_DATA", CHECKOUT.parent / "shared" / "data"),
     ("TIKTOKEN_CACHE_DIR", CHECKOUT.parent / "shared" / "data" / "tiktoken"),
