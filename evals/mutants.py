@@ -133,7 +133,8 @@ def page(rooms: dict[str, Any]) -> str:
         alike = sum(bool(each["equivalent"]) for each in found["survivors"])
         counted = found["tried"] - alike
         share = (found["tried"] - len(found["survivors"])) / max(counted, 1)
-        shares.append([room, f"{found['changes']:,}", found["tried"], found.get("seed", 0), alike, f"{share:.0%}"])
+        tried = (found["tried"], found.get("seed", 0))
+        shares.append([room, f"{found['changes']:,}", *tried, alike, f"{share:.0%}"])
         for each in found["survivors"]:
             why = f" (equivalent: {each['equivalent']})" if each["equivalent"] else ""
             why += f" (noticed since then by `{each['since']}`)" if each["since"] else ""
