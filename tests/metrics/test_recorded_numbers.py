@@ -1,6 +1,6 @@
 """Statistics of eleven designs to six digits, as recorded: a number changes by intention or by a fault.
 
-What the numbers mean is tested beside this file. To record anew: python -m tests.metrics.test_recorded_numbers
+What the numbers mean is tested beside this file. To record: `python -m tests.metrics.test_recorded_numbers`.
 """
 
 import json
