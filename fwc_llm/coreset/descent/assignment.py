@@ -87,7 +87,7 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
     """Find the two nearest representatives in cell g for the first `count` rows in `queue[g]`.
 
-    Return for how many rows the nearest is in doubt.
+    Return the number of rows whose nearest representative is in doubt.
     """
     x, cell, _, cost, packed, second = rows
     begin, squared = reps.first[g], costs.features.squared
