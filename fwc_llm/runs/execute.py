@@ -173,8 +173,8 @@ class _Execution:
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
-            # Yield to Ctrl-C and other tasks, because a model may never wait. Yielding after every reply costs a
-            # fifth of the speed: each request then re-checks all idle connections.
+            # Yield to Ctrl-C and other tasks, because a model may never wait. To yield after every reply
+            # costs a fifth of the speed: each request then re-checks all idle connections.
             await asyncio.sleep(0)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
