@@ -490,12 +490,13 @@ def probability(reply: Reply, words: Words = YES_NO) -> float | None:
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -> float | None:
-    """P(yes), in [0, 1], from (token, natural-log probability) pairs of the first answer token.
+    """P(yes), in [0, 1], from the log-probabilities of the first answer token.
 
-    P(yes) is the probability of all spellings of yes (" Yes", "yes.", "▁YES"), divided by that of all
-    spellings of yes and no. For other words than the built-in ones, a token counts if it begins a word for
-    only one of the two answers ("bew", "abge"). None if all spellings of yes and no together have less than
-    `LEAST_MASS`: they are then too rare to tell the model's answer (docs/statistics.md, "P(yes)").
+    `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all spellings of yes
+    (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If `words` are not built in, a
+    token counts if it begins a word of only one of the two answers ("bew", "abge"). None if all spellings of
+    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer
+    (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
     spelled = [(value, _folded(word)) for value in mass for word in said(words[value])]

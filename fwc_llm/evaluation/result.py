@@ -175,7 +175,7 @@ class Result:
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The arms with intervals, or the reason why there are none."""
+        """The arms with intervals, or the reason why they are missing."""
         from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import Section, notebook
 
