@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
@@ -152,7 +152,7 @@ def centres(
 
     def move(j: int) -> None:
         place = moved[j, : table.n_numeric]
-        if cost != "l1":
+        if SQUARED[cost]:
             rows, weight = groups.of(j)
             place[:] = weight @ table.numbers_of(rows) / weight.sum()
             return

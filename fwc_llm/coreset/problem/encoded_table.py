@@ -8,6 +8,8 @@ import numpy as np
 
 from fwc_llm.errors import InputError
 
+# Whether a ground cost squares the differences of numbers; "l2" is the root of one that does.
+SQUARED = {"l1": False, "sqeuclidean": True, "l2": True}
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows that say where the centre is
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
@@ -116,7 +118,7 @@ class EncodedTable:
     def check_costs(self, cost: str) -> None:
         """Refuse numbers whose costs are beyond float64."""
         with np.errstate(over="ignore"):
-            costs = self.span if cost == "l1" else self.span**2
+            costs = self.span**2 if SQUARED[cost] else self.span
         if costs.sum() > _LARGEST:
             k = int(costs.argmax())
             raise InputError(

@@ -14,7 +14,7 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import part, read_only
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
 
 COSTS = ("l1", "sqeuclidean")
 ROWS = 64  # rows of a block
@@ -35,7 +35,7 @@ class FeatureCost(NamedTuple):
     @classmethod
     def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
         """The cost called "l1" or "sqeuclidean" (or "l2", its root) of a table's columns."""
-        return cls(cost != "l1", read_only(table.mismatch))
+        return cls(SQUARED[cost], read_only(table.mismatch))
 
     def to_points(
         self, numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray
