@@ -64,7 +64,7 @@ def evaluate(
         "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
     ),
     out: Path | None = flags.option(
-        "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
+        "Folder of the run; a run already there is continued. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
@@ -83,7 +83,7 @@ def evaluate(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
-        "Ask until all --fail-if conditions, or all DP-gap verdicts, are decided.",
+        "Ask until all --fail-if conditions (without any: all DP-gap verdicts) are decided.",
         "--until-decided",
         panel=VERDICT,
     ),

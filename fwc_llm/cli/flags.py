@@ -61,20 +61,20 @@ DATA_DIR: Path | None = option(
     "Folder with the data. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
 )
 ALLOW_CHANGED: bool = switch(
-    "Accept saved shots of a table that has changed since.", "--allow-changed-data", panel=EXPERIMENT
+    "Accept saved examples although the table has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
 DRY_RUN: bool = switch(
     "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
 )
-MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
-SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
+MAX_PROMPT_TOKENS: int | None = option("Token limit of a prompt; lowers m below --m if needed.", panel=COST)
+SHEET: str = option("Sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
-COMMENT: str = option("Prefix of lines to skip, such as #.", default="")
+COMMENT: str = option("Prefix of comment lines, such as #; they are skipped.", default="")
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option("Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR")
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
 VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
-APPENDIX: bool = switch("When printing, expand all sections.", "--appendix")
+APPENDIX: bool = switch("Expand all sections when the page is printed.", "--appendix")
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's pending batches and send their requests live. [default: wait]",
     "--cancel-batch",

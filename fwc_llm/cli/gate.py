@@ -32,7 +32,7 @@ UNDECIDED: Undecided = option(
     "Count undecided conditions as fail or pass. [default: exit code 6]", panel=_PANEL
 )
 Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
-UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
+UNREAD: Unread = option(f"{UNREAD_HELP} [default: the run's setting]", "--unread", panel=VERDICT)
 JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
 
 

@@ -26,9 +26,9 @@ _QUESTIONS = {
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    shots: str = flags.option("Arms, comma-separated; each asks about every row.", default=flags.ARMS),
+    shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
     detect: float | None = flags.option("Difference to detect; prints the rows and repeats needed."),
-    model: str | None = flags.option("Model whose prices give the cost."),
+    model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
     prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),
     discordant: float | None = flags.option(
@@ -43,7 +43,7 @@ def power(
     fail_if: list[str] | None = flags.option(
         "Also print the rows that `eval --until-decided` would need for this condition.", "--fail-if"
     ),
-    run: Path | None = flags.option("Finished run that supplies the value for --discordant."),
+    run: Path | None = flags.option("Finished run from which --discordant is computed."),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,

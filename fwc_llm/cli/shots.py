@@ -47,18 +47,20 @@ def shots(
         "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
     ),
     penalty: float | None = flags.option(
-        "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
+        "Soft parity limit of fwc, instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Limit parity per protected attribute, not per combination.", "--per-attribute"
+        "Limit the parity violation of each attribute, not of each combination.", "--per-attribute"
     ),
-    prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
+    prove: bool = flags.switch(
+        "Bound fwc's objective over all choices of rows (up to 5,000 rows; 20 CPU s).", "--prove"
+    ),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
     plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
-    model: str = flags.option("Model whose tokens are counted.", default="gpt-4"),
+    model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
     data: str | None = flags.option(
         "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
     ),

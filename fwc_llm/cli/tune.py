@@ -40,7 +40,7 @@ def tune(
     strategy: str | None = flags.option("Strategies to try, comma-separated. [default: all]"),
     instructions: Path | None = flags.option("Sentences to try: a text file or a folder of template sets."),
     out: Path | None = flags.option(
-        "Folder of the tuning; the same folder continues it. [default: ./runs/<time>-<task>-<model>]"
+        "Folder of the tuning; a tuning already there is continued. [default: ./runs/<time>-<task>-<model>]"
     ),
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,
