@@ -176,8 +176,8 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     fault = f"{text!r} in the numeric column {column!r}"
     for written in get_args(Written):
         if as_plain(text, written) != text:
-            raise FwcError(f'{fault}: say how its numbers are written, written = "{written}", in {task.path}')
-    remedy = f'repair it, or list it as a missing_marker or say kind = "categorical" in {task.path}'
+            raise FwcError(f'{fault} is not a number: set the column\'s written = "{written}" in {task.path}')
+    remedy = f'repair it, or list it as a missing_marker or set kind = "categorical" in {task.path}'
     raise FwcError(f"{fault} is not a finite number; {remedy}")
 
 

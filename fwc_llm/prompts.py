@@ -180,7 +180,7 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def _only_for(task: str, template: str, *tasks: str) -> str:
     """For templates: refuse every task but those named."""
     if task not in tasks:
-        what = f"the template set {template!r} words the task {' or '.join(tasks)}"
+        what = f"the template set {template!r} is written for the task {' or '.join(tasks)}"
         raise FwcError(f"{what} and does not fit {task!r}: use --template default or a folder of your own")
     return ""
 
@@ -188,8 +188,8 @@ def _only_for(task: str, template: str, *tasks: str) -> str:
 def _question_apart(template: str, apart: bool) -> str:
     """For templates: refuse a chat, to which the question would never be put."""
     if not apart:
-        what = f"the template set {template!r} does not say the question"
-        raise FwcError(f"{what}: it is for decision models (--api), --template default for chats")
+        what = f"the template set {template!r} is for decision models (--api): it does not say the question"
+        raise FwcError(f"{what}; for chats use --template default")
     return ""
 
 

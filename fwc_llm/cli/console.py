@@ -94,5 +94,5 @@ def before_asking(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        state = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
+        state = f"{out} is unchanged" if out is not None and out.exists() else "nothing is written"
         raise InterruptedRunError(f"interrupted before any request: {state}") from None

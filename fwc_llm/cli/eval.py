@@ -110,7 +110,9 @@ def evaluate(
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
     if options["stopping"] == "confidence-sequence" and not until_decided:
-        raise FwcError("--stopping confidence-sequence is for a run with --until-decided")
+        raise FwcError(
+            "--stopping confidence-sequence needs --until-decided: add it, or leave out --stopping"
+        )
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
@@ -122,8 +124,8 @@ def evaluate(
             models = (default_model(table),)
             if models == ("baseline",):
                 console.notes(
-                    f"no --model is named: {table.name} is measured with baseline, a logistic regression on "
-                    "its rows"
+                    f"no --model is given: baseline, a logistic regression on the rows of {table.name}, "
+                    "answers"
                 )
 
         fitted = settings

@@ -76,7 +76,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         why = f"no price of {name} is known; give a price file with --prices"
-        unknown = f"{name} is a function of yours, which alone knows what it asks"
+        unknown = f"{name} is your own function, whose requests to services are not known here"
         yield f"cost unknown: {unknown if _is_function(job) else why}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
@@ -162,7 +162,7 @@ def ask_all(
         except FwcError as error:
             if isinstance(error, UnreadError) and error.result is not None:  # there is nothing to show
                 where = quote(str(error.result.folder))
-                console.notes(f"what came is in {where}")
+                console.notes(f"the replies so far are in {where}")
             elif error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):
@@ -194,7 +194,7 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
     most = "at most " if job.plan.settings.until_decided else ""
     console.notes(f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}")
     if out is not None and not cancel_batch and batches_under_way(out):
-        console.notes("a batch is under way: its replies come first (--cancel-batch ends it)")
+        console.notes("a batch is pending: this command first waits for it (--cancel-batch cancels it)")
 
     def resume(answered: int) -> None:
         left = job.plan.n_calls - answered
@@ -227,7 +227,7 @@ def _interrupted(
     else:
         folder = error.result.folder
     requests, answered = len(jobs) * jobs[0].plan.n_calls, sum(run["answered"] for run in list_runs(folder))
-    console.notes(f"{answered:,} of {requests:,} requests are answered", f"what was answered is in {folder}")
+    console.notes(f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}")
     return InterruptedRunError(f"interrupted; {_again(folder)} continues")
 
 
@@ -271,7 +271,7 @@ def _problem(
     """Return why runs are incomplete (rejected models, a stop, missing replies), or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
-        return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
+        return ProviderError(f"incomplete: {', '.join(rejected)} (see the error above); {again}")
     data = [result.data for result in results.values()]
     if stopped := [run["stopped"] for run in data if run["stopped"]]:
         return IncompleteRunError(stopped[-1])
@@ -302,7 +302,9 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
 
     counts: Mapping[str, int] = results.get("reparsed") or {}
     by_arm = ", ".join(f"{arm} {n:,}" for arm, n in counts.items())
-    text = f"version {PARSER} of the parser reads {sum(counts.values()):,} answers otherwise ({by_arm})"
+    text = (
+        f"parser version {PARSER} reads {sum(counts.values()):,} answers differently than before ({by_arm})"
+    )
     return [text] * bool(counts)
 
 

@@ -274,12 +274,12 @@ def open_task(
 
     if name is None:
         if data is not None:
-            raise FwcError("--data names the rows of a task: name the task too, with --task")
+            raise FwcError("--data gives the rows of a task: name that task with --task")
         task = default_task(data_dir)
         name = task.name
         if task.simulated:
             missing = "adult's data is not on this machine"
-            notes(f"{missing}: the simulated census stands in (--task adult downloads it)")
+            notes(f"{missing}: the simulated census is used instead (--task adult downloads adult's data)")
     column = "" if weight == "none" else weight
     return load_task(name, data_dir, protected=protected, weight=column, data=data)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import RunAnswers
 
 _PANEL = "Gates"
-_WORD = "the run has not come to its end"
+_WORD = "the run is not finished"
 
 
 FAIL_IF: list[str] | None = option(
@@ -133,7 +133,9 @@ class Gates:
         if unknown and self.undecided is None:
             helps = any(check.more_rows for check in checks)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
-            raise GateUndecidedError(f"{counts}: {rows}say what this counts as with --undecided fail or pass")
+            raise GateUndecidedError(
+                f"{counts}: {rows}say how undecided checks count with --undecided fail or pass"
+            )
 
 
 def settle_folders(
@@ -171,12 +173,12 @@ def check_whole(path: Path) -> None:
     """Raise `IncompleteRunError` for an incomplete run: gates need all replies."""
     folder = RunFolder.existing(path)
     if not is_file(path / "results.json"):
-        raise IncompleteRunError(f"{path}: the run has not come to its end; no gate was decided")
+        raise IncompleteRunError(f"{path}: the run is not finished; no gate was decided")
     results = folder.results()
     if missing := int(results.get("unanswered") or 0):
         raise IncompleteRunError(
             f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; no gate "
-            f"was decided. The same `fwc-llm eval` command with --out {path} asks them"
+            f"was decided. The same `fwc-llm eval` command with --out {path} sends them"
         )
 
 

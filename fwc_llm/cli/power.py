@@ -83,7 +83,7 @@ def power(
     console.notes(*notes)
     expected = questions_until_decided(design, settings, arms)
     if fail_if and expected is None:
-        raise FwcError('--fail-if gives the expected rows of a condition on dp alone, such as "dp > 0.1"')
+        raise FwcError('--fail-if of `power` takes only a condition on dp, such as "dp > 0.1"')
     if as_json:
         document = {
             "format": "fwc-llm-power/1",

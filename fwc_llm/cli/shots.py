@@ -140,9 +140,7 @@ def _show_compared(
         console.out.print(terminal(Section(title, headings, rows)))
     console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
     spent = sum(line.spent for line in lines)
-    console.notes(
-        f"s: seconds to choose once, on the clock; choosing and measuring took {spent:.1f} s in all"
-    )
+    console.notes(f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total")
     if plot is not None:
         from fwc_llm.report.figures import plot_comparison
 
@@ -201,7 +199,7 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
     if refused := [name for name in typed if accepted is not None and name not in accepted]:
         raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
     if on_disk and "crossed" in typed:
-        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: leave it out")
+        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: omit the flag")
 
 
 def _chooser(

@@ -112,6 +112,6 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     if not verbose:
         console.notes(MORE)
     if tuned.shots is not None:
-        wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
+        wording = "" if tuned.template == "default" else f", for the template set {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
         console.notes(f"see everything with: fwc-llm report {quote(str(tuned.folder))}")

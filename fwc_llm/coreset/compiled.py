@@ -29,7 +29,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     try:
         return decorate(cache=True, **options)(function)
     except RuntimeError:  # not even the user's own folder of caches can be written
-        _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
+        _warn_once(
+            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to one that is"
+        )
         return decorate(**options)(function)
 
 

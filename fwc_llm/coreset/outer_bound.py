@@ -35,8 +35,8 @@ def check_pairs(problem: Problem) -> None:
     n, q = problem.table.n, len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
-            f"prove compares {n:,} rows with {q:,} candidates, and can do so with {_PAIRS:,} pairs: there is "
-            "no outer bound for larger tables; leave out prove, or pass fewer candidates"
+            f"prove compares every row with every candidate: {n:,} rows and {q:,} candidates make more than "
+            f"{_PAIRS:,} pairs; leave out prove, or pass fewer candidates"
         )
 
 

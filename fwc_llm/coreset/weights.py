@@ -97,7 +97,7 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
         )
     largest = weights.max(initial=0.0)
     if largest == 0:
-        raise InputError("sample_weight is zero for every row: at least one row must count")
+        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     if weights.min() == largest:
         return None
     # In two steps: the sum of the largest weights may be beyond float64.

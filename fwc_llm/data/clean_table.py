@@ -353,7 +353,7 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())
-        raise FwcError(f"{where} has the one level {levels[0]!r} in all {n:,} rows: nothing to compare")
+        raise FwcError(f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare")
     if len(levels) > _MANY_LEVELS:
         raise FwcError(
             f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "

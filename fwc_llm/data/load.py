@@ -168,7 +168,7 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
         first += len(frame)
         table = pa.table(arrays)
         prefix = f"the clean rows cannot be written to {path}: "
-        with failing_as(StorageError, prefix, "; TMPDIR names another place"):
+        with failing_as(StorageError, prefix, "; set TMPDIR to another folder"):
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table)
     if writer is not None:

@@ -77,7 +77,7 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
     found = [name for name in task.source.files for folder in folders if _named(folder / name)]
     lacking = next((name for name in task.source.files if name not in found), task.source.files[0])
     if home_expanded(lacking).is_absolute():
-        raise FwcError(f"{lacking}: there is no such file, and none that this pattern names")
+        raise FwcError(f"{lacking}: there is no such file, and no file matches it as a pattern")
     raise FwcError(
         f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; correct the "
         "path under [data]"
@@ -111,7 +111,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
             f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
             f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
             f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
-            "or FWC_LLM_DATA. This needs no data: `fwc-llm eval --task census --model surrogate`"
+            "or FWC_LLM_DATA. A run without data: `fwc-llm eval --task census --model surrogate`"
         ) from error
     return target
 

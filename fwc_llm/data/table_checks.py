@@ -74,7 +74,7 @@ def check_table(
     for name in features:
         cells = frame[name].iloc[rows]
         if _numbers_rows(frame[name]):
-            sentences[name] = 'every value differs, as of an identifier; role = "id" hides it'
+            sentences[name] = 'every value differs, as in an identifier; role = "id" hides the column'
             continue
         finding = [
             _sentence(target, target == outcome, finding)
@@ -97,9 +97,9 @@ def _numbers_rows(cells: pd.Series) -> bool:
 
 def _sentence(target: str, is_outcome: bool, finding: str) -> str:
     if is_outcome:
-        return f"it tells the answer, {target} ({finding}); drop it unless it is known before the decision"
+        return f"reveals the outcome {target} ({finding}); drop it unless it is known before the decision"
     return (
-        f"it tells the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
+        f"reveals the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
         "twice in distances; drop it"
     )
 
@@ -154,7 +154,7 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
         chance = rows * (1 - sizes[kind] / n)
         covered = (rows - wrong) / sizes[kind]
         if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
-            return f"some values settle it, in {100 * rows / n:.0f} % of the rows"
+            return f"some values determine it, in {100 * rows / n:.0f} % of the rows"
     return ""
 
 

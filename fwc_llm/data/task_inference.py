@@ -168,7 +168,7 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
     if profile.unit:
-        yield f"numbers with the unit {profile.unit!r}, which is left out"
+        yield f"numbers with the unit {profile.unit!r}; the unit is removed"
     rest = [number for number in numbers if number not in _CODES]
     if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
         among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
@@ -240,8 +240,8 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
     zeros = any(cell[0] == "0" for cell in some)
-    zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
-    free_text = f"CHECK: free text, {len(distinct):,} different ones"
+    zip_codes = "CHECK: ZIP codes: not quantities, and they may reveal the protected group"
+    free_text = f"CHECK: free text, {len(distinct):,} different texts"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),

@@ -167,12 +167,14 @@ def choose_candidates(
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
     if not kinds:
-        raise FwcError("no strategy is left to choose candidates with: name some")
+        raise FwcError("no strategy is left to choose candidates: name some with --strategies")
     orders = orders or _ORDERS
     wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
     extra = wordings[1:] if alone else []
     if alone and count <= len(wordings):
-        raise FwcError(f"candidates is {count}: {len(wordings)} wordings take at least {len(wordings) + 1}")
+        raise FwcError(
+            f"candidates is {count}: {len(wordings)} wordings need at least {len(wordings) + 1} candidates"
+        )
     chosen = [
         Candidate(f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction)
         for place, (template, instruction) in enumerate(extra, 1)

@@ -336,7 +336,7 @@ class Job:
         asked = list(islice(calls, _TRIALS))
         problem = self._tried(asked, journal, budget)
         if not problem:
-            answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
+            answer_in("json", words, f"in a trial it answered {len(asked)} questions of the run in JSON")
         elif wanted == "auto":
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
@@ -427,12 +427,12 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
     """Refuse a model that does not take its question by the settings' api, or not in batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        who = "that is for models behind a service that speaks it (--base-url; `fwc-llm serve-surrogate`)"
-        raise FwcError(f"{model.name} does not take --api {settings.api}: {who}")
+        who = "use a model of a service with this protocol (--base-url; `fwc-llm serve-surrogate`)"
+        raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
-        raise FwcError(f"{model.name} takes no --answer-format json: leave it out")
+        raise FwcError(f"{model.name} does not support --answer-format json: leave it out")
     if api != "chat" and client.batch:
-        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+        raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:

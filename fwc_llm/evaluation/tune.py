@@ -261,7 +261,7 @@ class _Tuning:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
             kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
-        how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
+        how = "is nearest to the target, which no candidate reaches" + " within the allowed loss" * near
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
         side = "below" if lost.value >= 0 else "above"
         low, high = sorted(100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0))
@@ -407,12 +407,12 @@ def tune(
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
-            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
             raise FwcError(f"rows (--rows) is {rows}: {least}")
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                show.say(f"--rows {rows} gives no whole cells: {nearest}, the nearest, are drawn")
+                show.say(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)

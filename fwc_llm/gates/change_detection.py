@@ -35,7 +35,7 @@ def check_watched(condition: GateCondition, labelled: bool = True) -> None:
     if not labelled and set(metric.rates) - {"rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
-        raise FwcError(f'"{condition.text}" cannot be monitored: {condition.metric} is watched with {worse}')
+        raise FwcError(f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER')
 
 
 class Alarm(NamedTuple):

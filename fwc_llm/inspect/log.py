@@ -85,7 +85,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         key=lambda pair: (pair[0]["repeat"], arms.index(pair[0]["arm"]), order.get(str(pair[1].id), 0))
     )
     if not samples:
-        raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
+        raise FwcError(f"{path} holds no row that all arms were asked about: there is nothing to report")
     described = _described(record, content, [question for question, _ in samples], epochs)
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
@@ -129,7 +129,7 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
-        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is not a question of our tasks")
+        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question | {
         name: str(sample.metadata[name]) for name in layout.ROW_COLUMNS if name in sample.metadata

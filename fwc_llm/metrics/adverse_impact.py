@@ -27,14 +27,14 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are not applicants."
+NO_PEOPLE = "The test rows were drawn in fixed numbers per group and label: they are not applicants."
 _TEXTS = {
-    AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
+    AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like these.",
     REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
-    "of the table that they were drawn from; limits allow for the chance in its shares of groups and labels, "
-    "too. Counts are those of the test rows.",
-    WITHHELD: NO_PEOPLE + " The table's own rates are not known here, so selection rates, impact ratios and "
-    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, has them.",
+    "of the table from which test rows were drawn; intervals also allow for chance in the table's shares of "
+    "groups and labels. Counts are of the test rows.",
+    WITHHELD: NO_PEOPLE + " The table's own shares are not known here, so selection rates, impact ratios and "
+    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, gives them.",
 }
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 may leave a smaller group out of the ratios
@@ -162,7 +162,7 @@ def _arm(
         described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, keep_small)
     why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
-        withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
+        withheld = "withheld: it depends on the mix of {} in the test rows, and the table's mix is not known"
         mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
         why = why | {r: withheld.format("labels" if r == "precision" else "groups") for r in mixed}
         confused = {rate: own for rate, own in confused.items() if rate not in mixed}
@@ -245,13 +245,13 @@ def _selection(
 
     unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
     why = {  # a level has no impact ratio; the first that holds
-        "its people's category is unknown": ~known,
-        "no row of it was asked about": asked == 0,
-        "0/0: no parsed answer about one of the labels that the table has of it": unknown & (parsed > 0),
-        "0/0: no answer about it could be parsed": unknown,
-        "it takes two groups with a rate": no_ratio & (len(defined) < 2),
+        "the category of these people is unknown": ~known,
+        "no row of this group was asked about": asked == 0,
+        "0/0: no parsed answer to this group's rows of one label": unknown & (parsed > 0),
+        "0/0: no parsed answer to this group's rows": unknown,
+        "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
         "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
-        "0/0: no group was answered yes even once": no_ratio & (reference < 0),
+        "0/0: no answer to any group is yes": no_ratio & (reference < 0),
     }
     reasons = np.select(list(why.values()), list(why), "").tolist()
     groups: dict[str, dict[str, Any]] = {}

@@ -40,7 +40,7 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "demographic_parity_difference")
 ALL = "all"
-STOPPED = "is not tested: a test of a fixed number of rows does not hold where asking stops when decided"
+STOPPED = "is not tested: tests for a fixed number of rows are invalid with --until-decided"
 _TINY = 1e-12
 
 
@@ -116,8 +116,8 @@ def compare(
         tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
         return ArmComparison(THIS_STRATEGY, tests, of_these)
     few = (
-        f"cannot be told with {fewest} draws of examples: it takes {MIN_SETS} repeats, each with "
-        "examples of its own, to tell strategies apart"
+        f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} repeats, "
+        "each with its own examples"
     )
     return ArmComparison(THIS_STRATEGY, unknown, of_these, few)
 

@@ -249,7 +249,7 @@ def with_population(
     if rows.duplicated().any():
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
-        raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
+        raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
     found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
     return frame.join(found)  # by no keyword: a column may have any name
 
@@ -346,7 +346,7 @@ def _merged(
         return levels, ""
     others = [level for level in merged if level != UNKNOWN]
     spellings = listed(others, _SHOWN, repr)
-    note = f"Of {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
+    note = f"In {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
     return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
 
 

@@ -271,8 +271,8 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     worst, units = int(np.argmax(errors)), len(np.unique(people[asked]))
     if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
         raise FwcError(
-            f"the rows that were asked about differ from the others in {table.names[worst]!r} beyond chance: "
-            "other rows assist only answers to rows that were drawn at random"
+            f"the rows with answers differ from the others in {table.names[worst]!r} beyond chance: "
+            "prediction-powered estimates need answers to rows drawn at random"
         )
 
 

@@ -156,7 +156,7 @@ class DecisionModel(ChatModel):
         mixed = urlsplit(self._base_url or "").hostname in _MIXED
         self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
         if mixed:
-            self._tell(f"{self.where} takes System One's format at /decisions: that is sent")
+            self._tell(f"{self.where} expects System One's format at /decisions: this format is sent")
         if api == "systemone" and self._base_url is None:
             raise FwcError(
                 "--api systemone needs the service's address: OpenAI does not speak it, so name a server "
@@ -215,11 +215,11 @@ class DecisionModel(ChatModel):
         cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), *answers.values()))))
         if cut and self._options.strict:
             raise ProviderError(
-                f"{self.where} read only a part of an input, as it says ({cut}): take fewer examples or a "
-                "shorter template, or leave out --strict"
+                f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a shorter "
+                "template, or leave out --strict"
             )
         if cut:
-            self._tell(f"{self.where} says that it read only a part of some inputs: results.json counts them")
+            self._tell(f"{self.where} reports that it truncated some inputs: results.json counts them")
         return Reply(
             text="" if p is None else "yes" if p >= 0.5 else "no",
             refusal=p is None,
@@ -250,7 +250,7 @@ class DecisionModel(ChatModel):
         if wrong_form and sent[_DIALECT] == first and not spoken:
             self._sent = {**self._sent, _DIALECT: other}
             sent_instead = "System One's format at /decisions is sent"
-            self._tell(f"{self.where} does not speak --api {self.api} as it is: {sent_instead}")
+            self._tell(f"{self.where} does not accept the standard body of --api {self.api}: {sent_instead}")
             return True
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
@@ -259,7 +259,7 @@ class DecisionModel(ChatModel):
         if not take_apart(messages).has_roles:
             return False
         self._sent = {**self._sent, _ROLES: False}
-        self._tell(f"{self.where} takes no messages of several roles: every prompt is sent as one text")
+        self._tell(f"{self.where} does not accept several roles: every prompt is sent as one text")
         return True
 
     def explain(self, failure: AttemptError) -> str:

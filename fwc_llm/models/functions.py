@@ -132,8 +132,8 @@ class FunctionModel:
                 if self._hung < _MOST_HUNG:
                     raise
                 raise ProviderError(
-                    f"{self._qualified} has not come back from {self._hung} calls: the run is stopped; what "
-                    "was answered is kept, and the same command continues there"
+                    f"{self._qualified} has not returned from {self._hung} calls: the run is stopped; the "
+                    "answers are kept, and the same command continues the run"
                 ) from None
         return await self._within(value) if inspect.isawaitable(value) else value
 

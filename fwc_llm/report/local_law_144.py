@@ -34,14 +34,14 @@ def refusal(audit: Mapping[str, Any], where: str) -> str:
     """Return why the rule's tables cannot be made of an audit (`impact_tables`); empty where they can."""
     if audit["basis"]["kind"] != AS_DRAWN:
         return (
-            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are "
-            "not applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, "
-            "or use fwc-llm audit --ll144 on decisions"
+            f"the test rows of {where} were drawn in fixed numbers per group and label: they are not "
+            "applicants, as Local Law 144's table requires; run with --base-parity none, or use fwc-llm "
+            "audit --ll144 on decisions"
         )
     if not audit["asked_once"]:
         return (
-            f"{where} asked about rows more than once, weighted them, has several of a person or stopped "
-            "once decided, and Local Law 144's table counts every applicant once: run with --repeats 1"
+            f"{where} has repeats, weights, several rows of a person or --until-decided, and Local Law "
+            "144's table counts every applicant once: run without them"
         )
     return ""
 
@@ -108,7 +108,7 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Ite
             continue
         rates = "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio"
         some = counts["no_answer"] > 0 and group["selection_rate"] is not None
-        note = "; ".join(filter(None, (_note(group, because), "rate of those answered" * some)))
+        note = "; ".join(filter(None, (_note(group, because), "rate among applicants with an answer" * some)))
         rounded = {rate: "" if group.get(rate) is None else round(group[rate], 4) for rate in rates}
         yield {
             **first,

@@ -93,7 +93,7 @@ def watch(
         was, now = (
             f"with {flag} {_written(of[name])}" if of[name] else f"without {flag}" for of in (known, asked)
         )
-        raise FwcError(f"{state.path} was begun {was}, and this call is {now}: name another --state")
+        raise FwcError(f"{state.path} was begun {was}, but this call is {now}: name another --state")
     waiting = [alarm for alarm in summary["alarms"] if not alarm["acknowledged"]]
     for alarm in waiting:
         alarm["acknowledged"] = acknowledge
@@ -119,7 +119,7 @@ def watch(
     by_period, by_version = state.counts("period")[order], state.counts("version")
     periods = [names[p] for p in order]
     if acknowledge and not waiting:
-        late.append("--acknowledge: no earlier alarm waits for a reason")
+        late.append("--acknowledge has no effect: every earlier alarm has a reason")
     return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
 
 
@@ -202,7 +202,7 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     if (groups := len(summary["groups"])) > _MOST_GROUPS:
         raise FwcError(f"{path}: {groups} groups are too many to compare all pairs: protect fewer columns")
     if known and groups > known:
-        notes.append(f"new groups, or new names: {', '.join(summary['groups'][known:])}")
+        notes.append(f"groups not seen before (or renamed): {', '.join(summary['groups'][known:])}")
     rows = rows.iloc[state.add(rows, path)]
     if not len(rows):
         return nothing, nothing, notes
@@ -211,7 +211,9 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     cell, time = rows["cell"].to_numpy(), rows["time"]
     state.count(period, rows["version"].to_numpy(), cell)
     if late := int((time < summary.get("latest", -np.inf)).sum()):
-        notes.append(f"{late:,} decisions are older than some before; alarms take them as they came")
+        notes.append(
+            f"{late:,} decisions are older than those of earlier calls; alarms use the order of arrival"
+        )
     if time.notna().all():
         summary["latest"] = max(summary.get("latest", -np.inf), time.iloc[-1])
     return cell, period, notes

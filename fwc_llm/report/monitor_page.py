@@ -21,9 +21,9 @@ from fwc_llm.report.table_model import Scale, Section, TableCell, valued
 _GROUPS = 8  # most of them that a table shows
 _SEQUENCE = "value", "low", "high"
 _WORDS = {
-    "failed": "all of it is beyond the bound",
-    "passed": "none of it is beyond the bound",
-    "undecided": "{0:g} lies within: wait for more decisions",
+    "failed": "the whole interval is beyond the bound",
+    "passed": "no value in the interval is beyond the bound",
+    "undecided": "{0:g} lies in the interval: wait for more decisions",
 }
 
 
@@ -42,7 +42,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
         why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
         if logged:
             why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or lasting or logged[-1:])
-            why += "" if new else "; not over yet" if lasting else "; it is over"
+            why += "" if new else "; this alarm continues" if lasting else "; this alarm is over"
         if window is not None or not lasting:
             counts, where = _window(seen, detector, window)
             value, low, high = _sequence(counts[None], detector, len(seen.detectors))[:, 0].tolist()
@@ -50,7 +50,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
             rows, said = f"of {counts.sum():,} decisions {where}", _WORDS[outcome].format(condition.bound)
             about = f"{number(value)} ({number(low)} to {number(high)}) {rows}; {said}"
             if np.isnan(low):
-                about = f"unknown {rows}: two groups need {MIN_ROWS_FIRST_LOOK} each; wait for more decisions"
+                about = f"unknown {rows}: wait until two groups have {MIN_ROWS_FIRST_LOOK} rows each"
             checks.append(Check(text, outcome, f"{text}: {about}", value, low, high))
         evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
         checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
@@ -69,7 +69,9 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
     if start is None and window.isdecimal() and int(window):
         start = max(0, len(seen.periods) - int(window))
     if start is None:
-        raise FwcError(f"--window {window!r:.40} is not a period, a number of periods or all")
+        raise FwcError(
+            f"--window {window!r:.40} is unknown: give all, a number of periods, or a period's name"
+        )
     return seen.by_period[start:].sum(0), f"since {seen.periods[start]}"
 
 
@@ -87,7 +89,7 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
     of_groups = f" ({rate.replace('_', ' ')}: {groups})" if groups else ""
     noted = f"; acknowledged: {alarm['acknowledged']}" if alarm["acknowledged"] else ""
     of_new = f"{detector.condition.metric} of new decisions {values[0]}{of_groups}"
-    return f"ALARM since {alarm['from']}: {of_new}, before {values[1]}{noted}"
+    return f"ALARM since {alarm['from']}: {of_new}, previously {values[1]}{noted}"
 
 
 def document(seen: Monitored) -> dict[str, Any]:
@@ -156,7 +158,7 @@ def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
         notes = [alarm_sentence(detector, alarm) for alarm in alarms[::-1]]
         notes = [note for note in notes if not any(note in check.reason for check in checks)]
         if (n := len(seen.summary["groups"])) > _GROUPS:
-            notes.append(f"Rates: the {_GROUPS} largest of {n} groups; the metric is that of all.")
+            notes.append(f"Rates are of the {_GROUPS} largest of {n} groups; the metric is of all groups.")
         rows, metrics = list(zip(*columns.values(), strict=True))[::-1], len(columns) - 2
         known = [end for row in rows for cell in row[metrics:] for end in cell.plotted if end is not None]
         scales = dict.fromkeys(range(2, metrics), Scale(0.0, 1.0))
@@ -178,7 +180,7 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     length = f"{seen.summary['asked']['run_length']:,}"
     answer = " ".join(f"{check.reason}." for check in checks)
     notes = [
-        "Confidence sequences (95 %) hold at all calls jointly; the horizontal line is the bound. False "
+        "Confidence sequences (95 %) hold jointly at all calls; the horizontal line is the bound. False "
         f"alarms: on average at most one in {length} decisions."
     ]
     shown = [Section("Checks", notes=notes, intro=answer), *sections(seen, checks)]

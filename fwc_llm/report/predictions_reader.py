@@ -153,12 +153,12 @@ def _without_missing(
         return table, []
     for name, lacks in empty.items():
         if rule == "refuse" or (rule == "group" and name not in protected):
-            others = "; --missing group makes them a group" if name in protected else ""
+            others = "; --missing group makes one group of them" if name in protected else ""
             n = int(lacks.sum())
             rows = f"{n:,} row{'s' * (n > 1)}"
             raise FwcError(
-                f"{path}:{table.index[int(np.argmax(lacks))]}: no {columns.get(name, name)}, as in {rows}; "
-                f"--missing drop leaves them out{others}"
+                f"{path}:{table.index[int(np.argmax(lacks))]}: no value in column {columns.get(name, name)} "
+                f"({rows} in total); --missing drop leaves such rows out{others}"
             )
     table = table.copy(deep=False)
     for name in protected:

@@ -123,7 +123,7 @@ def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield from (where | line for line in _of_group(group, arm["reference"]))
             for pair in arm["pairs"]:
                 where = of | {"arm": arm["arm"], "group": pair["first"], "against": pair["second"]}
-                why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
+                why = "0/0: no answer to any group is yes" if pair["ratio"] is None else ""
                 yield where | _line("selection_rate_difference", pair, "difference")
                 yield where | _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
                 values = {name: pair[name] for name in ("p_value", "p_adjusted")}

@@ -61,9 +61,9 @@ def forecast(
         tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
         if price is not None and price.context is not None and tokens + limit > price.context:
             raise FwcError(
-                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
-                f"{limit}: more than the {price.context} of {model.name}: use fewer examples (--m, "
-                "--max-prompt-tokens)"
+                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its reply up to "
+                f"{limit}: together more than the context of {model.name}, {price.context} tokens; use fewer "
+                "examples (--m, --max-prompt-tokens)"
             )
         arm = call.arm, call.repeat
         if arm in prefixes:

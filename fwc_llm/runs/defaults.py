@@ -122,7 +122,7 @@ def _fit_rows(
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     if fitting is None and is_default:
         why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
-        drawn = f"{as_they_fall} test rows are drawn as they fall (--base-parity none)"
+        drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
         return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
@@ -134,7 +134,7 @@ def _fit_rows(
 
 
 def _not_whole(rows: int, groups: Sequence[str]) -> str:
-    return f"{rows} rows over {len(groups)} groups give no whole cells"
+    return f"{rows} rows do not divide evenly into the cells of {len(groups)} groups"
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
@@ -145,5 +145,5 @@ def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     fitting = number if m < number else min(m, number * each)
     why = f"fewer than the {number} cells of group and answer"
     if m >= number:
-        why = f"in equal parts more than the different rows of {cells.smallest(left)} give"
+        why = f"in equal parts more than the distinct rows of the cell {cells.smallest(left)} allow"
     return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"

@@ -311,7 +311,8 @@ class Watch:
         example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "
-            f"{self._remedy(reasons)}, in a new --out; what came is kept, and --no-watch goes on here"
+            f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and --no-watch "
+            "continues this run"
         )
 
     def _remedy(self, reasons: Counter[str]) -> str:

@@ -106,7 +106,7 @@ class Proxies:
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
-        told = f"{self.attribute} is told by {', '.join(self.columns)} ({auc})"
+        told = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
         return f"{told}; the probe `proxies` exchanges these"
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -149,7 +149,7 @@ def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
     columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
     if not columns:
         told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
-        raise FwcError(f"no column tells {attribute}: {told}; leave the probe `proxies` out")
+        raise FwcError(f"no column reveals {attribute}: {told}; leave out the probe `proxies`")
     rest = pool[[c for c in features if c not in columns]]
     numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
     encoder = make_column_transformer(

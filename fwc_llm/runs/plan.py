@@ -100,7 +100,7 @@ class Plan:
         notes = list(self.moved)
         if more := self.n_threshold_calls:
             asked = f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and repeat"
-            notes.append(f"--threshold {self.settings.threshold} first asks about {asked}: {more:,} requests")
+            notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {asked}")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -111,7 +111,7 @@ class Plan:
             return []
         if (yes, no) == ("yes", "no"):
             _, *further = (" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False))
-            named = f"the question is not English: {', '.join(further)} are read as yes and no, too"
+            named = f"the question is not English: {', '.join(further)} are also read as yes and no"
             return [named] * bool(further)
         alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
         return [f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"] * alike

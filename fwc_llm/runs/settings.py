@@ -96,7 +96,7 @@ class Settings(Options):
     )
     threshold_rows: int | None = option(
         None,
-        "Number of pool rows from which --threshold fit or base-rate is computed.",
+        "Number of pool rows for --threshold fit or base-rate.",
         shown="as many as test rows, at most 200",
         ge=2,
     )
@@ -170,7 +170,7 @@ class Settings(Options):
             why = "its intervals are of rows that are each asked once"
             raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
         if self.cluster and self.stopping != "group-sequential":
-            raise ValueError("a confidence sequence does not go with cluster: give the cap, --n-test")
+            raise ValueError("a confidence sequence does not work with cluster: cap the rows with --n-test")
         return self
 
     @property

@@ -157,7 +157,7 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
         what = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
         works = f"the nearest number that works is {nearest} (any multiple of {step})"
-        raise FwcError(f"{what} do not come out whole; {works}")
+        raise FwcError(f"{what} do not divide evenly into cells; {works}")
     size = n // len(groups)
     return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 

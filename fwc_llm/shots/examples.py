@@ -96,8 +96,9 @@ def cell_shares(
         rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
-                f"the cell '{level}', {label!r} is too small: it must give {wanted} examples, and "
-                f"{len(rows)} rows may become examples; lower m or its share, or merge levels by a map"
+                f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from it, and only "
+                f"{len(rows)} of its rows may become examples; lower m or this cell's share, or merge levels "
+                "by a map"
             )
         shares.append((label, rows, wanted))
     return shares

@@ -93,8 +93,8 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     repeated = ("audit", tmp_path / "again.csv", *words[2:], "--row", "id", "--repeat", "time")
     outcome = fwc(*repeated, "--ll144", table, "--report", report)
     assert (outcome.code, table.exists()) == (2, False)
-    assert "more than once" in json.loads(written.read_text())["ll144"]["refused"]
-    assert "No table: again.csv asked about rows more than once" in report.read_text()
+    assert "several rows of a person" in json.loads(written.read_text())["ll144"]["refused"]
+    assert "No table: again.csv has repeats, weights" in report.read_text()
 
 
 THREE = "sex,said\n" + "".join(

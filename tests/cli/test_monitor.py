@@ -108,12 +108,12 @@ def test_an_alarm_that_goes_on_fails_once_and_a_new_one_again(watch: Run) -> Non
     more = ("--run-length", 1000, "--acknowledge", "the new form")
     out = watch(day(10, 2000, 0.35), *more, code=0).out
     assert out.count("acknowledged: the new form") == 2  # each alarm once
-    assert "not over" in out
-    assert "no earlier alarm waits for a reason" in watch(day(10, 2000, 0.35), *more, code=0).err
+    assert "this alarm continues" in out
+    assert "--acknowledge has no effect" in watch(day(10, 2000, 0.35), *more, code=0).err
     window = ("--run-length", 1000, "--window")
     assert "beyond the bound" in watch(day(10, 2000, 0.35), *window, "1", code=5).out
     watch(day(10, 2000, 0.35), *window, "2026-11", code=5)
-    assert "not a period" in watch(day(10, 2000, 0.35), *window, "2025-01", code=2).line
+    assert "is unknown" in watch(day(10, 2000, 0.35), *window, "2025-01", code=2).line
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_wide_input_is_taken(watch: Run) -> None:
     changed = watch(many.assign(approved="no"), code=2)
     assert len(changed.line) < 500
     third = watch(day(2, 50).assign(sex="d"), "--json")
-    assert "new groups" in third.err
+    assert "groups not seen before" in third.err
     document = json.loads(third.out)
     assert len(document["counts"]) == 1001
     assert set(document["history"][0]["counts"]) == {"f", "m", "d"}
@@ -231,7 +231,7 @@ def test_one_pair_that_is_mended_does_not_end_the_alarm_of_another(watch: Run) -
         ("m", "d"): False, ("f", "d"): False, ("m", "f"): True,
     }  # fmt: skip
     (gate,) = document["gates"]
-    assert "not over" in gate["reason"]
+    assert "this alarm continues" in gate["reason"]
 
 
 def test_an_alarm_of_periods_that_come_backwards_is_marked(watch: Run) -> None:

@@ -229,8 +229,8 @@ def _files(path: str) -> list[str]:
     names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
     if not names:
         raise InputError(
-            f"{path}: there is no such file, and none that this pattern names; pass what lies elsewhere as a "
-            "pyarrow Dataset"
+            f"{path}: there is no such file, and no file matches it as a pattern; pass files in other "
+            "places as a pyarrow Dataset"
         )
     files: list[str] = []
     for name in names:

@@ -61,7 +61,7 @@ class _Visit:
         rows = np.arange(len(used))
         cell, least, second = two_cheapest(cost, self.prices)
         if not np.isfinite(least).all():
-            raise InputError(f"{block.where} holds numbers whose costs pass double precision: scale X")
+            raise InputError(f"{block.where} holds numbers whose costs exceed double precision: scale X")
         sure = second > least + self.margin
         own, at = label[cell[sure], rows[sure]], cell[sure]
         carried = np.bincount(own, mass[sure], self.problem.m)

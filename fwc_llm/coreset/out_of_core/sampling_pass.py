@@ -58,7 +58,7 @@ def run_sampling_pass(
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
-        raise InputError("sample_weight is zero for every row: at least one row must count")
+        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     keys = dict.fromkeys(key for part in parts for key in part.sums)
     place = {key: k for k, key in enumerate(keys)}
     counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
@@ -116,7 +116,7 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
             if (code < 0).any():
                 row = block.first + used[int((code < 0).argmax())]
                 raise InputError(
-                    f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
+                    f"{role} has no value in row {row} of {block.where}: drop such rows or give them a level "
                     "of their own"
                 )
             if len(distinct) > _MOST_GROUPS:
@@ -246,7 +246,7 @@ def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | 
         if not np.isfinite(values).all():
             row = block.first + used[int((~np.isfinite(values)).argmax())]
             raise InputError(
-                f"column {name!r} is missing or infinite in row {row} of {block.where}: drop or fill it"
+                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: drop or fill such rows"
             )
         if scaled:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -81,7 +81,7 @@ class Encoder:
             return self._encode_array(points, what)
         if not is_frame(points):
             raise InputError(
-                f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
+                f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the columns "
                 f"{', '.join(map(repr, self.order))}"
             )
         if not len(points):
@@ -92,13 +92,17 @@ class Encoder:
             kind = column_kind(values)  # refuses what is not a value of a column
             if column.kind == "numeric":
                 if kind != "numeric" and values.dtype != bool:  # yes and no are 1 and 0
-                    raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
+                    raise InputError(
+                        f"column {column.name!r} of {what} is not numeric, but in X it is: pass numbers"
+                    )
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
                 places = pd.Index(column.values, dtype=object).get_indexer(values.astype(object))
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
-                    raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")
+                    raise InputError(
+                        f"column {column.name!r} of {what} holds {unknown!r}, which does not occur in X"
+                    )
                 values = places
             if column.kind == "categorical":
                 codes.append(values)

@@ -80,7 +80,7 @@ def column_kind(series: "pd.Series[Any]") -> str:
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
-                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass one value a cell"
+                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a single value"
             )
     return "numeric" if values in _NUMBERS else "categorical"
 
@@ -168,6 +168,6 @@ def _check_in_memory(X: Any) -> None:
     if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
         what = f"names files ({X!r})" if are_paths(X) else f"is a {type(X).__name__}"
         raise InputError(
-            f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
-            "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
+            f"X {what}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such as "
+            "pandas.read_parquet(path) or X.compute(), if need be in several calls"
         )

@@ -97,7 +97,7 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
             raise InputError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
         if few * q < many * p:
             raise InputError(
-                f"the levels are {few} to {many}: no fairlets of balance {p}/{q}; lower p or raise q"
+                f"the levels have {few} and {many} rows: no fairlets of balance {p}/{q}; lower p or raise q"
             )
     divisor = math.gcd(p, q)
     return p // divisor, q // divisor

@@ -452,7 +452,7 @@ class ChatModel(Service):
             )
         if self._base_url:
             address = self._base_url.rstrip("/")
-            self.where_to_look = f"{address}/models lists what it serves, if the base URL is right"
+            self.where_to_look = f"{address}/models lists the models, if the base URL is right"
             return
         ending = ending_of(self.name)
         words = "it may be retired" if ending is None else ending.words(today)
