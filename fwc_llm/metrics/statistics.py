@@ -27,7 +27,7 @@ _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REP
 
 
 class Lines(Protocol):
-    """Reference lines: what plain models answer to the same rows."""
+    """Reference lines: the answers of reference models to the same rows."""
 
     def described(
         self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]

@@ -37,7 +37,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
+        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
     times += f", every question {run.times} times" if run.times > 1 else ""
     several = len(run.arms) > 1
     arms = f"{len(run.arms)} ways of prompting" if several else "one way of prompting"
@@ -68,15 +68,15 @@ def _how(run: "Run") -> str:
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
     """Return the same for decisions that were made elsewhere; `audit` says where they stand."""
     names = " & ".join(audit["protected"])
-    against = f"against one another, by {names}; what would have been right is not known"
+    against = f"between groups, by {names}; the true outcomes are not known"
     if stats["labelled"]:
         rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
-        against = f"against {audit['label']}, by {names} (share of true yes: {rates})"
-    at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
-    who = f" Who decided: {', '.join(arms)}." if len(arms) > 1 else ""
+        against = f"with {audit['label']}, by {names} (share of true yes: {rates})"
+    at = f" (yes from {audit['threshold']:g} up)" if audit.get("threshold") is not None else ""
+    who = f" Decided by: {', '.join(arms)}." if len(arms) > 1 else ""
     return (
-        f"{stats['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are set {against}.{who} Intervals take rows as "
+        f"{stats['arms'][0]['n']:,} decisions made elsewhere are in the column {audit['answer']} "
+        f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take rows as "
         "independent random draws."
     )
 
@@ -86,7 +86,10 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
     for arm in arms:
         if (coverage := arm["coverage"]) is not None and coverage < least:
             text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
-            yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
+            yield {
+                "arm": "",
+                "text": f"{text} (below {least:.0%}): all numbers are about these replies alone.",
+            }
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
@@ -207,11 +210,11 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
     gap = arm[GAP]
     groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
     if gap["value"] is None or not groups:
-        return f"no DP gap to give, {arm['reasons'].get(GAP, 'it is not defined')}"
+        return f"no DP gap: {arm['reasons'].get(GAP, 'it is not defined')}"
     rates = {name: group["rate"] for name, group in groups}
     order = sorted(rates, key=lambda name: rates[name])
     low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
-    of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
+    of = f", the lowest and highest of {len(rates)} groups" if len(rates) > 2 else ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     why = "too few rows to tell whether the groups differ"
     if gap["low"] is not None:
@@ -307,21 +310,21 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     elif run and (best := best_arm(stats, kept)):
         step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
     elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
-        step = "--threshold, as P(yes) tells rows apart where the answers do not"
+        step = "use --threshold: P(yes) ranks rows, although all answers are alike"
     elif all(arm["alike"] for arm in arms):
-        step = "other rows or prompts, as answers that are all alike tell nothing"
+        step = "try other rows or prompts: answers that are all alike tell nothing"
     elif any(_for_lack_of_answers(arm[GAP]) for arm in arms):
-        step = "find the answers that are lacking: they leave the verdict open, and more rows do not help"
+        step = "complete the missing answers: they leave the verdict open, and more rows do not help"
     elif INCONCLUSIVE in verdicts:
         step = "more rows: four times as many show differences half as large"
     elif not verdicts - {None}:
-        step = "rows of two groups at least, as a gap takes two"
+        step = "ask about rows of at least two groups: a gap needs two"
     elif DIFFERS not in {arm[GAP]["verdict"] for arm in arms}:
         step = "watch further decisions (`fwc-llm monitor`)"
     elif run:
         step = "compare other ways of prompting (--shots)"
     else:
-        step = "find out, with those who know these decisions, what makes the gap"
+        step = "find out the cause of the gap, with people who know these decisions"
     return f"Next: {step}."
 
 
@@ -365,7 +368,7 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
                 for of, *how in shown
             )
             text += (
-                f" P(yes) ranks rows: AUC {auc}. Cut at the mean log-odds, it says yes to "
+                f" P(yes) ranks rows: AUC {auc}. With the mean log-odds as threshold, the model says yes to "
                 f"{' and '.join(ends)}: accuracy {right} %, DP gap {gap} points."
             )
         yield {"arm": arm["arm"], "text": text}
@@ -436,7 +439,7 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
     """Return what the design finds four times in five, and what that rests on."""
     assumed = assumptions or Assumptions()
-    lines = ["found 4 times in 5, by tests at 5 %:"]
+    lines = ["differences that tests at 5 % detect 4 times in 5:"]
     lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
     if design.repeats < MIN_SETS:
         lines.append(

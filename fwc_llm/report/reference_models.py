@@ -1,4 +1,4 @@
-"""Reference lines: plain models of the table beside a run's answers, kept in its folder as reference.json.
+"""Reference lines: models trained on the table, beside a run's answers, kept in its folder as reference.json.
 
 They are trained on rows of the pool alone: no test row, and none that equals one (docs/statistics.md,
 "Reference lines"). They are not arms: they add nothing to the comparisons of the arms, nor to Holm's

@@ -275,7 +275,7 @@ def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_pa
         assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
         found.append(json.loads(out.read_text())["statistics"])
         text = page.read_text()
-        assert "200 decisions that were made elsewhere" in text
+        assert "200 decisions made elsewhere" in text
         assert "The examples" not in text
     assert found[0] == found[1]
     arm = found[0]["sex"]["arms"][0]

@@ -246,7 +246,8 @@ def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | 
         if not np.isfinite(values).all():
             row = block.first + used[int((~np.isfinite(values)).argmax())]
             raise InputError(
-                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: drop or fill such rows"
+                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: drop or "
+                "fill such rows"
             )
         if scaled:
             with np.errstate(over="ignore", invalid="ignore"):
