@@ -24,8 +24,7 @@ def audit(
         "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
     ),
     protected: str = option(
-        'Protected columns, comma-separated; audited singly and crossed. Quote a name with commas: "a, b".',
-        default=...,
+        'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.', default=...
     ),
     answer: str | None = option(
         "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the threshold]",

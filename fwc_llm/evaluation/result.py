@@ -67,8 +67,8 @@ class Result:
 
         The file's ending decides the format: html, md, json or csv. `task` (a task or its name) replaces the
         run's own, `data_dir` is the folder of its data. The page holds every row with prompt and replies,
-        which may be people's records; `rows=False` leaves them out. `reference` adds answers of reference models
-        to the same rows, and saves them in the run.
+        which may be people's records; `rows=False` leaves them out. `reference` adds answers of reference
+        models to the same rows, and saves them in the run.
 
         Errors: `FwcError` for an unknown file ending, a run without any reply, or a file that cannot
         be written.

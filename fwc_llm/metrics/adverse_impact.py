@@ -247,8 +247,8 @@ def _selection(
     why = {  # a level has no impact ratio; the first that holds
         "the category of these people is unknown": ~known,
         "no row of this group was asked about": asked == 0,
-        "0/0: no parsed answer to this group's rows of one label": unknown & (parsed > 0),
-        "0/0: no parsed answer to this group's rows": unknown,
+        "0/0: no parsed answer to rows of this group with one of the labels": unknown & (parsed > 0),
+        "0/0: no parsed answer to rows of this group": unknown,
         "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
         "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
         "0/0: no answer to any group is yes": no_ratio & (reference < 0),

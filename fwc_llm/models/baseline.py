@@ -27,7 +27,7 @@ _MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of ca
 
 
 class TableModel:
-    """A reference model (`LOGISTIC` or `BOOSTING`) fitted on rows of features and their `labels` (n,), 0 or 1.
+    """A reference model (`LOGISTIC` or `BOOSTING`) fitted on rows of features and `labels` (n,), 0 or 1.
 
     Numbers and ranks are z-scored over these rows; every category has a column of its own, half-scaled, as
     the solver counts a mismatch. The same rows give the same model.

@@ -43,9 +43,10 @@ def ablation(stats: Mapping[str, Any]) -> Section:
         for step in steps
     ]
     notes = [
-        "Differences of the second arm from the first, with 95 % intervals, on the same rows; they hold for "
-        "other draws of the examples, too. ≠ differs, ≈ no difference shown, ≠≈ differs by less than the "
-        "margin, ? cannot be told, all steps together. The steps from slots to order add up to all of FWC.",
+        "Each step's difference, on the same rows, with a 95 % interval that also covers other draws of the "
+        "examples. ≠ differs, ≈ no difference shown, ≠≈ differs by less than the margin, ? not settled by "
+        "these data; verdicts are adjusted for the number of steps. The steps from slots to order add up to "
+        "all of FWC.",
         *dict.fromkeys(step["reason"] for step in steps if step["reason"]),
     ]
     headings = ("Part", "What changes", "DP gap", "Accuracy, points")

@@ -76,13 +76,13 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         yield "A reference is not a language model: its answers come from the rows, not from prompts."
     if first.described.get("protected") != second.described.get("protected"):
         yield (
-            "The two runs protect different attributes: their gaps are between other groups, and no "
-            "difference of them is formed."
+            "The two runs protect different attributes: their gaps are between different groups and are "
+            "not compared."
         )
     if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
-        yield "The two runs drew rows with different base parities: their gaps are not of one population."
+        yield "The two runs drew rows with different base parities: their gaps are of different populations."
     if any(small_groups(run.answered) for run in runs):
-        yield "Gaps count all groups here, also those too small to be judged in a report."
+        yield "Gaps here count all groups, including groups that a report does not judge (too few rows)."
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
 

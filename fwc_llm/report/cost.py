@@ -38,13 +38,13 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     """The same in one line."""
     costs = cost(results, price)
     usage = costs["usage"]
-    cut = f"{costs['truncated']:,} inputs were cut off by the service; " if "truncated" in costs else ""
+    cut = f"the service truncated {costs['truncated']:,} inputs; " if "truncated" in costs else ""
     if (
         not any(usage.values())
         and not results.get("local")
         and (costs["requests"] or 0) > (costs["unanswered"] or 0)
     ):
-        return f"{cut}no token counts came with the replies: what the run used is not known"
+        return f"{cut}the replies came without token counts: the tokens that the run used are not known"
     line = (
         f"{cut}used {usage['prompt_tokens']:,} prompt tokens "
         f"({usage['cached_tokens']:,} of them from the cache) "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from the "
     "verdict on a gap, which has a margin. Four fifths is a rule of practice (29 CFR 1607.4 (D), read "
-    "2026-11-22 in secondary sources): check that it is in force."
+    "2026-11-22 in secondary sources): check that this rule is in force."
 )
 
 
@@ -113,7 +113,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
         [*[before.get(name, DASH)] * lost, *(_count(group[key]) for key in counted.values())]
         for name, group in groups
     ]
-    summed = "Counts are sums over repeats, rates are means over repeats: one need not give the other."
+    summed = "Counts are sums over repeats and rates are means over repeats: counts need not give the rates."
     notes = [summed] * again
     if view["unknown"]:
         notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
@@ -132,7 +132,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
-            ratio = replace(ratio, note="" if most else "the highest rate")
+            ratio = replace(ratio, note="" if most else "highest rate")
         rule, verdict = group["four_fifths"], TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
@@ -156,7 +156,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
         notes += _reasons({"arms": [arm | {"groups": rest}]}, {"impact_ratio": "No ratio"}, 3)
         return _table(view, title, headings[1:4], [row[1:4] for row in rows], notes=notes)
     notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
-    intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
+    intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
     keys = 1 + (len(view["arms"]) > 1)
     scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
     return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales)
@@ -221,9 +221,9 @@ def _reading(view: Mapping[str, Any]) -> Iterator[str]:
     if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
         yield "Undecided: the interval of the ratio contains 0.8."
     yield (
-        "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
-        f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "
-        "have to be selected for a ratio of 1."
+        "Intervals of ratios hold jointly for all groups, and allow for another group's rate being the "
+        f"highest. The shortfall is how many more {'people' if reweighted else 'rows with an answer'} of the "
+        "group would have to be selected for a ratio of 1."
     )
 
 

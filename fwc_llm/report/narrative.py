@@ -310,7 +310,7 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     elif run and (best := best_arm(stats, kept)):
         step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
     elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
-        step = "use --threshold: P(yes) ranks rows, although all answers are alike"
+        step = "use --threshold: P(yes) ranks rows where an arm's answers are alike"
     elif all(arm["alike"] for arm in arms):
         step = "try other rows or prompts: answers that are all alike tell nothing"
     elif any(_for_lack_of_answers(arm[GAP]) for arm in arms):

@@ -20,7 +20,7 @@ _HEADINGS = (
 )
 _RULES = {
     "fit": "the most accurate",
-    "base-rate": "that at which, as nearly as can be, as many are answered yes as have the label yes",
+    "base-rate": "the one at which the share of yes is nearest to the share of labels that are yes",
 }
 
 
@@ -58,12 +58,12 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
     how = "set beforehand"
     if str(rule) in _RULES:
-        how = "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
+        how = "chosen on pool rows that were asked first and are neither test rows nor examples: "
         how += _RULES[str(rule)] + (_shares(arms) if rule == "base-rate" else "")
     return (
-        f"Here the answer is yes if P(yes) is at least the threshold, the same for all groups, {how}. "
+        f"Here the answer is yes if P(yes) is at least the threshold. All groups share a threshold, {how}. "
         "All other sections are about the answers as given. Intervals take the threshold as fixed, and hold "
-        "for these examples. Ties are test rows exactly at the threshold."
+        "for these examples. Ties are test rows with P(yes) exactly at the threshold."
     )
 
 

@@ -16,7 +16,7 @@ FILE_NAME = "tuning.json"
 # Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).
 ASSUMED = (
     "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
-    "assumption, so neither winner nor test says anything about another model."
+    "assumption, so neither the winner nor the test says anything about another model."
 )
 _MOST_BEST = 3  # candidates on the terminal's first screen
 _TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # what tells candidates apart
@@ -102,7 +102,8 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
         return Section(title)
     note = (
         "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows is "
-        "better in both. Dropped: clearly worse, or not among the best, on the rows asked so far."
+        "better in accuracy and gap. Dropped: clearly worse, or not among the best, on the rows asked until "
+        "then."
     )
     front = Section("All candidates", described["headings"], described["front"], intro=note)
     intro = f"{described['verdict']}. {described['assumed']}".strip()
@@ -111,7 +112,7 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
 
 def validation(described: Mapping[str, Any]) -> Section:
     """Return accuracy and metric on the pool rows, where examples were chosen, and on the test rows."""
-    title = "Pool rows, for the choice, and test rows: the difference is the optimism of the choice"
+    title = "Pool rows (used for the choice) and test rows: their difference is the optimism of the choice"
     return Section(title, described["validation_headings"], described["validation"])
 
 
@@ -132,5 +133,5 @@ def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -
         row[0] = f"{name}, seed {seed}" if name == "balanced" else name
     headings = [described["headings"][column] for column in (0, 3, 4, 5)]
     if any(row[3] == "front" for row in rows):
-        where = f"front: no other candidate is better in both. {where}"
+        where = f"front: no other candidate is better in accuracy and gap. {where}"
     return Section(title, headings, rows, [*notes, where])

@@ -179,4 +179,4 @@ def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_p
     assert 0 < forties < 40
     page = render([result.folder], "md", None, None)
     assert re.search(rf"truncated \| {forties} \|", page)
-    assert f"{forties} inputs were cut off by the service" in cost_line(result.data)
+    assert f"the service truncated {forties} inputs" in cost_line(result.data)

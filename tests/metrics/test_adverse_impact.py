@@ -253,7 +253,7 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     half = {"F": ((100, 15), (0, 0)), "M": ((0, 0), (100, 70))}  # base parity 1
     found = groups(sample(half))
     assert found["F"]["selection_rate"] is None
-    assert found["F"]["reason"] == "0/0: no parsed answer to this group's rows of one label"
+    assert found["F"]["reason"] == "0/0: no parsed answer to rows of this group with one of the labels"
     more = counted(("F", "M", "X"), [[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]])
     stranger = groups(sample(), more)["X"]
     assert (stranger["rows"], stranger["in_table"], stranger["selection_rate"]) == (0, 10, None)

@@ -113,7 +113,7 @@ def test_local_law_144(make: MakeRun) -> None:
     [
         ([("a", "yes"), ("a", "no")], "", "a ratio needs two groups with a rate"),
         ([("a", "no"), ("b", "no")], "", "0/0: no answer to any group is yes"),
-        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no parsed answer to this group's rows"),
+        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no parsed answer to rows of this group"),
         ([("a", "yes"), ("a", "no")], "ab", "no row of this group was asked about"),
     ],
 )
