@@ -396,7 +396,7 @@ def load_task(
         task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
-        raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
+        raise FwcError("outcome, positive, above, others, words and question are only for a data frame")
     text, folder = str(name), None
     if text.endswith(".json"):
         if any(option is not None for option in (protected, weight, data)):

@@ -154,7 +154,7 @@ def settle_folders(
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
-        marks.append("Reference: the answers are not a language model's.")
+        marks.append("Reference: a model of the rows answered, no language model.")
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
         map(is_designed, runs.values())
     ):

@@ -187,8 +187,8 @@ def _show(
         )
     if "outer_bound" in proof:
         bound, found = proof["outer_bound"], proof["objective"]
-        within = f": these are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
-        console.notes(f"no {chosen.m} rows with these slots reach less than {bound:.6f}{within}")
+        within = f": the chosen rows are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
+        console.notes(f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}")
 
 
 def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:

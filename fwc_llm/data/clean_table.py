@@ -361,7 +361,9 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
         )
     for level in levels:  # every table prints the level; no cell may control a terminal
         if any(unicodedata.category(character) == "Cc" for character in level):
-            raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
+            raise FwcError(
+                f"{where} has the level {level!r}, which holds control characters: map it to another name"
+            )
 
 
 def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:

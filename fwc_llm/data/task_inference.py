@@ -437,7 +437,7 @@ class _Drafting:
         if profile.kind == "categorical":
             return profile
         if missing > _FEW_MISSING and (bands := _quartiles(cells, profile)):
-            doubt = f'{share} are missing; bands, so that "unknown" can be one of them'
+            doubt = f'{share} are missing; with bands, "unknown" can be a band'
             return replace(profile, kind="categorical", bands=bands).checked(doubt)
         doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
         return replace(profile, missing="drop").checked(doubt)

@@ -77,8 +77,8 @@ def several(checks: int) -> str:
         return ""
     share = min(1.0, LARGEST_ERROR * checks)
     return (
-        f"{checks} checks, each at 95 %: where nothing is wrong, one or more fail in at most {share:.0%} of "
-        "such runs"
+        f"{checks} checks, each at 95 %: if no condition is truly met, one or more checks fail in at most "
+        f"{share:.0%} of such runs"
     )
 
 

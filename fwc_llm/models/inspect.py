@@ -221,8 +221,8 @@ class InspectModel(chat.Service):
             self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
         if client.params:
             self._tell(
-                f"{self.name}: Inspect leaves out in silence what its provider does not take "
-                f"(asked for: {', '.join(sorted(client.params))})"
+                f"{self.name}: Inspect silently drops parameters that its provider does not support "
+                f"(given: {', '.join(sorted(client.params))})"
             )
         tokens = sum(len(message["content"]) for message in messages) // 4
         await self._pace.turn(tokens)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/1"
-_UNUSABLE = "the run's task file and the data found here do not fit together (--task with the file says why)"
+_UNUSABLE = "the run's task file does not fit the data found here (pass the file with --task to see why)"
 
 
 def make_document(

@@ -134,5 +134,5 @@ def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
     means["positives"] = {
         name: tuple(np.mean([level[name] for level in levels], axis=0).tolist()) for name in levels[0]
     }
-    note = f"chosen per row: means over {len(measured)} test rows, the time too"
+    note = f"chosen for each row: values and seconds are means over {len(measured)} test rows"
     return replace(first, **means, note=note)

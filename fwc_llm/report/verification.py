@@ -213,7 +213,7 @@ def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any
     usual = Settings().as_json()
     others = (name for name in recorded if name not in expected and recorded[name] != usual.get(name))
     texts = ", ".join(f"{name} = {recorded[name]!r}" for name in others)
-    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others are yours or the defaults")
+    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others equal yours or the defaults")
 
 
 def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":

@@ -217,7 +217,7 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
                 os.ftruncate(self._file, self._size)
-            kept = "everything before is kept, and the same command continues once there is room"
+            kept = "all earlier replies are kept; free disk space, and the same command continues"
             raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
         self._size += written
 

@@ -359,7 +359,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     task, settings = plan.task, plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
         remedy = "leave --cluster out, or give --base-parity none"
-        raise FwcError(f"--until-decided asks about whole people, whom a base parity would divide: {remedy}")
+        raise FwcError(f"--until-decided asks about all rows of a person, which base parity splits: {remedy}")
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -390,7 +390,8 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
     if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
         raise FwcError(
-            "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
+            "rows_per_request needs the same examples for all rows of a request: leave out arms that choose "
+            "examples for each row"
         )
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     plan.n_questions  # noqa: B018 (and probes that cannot be)

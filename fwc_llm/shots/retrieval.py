@@ -112,6 +112,6 @@ def uncertain(request: Request, coverage: float) -> Shots:
             request, "uncertain", examples.shuffle(request, rng, free)[: request.m], coverage=coverage
         )
     surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
-    note = f"{len(free)} rows are uncertain at this coverage: the least certain ones were taken"
+    note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
     least = np.argsort(surest, kind="stable")[: request.m]
     return examples.make_shots(request, "uncertain", least, coverage=coverage, note=note)

@@ -173,7 +173,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
+        ("adult", "name a task with --task"), ("--ablate --shots zero", "--ablate names its arms"),
         ("--ablate --against fwc", "--ablate names its arms"),
         ("--stopping confidence-sequence", "needs --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),

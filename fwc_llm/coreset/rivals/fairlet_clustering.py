@@ -56,7 +56,8 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if not 1 <= m <= len(possible):
         raise InputError(
-            f"m is {m}: choose from 1 to {len(possible)}, the fairlets whose centre is a candidate"
+            f"m is {m}: give a number from 1 to {len(possible)}, as so many fairlets have a candidate as "
+            "centre"
         )
     among = rows.take(centres)
     if clustering == "kmeans":

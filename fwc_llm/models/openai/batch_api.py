@@ -35,8 +35,8 @@ _BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
 _SILENCE_SECONDS = 600.0  # without a byte
 _CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
 _LIVE = (
-    "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
-    "was sent off"
+    "the replies are kept; to send the rest live, leave out --batch, or add --cancel-batch if a batch is "
+    "pending"
 )
 _T = TypeVar("_T")
 

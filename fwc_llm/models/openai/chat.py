@@ -322,7 +322,7 @@ class Service:
         if self._failed_in_a_row >= self._breaker and not tolerant:
             raise ProviderError(
                 f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
-                "stopped; what was answered is kept, and the same command continues there"
+                "stopped; the replies are kept, and the same command continues the run"
             )
 
 
@@ -608,7 +608,7 @@ class ChatModel(Service):
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
                     f"{self.where} refused {self._pace.refusals} times in a row (too many requests), "
-                    f"despite pauses (last: {failure}): try later or set --rpm; what was answered is kept"
+                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are kept"
                 )
             return self._pace.pause_left
         self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
