@@ -166,7 +166,7 @@ def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]
     from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:
-        raise FwcError("--ablate names its arms and comparisons: leave --shots, --order and --against out")
+        raise FwcError("--ablate sets its arms and comparisons: leave --shots, --order and --against out")
     repeats = parts.REPEATS if options["repeats"] is None else options["repeats"]
     pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
     return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}

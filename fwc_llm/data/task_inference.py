@@ -460,7 +460,7 @@ class _Drafting:
             self._missing(),
             *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
-            "# role: feature, extra (for templates that ask, not for the solver), id (unique), or drop.",
+            "# role: feature, extra (for templates only, not for the solver), id (unique), or drop.",
             "columns = [",
             *(profile.line(name) for name, profile in self.profiles.items()),
             "]",

@@ -114,7 +114,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
         shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
         if more_rows and outcome_of(condition, *ends) == "undecided":
-            words = f"{condition.bound:g} lies in the interval: because of these replies, not of too few rows"
+            words = f"{condition.bound:g} lies in the interval: these replies are the cause, not too few rows"
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
-    WORST: "for every reading of {} replies without an answer",
-    AS_NO: "{} replies without an answer read as no",
+    WORST: "{} replies without an answer counted as either",
+    AS_NO: "{} replies without an answer counted as no",
     "ignore": "{} replies without an answer left out",
 }
 REASONS = ("", "refused", "filtered", "error")  # why an answer is missing, as numbers; "" for all else

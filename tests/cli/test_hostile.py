@@ -173,8 +173,8 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "name a task with --task"), ("--ablate --shots zero", "--ablate names its arms"),
-        ("--ablate --against fwc", "--ablate names its arms"),
+        ("adult", "name a task with --task"), ("--ablate --shots zero", "--ablate sets its arms"),
+        ("--ablate --against fwc", "--ablate sets its arms"),
         ("--stopping confidence-sequence", "needs --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
