@@ -62,7 +62,7 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
     content = verify(stopped.folder)
     assert (content["differs"], content["not_verified"]) == (0, 0), content
     described = statistics(read_run(stopped.folder).answered)
-    assert f"Asked until decided: {rows} of at most 400 rows, {400 - rows} questions" in described["notes"][0]
+    assert f"Asked until decided: {rows} of at most 400 rows ({400 - rows} requests" in described["notes"][0]
     assert described["comparisons"][0][GAP]["p_value"] is None
     assert "fixed number of rows are invalid" in described["comparisons"][0]["reason"]
     sample = read_run(stopped.folder).answered.samples["zero"]
