@@ -124,8 +124,8 @@ def evaluate(
             models = (default_model(table),)
             if models == ("baseline",):
                 console.notes(
-                    f"no --model is given: baseline, a logistic regression on the rows of {table.name}, "
-                    "answers"
+                    "no --model is given: the model is baseline, a logistic regression on the rows of "
+                    f"{table.name}"
                 )
 
         fitted = settings

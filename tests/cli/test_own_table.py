@@ -124,7 +124,7 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
     unnamed = fwc("eval", "--task", loan_task, "--shots", "zero", "--dry-run", code=0)
-    assert "no --model is given: baseline" in unnamed.err
+    assert "the model is baseline" in unnamed.err
     assert unnamed.out == outcome.out
     table = next(loan_task.parent.glob("*.csv"))
     assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
