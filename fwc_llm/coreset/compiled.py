@@ -30,7 +30,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return decorate(cache=True, **options)(function)
     except RuntimeError:  # not even the user's own folder of caches can be written
         _warn_once(
-            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to such a folder"
+            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to a writable one"
         )
         return decorate(**options)(function)
 
