@@ -40,9 +40,11 @@ def audit(
         "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "Values that mean yes in --answer or --reply, if not those of --label.", metavar="VALUES"
+        "Values that mean yes in --answer or --reply. [default: --positive]", metavar="VALUES"
     ),
-    positive_label: str | None = option("Values that mean yes in --label.", metavar="VALUES"),
+    positive_label: str | None = option(
+        "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
+    ),
     negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
     others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
     unknown: str = option(

@@ -105,7 +105,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init,
     most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
     output = init(people(tmp_path, some=some, words=words, most=most), "--force")
     assert "67 % of its values are missing; it is left out" in output
-    assert "20 % are missing; bands" in output
+    assert "20 % are missing; with bands" in output
     pool = load_task(table.with_suffix(".toml")).pool()
     assert len(pool) == 60  # nothing is lost
     assert len(set(pool["some"])) == 5

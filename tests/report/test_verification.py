@@ -70,7 +70,7 @@ CHANGES: list[tuple[str, Callable[[str], str], str]] = [
     ),
     ("journal.jsonl", prompt, r"line 2 \(arm zero, .*\): the prompt, the model or its param"),
     ("questions.jsonl", label, r"line \d+, label: 'yes' is recorded, 'no' is recomputed"),
-    ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, recorded is \w{64}"),
+    ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, but \w{64} is recorded"),
 ]
 
 
