@@ -1,1 +1,1 @@
-"""Tables beyond memory: a sample is solved in memory, and passes over all rows certify the result."""
+"""Tables larger than memory: solve a sample, and certify the result on all rows."""
