@@ -222,7 +222,7 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     wanted = {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
     assert result.check("dp > 0.1").outcome in wanted
     for more, why in (
-        ({"base_parity": 0.5}, "divide"),
+        ({"base_parity": 0.5}, "splits"),
         ({"stopping": "confidence-sequence"}, "does not work with cluster"),
     ):
         with pytest.raises(FwcError, match=why):
