@@ -89,7 +89,7 @@ class Replay:
         return self._next(messages, "a question", "was never asked")
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
-        """The reply for the same messages, arm, repeat, row and variant; else the next unused one."""
+        """The reply to the same question of the run; else the next unused one."""
         key = context.arm, context.repeat, context.row, context.variant
         if key in (replies := self._replies.get(_text(messages), {})):
             return self._give(key, replies)
@@ -119,7 +119,7 @@ def _text(messages: Messages) -> str:
 
 
 def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
-    """(key, messages, reply) of every question; the reply has an error if no attempt succeeded."""
+    """(key, messages, reply) of every question; failed ones have an error."""
     prefixes: dict[tuple[str, int], Messages] = {}
     found: dict[str, tuple[Key, str, Reply]] = {}
     for record in read_records(journal):

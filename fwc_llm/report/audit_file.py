@@ -149,7 +149,7 @@ class AuditOfFile:
 def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
-    """Audit a file of predictions; `audited` is the time for the document, by default now.
+    """Audit a file of predictions; `audited` is the document's time, now by default.
 
     Raises `FwcError` for incompatible options, and as `read_predictions` and `from_frame`.
     """

@@ -124,7 +124,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the keys of run.json whose values differ, except date, command and others shown elsewhere."""
+    """Yield the keys of run.json with different values, except those shown elsewhere."""
     sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):

@@ -17,7 +17,7 @@ _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negat
 
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
-    """The document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
+    """The document's numbers as CSV with `COLUMNS`; undefined values are empty.
 
     `repeat` is empty for a mean over repeats, `group` for a number about all rows. Text that a spreadsheet
     would read as a formula begins with an apostrophe.

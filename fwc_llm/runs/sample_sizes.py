@@ -56,7 +56,7 @@ def needed(
 
 
 def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
-    """Simulate the rows until a run's first condition on the DP gap is decided, at some true gaps.
+    """Simulate the rows until a run's first condition on the DP gap is decided.
 
     The simulation (`metrics.sequential.expected_rows`) assumes rates near one half and independently drawn
     rows. `condition` has the condition's text. None without a condition on the DP gap, or with fewer than two
