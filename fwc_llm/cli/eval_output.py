@@ -242,7 +242,6 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
 ) -> None:
-    """Print the results of all runs with replies."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.runs.recorded_run import read_run

@@ -292,6 +292,5 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def _epilog(command: str) -> str:
-    """The example at the end of a command's help."""
     more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
     return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

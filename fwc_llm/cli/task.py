@@ -163,7 +163,6 @@ def check(
 
 
 def _print(title: str, *indented: str) -> None:
-    """Print a title, then indented lines."""
     lines(title, style="bold")
     lines(*(f"  {line}" for line in indented))
 

@@ -164,7 +164,6 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
-    """Yield doubts about the numbers of a feature."""
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]

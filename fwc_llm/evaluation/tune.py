@@ -305,7 +305,6 @@ class _Tuning:
         return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
 
     def _test(self, shots: Shots, template: str, split: Split) -> Result:
-        """Run the test."""
         plan = self._test_plan(shots, template, split)
         settled = "json" if asks_json(self.job.model.parameters) else "word"
         client = self.job.client.updated(answer_format=settled)

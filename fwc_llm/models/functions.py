@@ -1,4 +1,4 @@
-"""Python functions as models (docs/providers.md); models of packages.
+"""Python functions as models (docs/providers.md); installed packages' models.
 
 A function takes the messages and returns text, P(yes) or a `Reply`. A sync function is called in daemon
 threads, by default for one row at a time. A call that hangs cannot keep the process from ending.

@@ -234,7 +234,6 @@ def audit_of_file(
 
 
 def _check_options(asked: AuditOptions, of_population: bool) -> None:
-    """Raise `FwcError` for incompatible options."""
     at, no_row = asked.threshold, asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
     outcomes = [name for name in asked.protected if name in (asked.label, *answers)]

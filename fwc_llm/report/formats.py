@@ -90,7 +90,6 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the report in Markdown."""
     yield from (f"# {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")

@@ -219,7 +219,6 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> T
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield explanations of ratios and shortfall, if any."""
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))

@@ -74,7 +74,7 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
 
 
 def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
-    """A sentence on an alarm: first period, rates, the metric before."""
+    """A sentence on an alarm: first period, rates, the metric before the alarm."""
     rate = alarm["rate"]
     metric, values = replace(detector.metric, rates=(rate,)), list[str]()
     inside, before = (np.reshape(alarm[stretch], (2, 2)).T for stretch in ("inside", "before"))

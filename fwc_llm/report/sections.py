@@ -175,7 +175,6 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    """Yield sentences that explain the results."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {

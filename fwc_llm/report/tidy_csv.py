@@ -84,7 +84,7 @@ def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
 def _line(
     metric: str, of: Mapping[str, Any], key: str = "value", ends: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A line with the value `key` of `of`; the keys of its interval begin with `ends`."""
+    """A line with the value of[key]; the keys of its interval begin with `ends`."""
     limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
     return {"metric": metric, "value": of[key], **limits, "verdict": of.get("verdict") or "", **more}
 

@@ -396,7 +396,7 @@ def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Clai
 
 
 def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield findings on the journal: prompts by request ids, answers by replies."""
+    """Yield findings on prompts against request ids, and answers against replies."""
     yield from _some(
         JOURNAL, _requests(folder, described), "prompts are their requests', answers their replies'"
     )

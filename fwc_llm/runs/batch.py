@@ -170,8 +170,8 @@ class _Batches:
         """Upload and submit the batches that are not submitted yet.
 
         Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
-        requests are left to a live run. A batch that the service has already is then found by its file, and
-        waited for.
+        requests are left to a live run. If the service has a batch for an uploaded file
+        already, this batch is used.
         """
         for part in self.under_way:
             if part.batch_id is not None:

@@ -74,7 +74,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
 
 def _passes(request: httpx2.Request) -> bool:
-    """Whether a request is for a local server, outside the mocked interfaces."""
+    """Whether a request is for a local server and not for a mocked interface."""
     return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 

@@ -217,7 +217,7 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
-    """The most likely tokens where the answer begins; None if that is not found.
+    """The most likely tokens where the answer begins; None without an answer.
 
     The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
     "answer", and the tokens lose their part before it.
