@@ -89,7 +89,7 @@ def bases_of(names: Iterable[str]) -> set[str]:
 def at(value: Any, path: str) -> Any:
     """The value at a path ("choices[0].text") in parsed JSON; None if missing.
 
-    A text on the way that holds JSON is parsed.
+    A text on the path that holds JSON is parsed.
     """
     for key, number in _STEP.findall(path):
         if isinstance(value, str):

@@ -383,8 +383,9 @@ def load_task(
     """Load a built-in task, a task file or a frozen task, or make one of a frame.
 
     The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that FWC_LLM_DATA
-    names, and in the user's cache folder. If it is in none of them and the task file has a `url`, it is
-    downloaded on first use. `protected` chooses among the attributes that a task offers (`Task.offered`).
+    names, and in the user's cache folder. If none of these has the table and the task file has a `url`, the
+    table is downloaded on first use. `protected` chooses among the attributes that a task offers
+    (`Task.offered`).
 
     For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is the
     value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both may be left out

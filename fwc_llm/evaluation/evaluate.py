@@ -63,7 +63,7 @@ def evaluate(
     `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the messages
     that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files of saved
     shots (ending in .json) or `Shots`. The run's folder is `out`, by default ./runs/<time>-<task>-<model>.
-    With the folder of an interrupted run, that run continues. The function also works inside a running event
+    If `out` has an interrupted run, that run continues. The function also works inside a running event
     loop.
 
     `settings` has the options of the experiment, `client` those of the service. An option of either may also

@@ -51,7 +51,7 @@ class Parts:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
     def criteria_of(self, name: str) -> Mapping[str, str]:
-        """The criteria of the main question, also about one record; else {}."""
+        """The criteria of the main question and its per-record forms; {} for others."""
         return self.criteria if name == MAIN or name.isdigit() else {}
 
     @property

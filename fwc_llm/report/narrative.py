@@ -90,7 +90,7 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
-    """The arms that pass a run's gates and tuning target; None without either."""
+    """The arms that pass a run's gates and tuning target; None if it has neither."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -118,7 +118,7 @@ def findings(
     """The findings as dicts: `text`, and the arm it is about in `arm`, or "".
 
     The first is about the best arm (`best_arm` with `kept`), and ends with the date `created`. Findings on
-    other arms, on arms with equal answers to all rows, on differing refusals and on undecided differences
+    other arms, on arms with the same answer to all rows, on differing refusals and on undecided differences
     follow.
     """
     arms, base, tests = _against_first(stats)

@@ -26,7 +26,7 @@ _COMPARISON = (
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
-ALIKE = "†"  # marks an arm with (nearly) equal answers to all rows, whose gaps have no verdict
+ALIKE = "†"  # marks an arm with (nearly) the same answer to all rows; its gaps have no verdict
 DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",

@@ -53,7 +53,7 @@ class Group:
 
 
 def expanded(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the paths, groups replaced by their runs; `FwcError` without begun runs."""
+    """Yield paths, replacing groups by their runs; `FwcError` for a group without any."""
     for path in paths:
         group = Group.find(path)
         models = map(group.folder, group.models) if group else ()

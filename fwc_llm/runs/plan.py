@@ -217,7 +217,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the multi-row request for each test row of a repeat, by row id.
+        """Map the id of each test row of a repeat to the index of its multi-row request.
 
         Rows are assigned in random order; {} if `rows_per_request` is 1.
         """

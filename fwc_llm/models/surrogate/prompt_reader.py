@@ -1,6 +1,6 @@
 """Parses prompts for the surrogate: described people, and answers in examples.
 
-Its only input is the messages, as for a language model. A person is described by one message. It has every
+Its only input is the messages, as for a language model. A person is described by one message, which has every
 attribute of Adult once, by name ("age", "marital status", …), followed by the value: on its own line ("- age:
 39 years") or up to the next comma ("age 39, workclass Private, …").
 """
