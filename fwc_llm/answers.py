@@ -422,7 +422,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
     """The common answer of all answers in a plain text; None if there is no answer.
 
     Contradictory answers, refusals and retractions are an `Answer` with a reason. `cut`: the reply was cut
-    off; `of_task`: the words are the task's own, other than yes and no.
+    off; `of_task`: the words are not built in.
     """
     first, last = _FIRST.search(text), _LAST.search(text)
     if first is None or last is None:

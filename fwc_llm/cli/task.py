@@ -53,7 +53,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 
 def _described(task: "Task") -> dict[str, Any]:
-    """A task as plain values; table facts are None if the table is not here."""
+    """A task as plain values; without the table, its facts are None."""
     files = task.locate()
     return {
         "task": task.name,

@@ -30,8 +30,9 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """Numbers of calls: `done` got a reply, `errors` none, `skipped` had one before.
+    """Numbers of calls by result, and the reason for an early stop.
 
+    `done` calls got a reply, `errors` got none, `skipped` were answered in an earlier pass.
     `stopped` is the reason why the run ended before its last call (the cost limit), else None.
     """
 

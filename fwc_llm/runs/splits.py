@@ -264,7 +264,7 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
 def equal_rows(
     task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
 ) -> np.ndarray:
-    """Mark the rows (n,) that equal one of `others`, or belong to its person."""
+    """Mark the rows (n,) that equal one of `others`, or share its cluster."""
     import pandas as pd
 
     other_values = set(row_values(task, others))
