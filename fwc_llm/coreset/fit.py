@@ -1,4 +1,4 @@
-"""The fit of a coreset without scikit-learn, whose import can take longer than the fit."""
+"""The fit of a coreset without scikit-learn, whose import takes long."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -252,7 +252,6 @@ class CoresetFit:
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        """Draw the sample of a table on disk."""
         sample_pass = run_sampling_pass(
             table,
             ProblemParams.of(self),
@@ -267,9 +266,10 @@ class CoresetFit:
     def _represent(
         self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
     ) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p) in X's precision.
+        """Set the attributes of the representatives; return their points (m, p).
 
-        `positions` are those of sampled rows in X; None if the rows are not a sample.
+        Points have X's precision. `positions` are those of sampled rows in X; None if the rows are not a
+        sample.
         """
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)

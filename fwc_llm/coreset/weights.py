@@ -57,7 +57,7 @@ class Masses:
         return np.asarray(self.values / (1.0 - rng.random(len(self.values))))
 
     def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
-        """Masses of the `rows` of highest `priority` (n,) that make every weighted sum unbiased."""
+        """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are unbiased."""
         left = len(self.values) - len(rows)
         least = np.partition(priority, left - 1)[left - 1] if left > 0 else 0.0
         return Masses(np.maximum(self.values[rows], least)).take(slice(None))
@@ -69,7 +69,7 @@ class Masses:
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions (n,) in random order, each drawn from those left in proportion to its weight.
+    """Draw all positions (n,) one by one, in proportion to the weights.
 
     Sorts exponential times whose rates are the weights (Efraimidis and Spirakis 2006).
     """
@@ -78,7 +78,7 @@ def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
-    """Return the caller's row weights (n,) as `Masses`; None for no weights or equal weights.
+    """Check row weights (n,); return `Masses`, or None for no or equal weights.
 
     Raises `InputError` unless the weights are (n,) finite numbers, not negative and not all 0.
     """

@@ -1,4 +1,4 @@
-"""Tables of an audit: selection rates, impact ratios, four-fifths rule, Fisher's test, confusion.
+"""Tables of an audit: selection rates, impact ratios, tests, confusion.
 
 A group's impact ratio is its rate of yes over the highest rate of any group. It is uncertain which group's
 true rate is the highest, so the limits of the impact ratio are the smallest of the simultaneous limits of the
@@ -64,21 +64,22 @@ def impact_tables(
     keep_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
-    """Return the tables of an audit for JSON; an undefined value is None, with a `reason`.
+    """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
     (whether every row was asked about once), and `attributes`. These are one object per protected attribute
-    and, if there are several, one for all crossed. Its keys: `attribute`, `crossed`, `weighted`, `unknown`
-    (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before the run) and
-    `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all pairs of
-    groups or, if `all_pairs` is false, those with the reference.
+    and, if there are several, one for all crossed. The keys of an object: `attribute`, `crossed`, `weighted`,
+    `unknown` (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before
+    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all
+    pairs of groups or, if `all_pairs` is false, those with the reference.
 
-    `designed`: the number of rows of each group and label was chosen. `counted` has the rows of the table
-    that test rows were drawn from, `no` and `yes` by `group`; its groups without test rows get zeros. `lost`
-    has the rows lost before the run, by crossed `group`. `keep_small` keeps small groups in the ratios.
-    `scored` has the answer yes for scores above the median of all rows; by default P(yes) is the score, if
-    every arm has it. For rates as drawn and rows asked about once, groups then also have a `scoring_rate` and
-    a `scoring_impact_ratio` with limits, and arms a `scoring_reference`.
+    `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
+    the table that test rows were drawn from: `no` and `yes` per `group`. Groups of the table without test
+    rows get zeros. `lost` has the numbers of rows `read`, `kept` and `lost` before the run per crossed
+    `group`. `keep_small` keeps small groups in the ratios. `scored` has the answer yes for scores above the
+    median of all rows; by default P(yes) is the score, if every arm has it. For rates as drawn and rows asked
+    about once, groups then also have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
+    `scoring_reference`.
     """
     table = None
     if counted is not None:
@@ -145,7 +146,7 @@ def _arm(
     rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
     people = sample.of_groups(sample.row)
     if kind == REWEIGHTED and table is not None:
-        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # of each group and label
+        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # by group and label
         level = np.repeat(view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)
         rates = _weighted(cells, table, level, level)
@@ -205,9 +206,9 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
 
 
 def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
-    """Sum shares of cells (2G,) by `owner`, weighted by each cell's part of the table's rows.
+    """Sum the shares of cells (2G,) by `owner` (2G,), weighted by the table's rows.
 
-    These are the rows of all cells with the same `of` (2G,).
+    A cell's weight is its part of the rows of all cells with the same `of` (2G,).
     """
     rows = table.ravel()
     total = np.bincount(of, rows)
@@ -356,10 +357,10 @@ def _pairs(
 
 
 def fisher_exact(table: npt.NDArray[np.intp]) -> float:
-    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) whose rows are not empty.
+    """Return the two-sided p-value of Fisher's exact test of a table (2, 2).
 
-    The p-value is the probability of all tables with the same margins that are at most as likely. It is that
-    of `scipy.stats.fisher_exact`, whose import takes a second.
+    The table's rows are not empty. The p-value is the probability of all tables with the same margins that
+    are at most as likely. It is that of `scipy.stats.fisher_exact`, whose import takes a second.
     """
     (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
     x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
@@ -371,10 +372,10 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 
 
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
+    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given.
 
-    `tests` is the number of all tests, if not all are listed: the others count as those of the largest
-    p-values.
+    NaN stays NaN. `tests` is the number of all tests, if not all are listed: tests that are not listed count
+    as if their p-values were the largest.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)

@@ -46,10 +46,10 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Difference(Enclosed):
-    """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
+    """The second arm's value minus the first's, with 95 % limits and p-value.
 
-    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference that such a
-    test detects with a power of 80 % (see `planning`).
+    Undefined values are NaN. The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is
+    the difference that such a test detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -163,9 +163,9 @@ def _worst_case(
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
-    """Return the difference from both intervals, by MOVER, as if the arms were independent.
+    """Return the difference from both arms' intervals, by MOVER.
 
-    For arms that answer alike, the limits are wider than necessary.
+    The arms count as independent: if they answer alike, the limits are wider than necessary.
     """
     value = second.value - first.value
     if np.isnan([first.low, second.low]).any():
@@ -214,7 +214,8 @@ def _parity(
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
     """Return |b| − |a|, or the range `values` of it, from b − a (`apart`) and b + a (`together`).
 
-    |b| − |a| has the smaller size of the two, and the product of their signs. It differs from 0 if both do.
+    In size |b| − |a| is the smaller of the two, and its sign is the product of their signs. It differs from 0
+    if both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -284,8 +285,9 @@ class _Net:
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first and are `decided`.
-    The decided pairs share one correction for multiple comparisons, all other pairs another one (`adjust`).
+    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first, and get `decided`
+    true. The decided pairs share one correction for multiple comparisons, all other pairs another one
+    (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = [
@@ -332,7 +334,7 @@ def compare_estimates(
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add verdicts that are corrected for the number k of comparisons, separately for each metric.
+    """Add verdicts corrected for the number k of comparisons, metric by metric.
 
     Adds to every test: `simultaneous_low` and `simultaneous_high`, limits at the level 1 − 0.05/k; their
     `verdict`; `p_adjusted` = k p (Bonferroni); and `distinguishable`, whether the arms differ.

@@ -1,4 +1,4 @@
-"""Convert a table of answers to the input of statistics; raise `FwcError` on bad input."""
+"""Check a table of answers, and convert it to the input of statistics."""
 
 import math
 import shlex
@@ -49,8 +49,8 @@ _LOOKS = {
 class DecisionValues:
     """Which values of answers and labels mean yes and no.
 
-    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`
-    says whether all other values mean "no", or "drop" leaves their rows out. `by_column` has positive values
+    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others` is
+    "no" if all other values mean no, and "drop" if their rows are left out. `by_column` has positive values
     of one column ("answer", "label") only. Errors call the table `where` and its columns by the names in
     `columns`; `rows` has each value's first row in its file. `typed`: the values come from the command line,
     and errors name its options.
@@ -152,9 +152,10 @@ def from_frame(
     unread: Unread = WORST,
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Check a table of answers, and return them; `fwc_llm.audit` has the columns and arguments.
+    """Check a table of answers, and return them.
 
-    With `unknown` None, spellings of an unknown category are not merged.
+    `fwc_llm.audit` explains columns and arguments. With `unknown` None, spellings of an unknown category are
+    not merged.
 
     Raises `FwcError`: a column is missing, a value of an answer or label means neither yes nor no, a row has
     two labels or two groups, a question occurs twice, or an arm lacks questions of another arm.
@@ -267,7 +268,7 @@ def of_population(
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
-    """Assist every value by predictions for the rows of the population that were not asked about.
+    """Assist every value by predictions for the rows that were not asked about.
 
     `population` has one line per row. Its column `key` names rows like the answers' `row`. It also has the
     protected columns, the `label` if the answers have labels, and the people (`cluster`); all other columns
@@ -405,7 +406,9 @@ def plain_text(value: Any) -> str:
 def decided(
     frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with its columns `names` as "yes", "no" or missing, and a mask (n,) of rows left out.
+    """Return a table with the columns `names` as "yes", "no" or missing.
+
+    Also returns the mask (n,) of the rows to leave out.
 
     Raises `FwcError`: the meaning of a value is unknown, or a column occurs twice.
     """

@@ -1,6 +1,6 @@
-"""Statistics of P(yes): ranking, calibration, thresholds, answers all alike, and warnings.
+"""Statistics of P(yes): ranking, calibration, thresholds, and warnings.
 
-P(yes) `p` (n,) is from 0 to 1; rows without P(yes) are left out before. Values use the rows' weights; in
+P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values use the rows' weights; in
 intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
@@ -38,10 +38,11 @@ LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, co
 def probability_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return ranking, calibration and thresholds over the answers with P(yes); None for fewer than ten.
+    """Return ranking, calibration and thresholds over the answers with P(yes).
 
-    All repeats are pooled: a threshold is for the whole run. `coverage` is the share of answers that have
-    P(yes), `clipped` the share of these that is near 0 or 1. `order` has the groups in the order of tables.
+    Returns None for fewer than ten such answers. All repeats are pooled: a threshold is for the whole run.
+    `coverage` is the share of answers that have P(yes), `clipped` the share of these that is near 0 or 1.
+    `order` has the groups in the order of tables.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -84,8 +85,8 @@ def _thresholds(
 ) -> dict[str, Any]:
     """Return accuracy, rates and gap by threshold, and candidate thresholds.
 
-    Only the threshold 0.5 has limits: the others are chosen on the same rows, on which they look better than
-    on new rows.
+    Only the results at 0.5 have limits: all other thresholds are chosen on the same rows, on which they look
+    better than on new rows.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -212,8 +213,8 @@ def _bins(
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
     """Simulate the calibration error of a perfectly calibrated P(yes): its mean and 95th percentile.
 
-    With more than `_MOST_DRAWN` rows, each asked about once, a bin's number of label yes is drawn as a normal
-    variable.
+    With more than `_MOST_DRAWN` rows, each asked about once, the number of yes labels in a bin is drawn
+    as a normal variable.
     """
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:
@@ -227,7 +228,7 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
 
 
 def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
-    """Return how often the answers to two questions about the same rows cannot both be right.
+    """Return how often two answers about one row cannot both be right.
 
     `p` and `other` (n,) are P(yes) for the two questions, NaN if unknown. `opposite`: yes to the second
     question means no to the first. Keys: `n` (rows with both P(yes)), `contradictions`, `yes_to_both`,
@@ -281,14 +282,16 @@ def _is_still(known: ArmAnswers) -> bool:
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
+    """Return the results of answers by centred log-odds.
+
+    Returns None if P(yes) is unknown or constant.
 
     A model that answers no to all rows has no gap, even if its P(yes) differs between groups. Centring shows
     how P(yes) ranks the rows, without labels: the answer is yes if the log-odds exceed their mean over the
     arm's rows. About half of all answers are then yes, whatever the share of true yes. So centring is a
     diagnostic that no gate uses; `--threshold fit` chooses a threshold by labels. Batch calibration (Zhou et
-    al. 2024) divides by the mean of P(yes) instead. On real answers the two rules agree; but if most P(yes)
-    are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
+    al. 2024) divides by the mean of P(yes) instead. Real answers do not show which rule is better; but if
+    most P(yes) are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
 
     Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
     yes. The limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes

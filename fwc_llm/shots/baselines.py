@@ -1,4 +1,4 @@
-"""Baselines: no examples, given rows, random rows, rows by group and label, and altered copies.
+"""Baselines: no examples, given or random rows, strata, and altered copies.
 
 With sampling weights, "uniform" draws are in proportion to these weights. Altered examples are diagnostics of
 what a model learns from examples; every output marks them.
@@ -65,11 +65,12 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
 @strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
 def balanced(request: Request, redraw: str) -> Shots:
-    """Equal numbers of examples per cell, drawn uniformly without replacement; unweighted.
+    """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
-    Labels alternate: no, yes, …. These are the demographically balanced few-shot examples of DecodingTrust
-    and of the paper (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells,
-    the numbers of two cells differ by at most one, and the labels stay balanced.
+    Draws are uniform within a cell. Labels alternate: no, yes, …. These are the demographically balanced
+    few-shot examples of DecodingTrust and of the paper (docs/protocol.md, "Balanced examples"). If m is not a
+    multiple of the number of cells, the numbers of two cells differ by at most one, and the labels stay
+    balanced.
 
     Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as in DecodingTrust; the
     draw then depends on the seed and on the row's values.
@@ -102,7 +103,7 @@ def _draw_labelled(
 
 @strategy()
 def reweighing(request: Request) -> Shots:
-    """m rows drawn without replacement, in proportion to their reweighing weights; unweighted examples.
+    """m rows drawn without replacement by their reweighing weights; unweighted.
 
     Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
     the reweighing weights every protected level has the table's rate of yes.
@@ -116,11 +117,14 @@ def reweighing(request: Request) -> Shots:
 def strata(
     request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
 ) -> Shots:
-    """Examples with given shares of one group and of yes; uniform in each cell, labels alternating.
+    """Examples with given shares of one group and of yes.
+
+    Draws are uniform within a cell, and labels alternate.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
-    2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
-    `group_share=1, positive_share=1` (its positives only) and `group_share=0.5, positive_share=0.5` (both).
+    2024). The paper's strategies are `group_share=1, positive_share=0.5` (the minority group only; the
+    default), `group_share=1, positive_share=1` (positives of the minority group only) and `group_share=0.5,
+    positive_share=0.5` (both groups).
 
     Options: `group`, the protected level to prefer (default: the smallest of the table). The share
     `group_share` of the m examples comes from this level, all other levels share the rest equally. The share
@@ -182,7 +186,9 @@ def _by_shares(
 
 @strategy(labels=tuple(LABELLED), group=None)
 def minority(request: Request, labels: str, group: str | None) -> Shots:
-    """m examples from one group, by default the smallest, drawn uniformly, labels alternating.
+    """m examples from one group, by default the smallest.
+
+    Draws are uniform within a cell, and labels alternate.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024): prioritised minority samples, with balanced labels or with the positive label alone. The paper
@@ -199,18 +205,18 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
 
 @strategy(group=None)
 def counterfactual(request: Request, group: str | None) -> Shots:
-    """Rows of one group, by default the smallest, each followed by a copy with another protected level.
+    """Rows of one group, each followed by a copy with another protected level.
 
     The counterfactual baseline of Bhaila, Van, Edemacu, Zhao, Chen, Wu (*Fair In-Context Learning via Latent
     Concept Variables*, 2024): minority examples with copies whose protected attribute is changed, same
-    answer. They change one binary attribute; here, with more levels, copies cycle through the other levels.
+    answer. The paper changes one binary attribute; here, with more levels, copies cycle through the others.
     If m is odd, the last row has no copy. The rows are drawn uniformly, labels alternating.
 
-    A copy's `altered` describes the change, and every output marks it.
+    A copy's `altered` describes the change, and every output marks the copy.
 
     Option: `group`, a protected level to take instead of the smallest.
 
-    Errors: `FwcError` for an unknown group, for a table of one group, and for a stratum that is too small.
+    Errors: `FwcError` for an unknown group, for a table of one group, and for a cell that is too small.
     """
     task = request.task
     half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
@@ -240,11 +246,11 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 
 @strategy(flip=("parity", "all"))
 def flipped(request: Request, flip: str) -> Shots:
-    """m candidates drawn uniformly, with labels flipped so that every group has the same share of yes.
+    """m random candidates, with labels flipped to give all groups one share of yes.
 
     Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
     Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a
-    model follows them; here that is `flip="all"`. By default, as few labels as possible are flipped to give
+    model follows them; `flip="all"` does this. By default, as few labels as possible are flipped to give
     every group the overall share of yes of the m rows, up to rounding.
 
     A diagnostic: **its labels are not true.** The strategy runs only when named; `altered` marks each flipped

@@ -1,4 +1,4 @@
-"""Examples chosen by features: rows near the queried row, and rows whose group is hard to predict."""
+"""Examples near the queried row, and examples whose group is hard to predict."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,9 @@ def _distances(
 
 @strategy(coverage=0.95)
 def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates whose protected level is uncertain given the features, drawn uniformly; unweighted.
+    """m candidates whose protected level is uncertain given the features; unweighted.
+
+    Draws are uniform.
 
     Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
     2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into

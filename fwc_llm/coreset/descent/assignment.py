@@ -1,15 +1,15 @@
-"""Compiled kernels that find each row's nearest representative in every cell; bounds skip most distances.
+"""Compiled kernels that find each row's nearest representative in every cell.
 
-Results are the same for any number of threads. Bounds are distances in a metric (for squared L2, the root of
-the cost). For row i and cell g two numbers are kept:
+Bounds make most distances unnecessary. Results are the same for any number of threads. Bounds are distances
+in a metric (for squared L2, the root of the cost). For row i and cell g two numbers are kept:
 
     cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
     second[i, g]  lower bound of the distance to all others of g, in the iteration that `packed` notes
 
-An iteration subtracts from the first what the nearest representative moved. The second has lost at most the
-longest move of any representative of g since its iteration (Hamerly 2010, per cell and iteration). Bounds may
-be wrong by the rounding of float32; the kernels may then choose another representative, as near as float32
-can tell.
+An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is lowered by
+the longest move of any representative of g since the noted iteration (Hamerly 2010, per cell and iteration).
+Bounds may be wrong by the rounding of float32; the kernels may then choose another representative that is
+equally near within this rounding.
 """
 
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Representatives(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The ground cost, and float32's largest errors: relative, and absolute in the inputs.
+    """The ground cost, and bounds of float32's relative error and of its absolute error in the inputs.
 
     With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with errors of 0,
     float32 decides.
@@ -125,12 +125,12 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
 @kernel
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
-    """Compute the costs of rows low … high − 1 that can matter; return the number of DOUBTFUL pairs.
+    """Compute the costs of rows low … high − 1 that can matter.
 
-    A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the lower
-    bound of a pair exceeds the value of the row's chosen cell by more than `margin`, the bound becomes the
-    pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only pairs in that state. `make_work`
-    allocates `queue`, `waiting` and `work`.
+    Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
+    at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
+    `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only
+    pairs in that state. `make_work` allocates `queue`, `waiting` and `work`.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
@@ -183,10 +183,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`, and its float64 cost.
+    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`.
 
-    `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties, and `least` (d,) the
-    cost; −1 and inf if start[q] = stop[q].
+    Costs are float64. `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties,
+    and `least` (d,) the cost; −1 and inf if start[q] = stop[q].
     """
     for q in range(len(values)):
         best, nearest = np.inf, -1

@@ -1,7 +1,7 @@
-"""The inner problem as a linear program for HiGHS, if the dual simplex method stalls, or for groups.
+"""The inner problem as a linear program for HiGHS.
 
-With `crossed=False`, a level of one attribute is a group of crossed levels that share a limit; groups of
-different attributes overlap.
+This program is solved if the dual simplex method stalls, or for groups. With `crossed=False`, a level of one
+attribute is a group of crossed levels that share a limit; groups of different attributes overlap.
 """
 
 from typing import Any
@@ -92,7 +92,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
 
 
 class GroupedParitySet(ParitySet):
-    """Cell masses within a limit for each of L `groups` (L, |D|) of levels, which may overlap.
+    """Cell masses within limits for `groups` (L, |D|) of levels, which may overlap.
 
     HiGHS minimises. Its multipliers are prices `v` at which no fair masses cost less than 0, so
     `⟨u, w⟩ ≥ min_g (u_g − v_g)`.
@@ -115,7 +115,7 @@ class GroupedParitySet(ParitySet):
 def parity_set(
     target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
 ) -> ParitySet | None:
-    """Return the set of masses for a parity limit, per group if `groups`, or a penalty; None for neither."""
+    """Return the set of masses for a parity limit, per group if `groups`, or for a penalty; else None."""
     if penalty is not None:
         return SoftParitySet(target, penalty, n_levels)
     if epsilon is not None and groups is not None:
@@ -124,10 +124,10 @@ def parity_set(
 
 
 def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """Return the least limit at which every group of levels can have mass, found by bisection.
+    """Return the least limit at which every group of levels can have mass.
 
-    `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of `fair` are wide enough, and
-    None if no limit is.
+    Bisection finds the limit. `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of
+    `fair` are wide enough, and None if no limit is.
     """
     from scipy.optimize import bisect
 
