@@ -125,7 +125,7 @@ def _key(name: str, needed: bool) -> CheckResult:
 
 
 def _service(url: str) -> CheckResult:
-    """Check whether a server answers at `url`, without sending a key; HTTP 401 counts as an answer."""
+    """Check whether a server answers at `url`, without sending a key."""
     import httpx2
 
     # Before an @ may be a password, after a ? a key.

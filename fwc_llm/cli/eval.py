@@ -1,4 +1,4 @@
-"""`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
+"""`fwc-llm eval`: query a model over test rows; report accuracy and parity."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ of groups and outcomes. What a real model answered is shown by `fwc-llm eval rec
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the experiment file's options as defaults of the flags; `recorded` is a packaged file."""
+    """Use the experiment file's options as defaults of the flags."""
     if path == Path(RECORDED) and not path.exists():
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _wordings(text: str | None) -> dict[str, Any]:
-    """The settings for --template: one or several sets; a folder's name may contain commas."""
+    """The settings for --template; a folder's name may contain commas."""
     if text is None:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
@@ -162,7 +162,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The arms of an ablation, and the flags with its defaults for repeats and strategy options."""
+    """The arms of an ablation, and the flags with its defaults."""
     from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:

@@ -1,4 +1,4 @@
-"""The output of `fwc-llm eval`: expected cost and results, for one or several models."""
+"""Output of `fwc-llm eval`: forecast and results, for one or several models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
-    """Print the expected requests and cost of each model's run, and the power of the design."""
+    """Print the expected requests and cost of each model, and the design's power."""
     from fwc_llm.metrics.planning import smallest
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
@@ -219,7 +219,7 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
 def _interrupted(
     jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
 ) -> InterruptedRunError:
-    """Print the number of answered requests; return the error with the command to continue."""
+    """Print the number of answered requests; return the error for an interruption."""
     if group:
         folder = group.path
     elif error.result is None:
@@ -242,7 +242,6 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
 ) -> None:
-    """Print the results of all runs with replies."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.runs.recorded_run import read_run
@@ -268,7 +267,7 @@ def _print_results(
 def _problem(
     results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
 ) -> FwcError | None:
-    """The error for rejected models, stopped runs, missing replies or (`strict`) low coverage."""
+    """The error for rejected models, stopped runs, missing replies or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
         return ProviderError(f"incomplete: {', '.join(rejected)} (see the error above); {again}")
@@ -297,7 +296,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
-    """A sentence on answers that this version of the parser reads differently; [] for none."""
+    """A sentence on answers that this parser reads differently; [] for none."""
     from fwc_llm.answers import PARSER
 
     counts: Mapping[str, int] = results.get("reparsed") or {}

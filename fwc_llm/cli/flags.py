@@ -1,4 +1,4 @@
-"""Helpers of commands: flags from option models, completion, lists, examples, JSON."""
+"""Helpers of commands: flags from option models, completion, lists, JSON."""
 
 import inspect
 import re
@@ -37,7 +37,7 @@ def switch(help: str, *names: str, panel: str | None = None) -> Any:
 
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
-    """Declare a positional argument, as a parameter's default; required without `default`."""
+    """Declare a positional argument; it is required without `default`."""
     return typer.Argument(default, help=_as_text(help), **others)
 
 
@@ -109,7 +109,7 @@ EXAMPLES = {
 
 
 def _models() -> Iterator[str]:
-    """Built-in models, models of installed packages, and priced models without a near end date."""
+    """Built-in models, models of packages, and priced models that do not end soon."""
     from datetime import date
     from importlib.metadata import entry_points
 
@@ -123,7 +123,7 @@ def _models() -> Iterator[str]:
 
 
 def _names(module: str, source: str) -> Any:
-    """Names from a module's function or constant; the module is imported only for completion."""
+    """Names from a module's function or constant, imported only for completion."""
     names = getattr(import_module(f"fwc_llm.{module}"), source)
     return names() if callable(names) else names
 
@@ -178,7 +178,7 @@ def _files(pattern: str) -> list[str]:
 
 
 def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Decorator: replace a command's `**options` by flags for the fields of the `models`.
+    """Decorator: replace a command's `**options` by flags for fields of `models`.
 
     `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
     """
@@ -196,7 +196,7 @@ def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
-    """A field as a parameter of a command, None if not given; the word `none` can be its value."""
+    """A field as a command's parameter; the word `none` can be its value."""
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
@@ -265,7 +265,7 @@ def open_task(
     weight: str | None = None,
     data: str | None = None,
 ) -> "Task":
-    """Load the task called `name`, or for None the default task, with a note if that is the census.
+    """Load the task called `name`; None means the default task.
 
     `weight` is the column of sampling weights; "none" means no weights, and None the task's `weight`. `data`
     are files that replace those of the task.
@@ -292,6 +292,5 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def _epilog(command: str) -> str:
-    """The example at the end of a command's help."""
     more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
     return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

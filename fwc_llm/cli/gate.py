@@ -1,4 +1,4 @@
-"""`fwc-llm gate`: conditions that fail CI, for a finished run; `eval` and `audit` have them too."""
+"""`fwc-llm gate`: conditions that fail CI; also for `eval` and `audit`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

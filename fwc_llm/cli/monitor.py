@@ -1,4 +1,4 @@
-"""`fwc-llm monitor`: continuous monitoring of decisions with confidence sequences and alarms."""
+"""`fwc-llm monitor`: monitor decisions with confidence sequences and alarms."""
 
 from pathlib import Path
 from typing import Literal

@@ -1,6 +1,4 @@
-"""`fwc-llm power`: the smallest differences that a design detects, or the rows that detect a given
-difference.
-"""
+"""`fwc-llm power`: the differences that a design detects, or the sample size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`fwc-llm rescore`: parse the replies of a run again and recompute its numbers, without any request."""
+"""`fwc-llm rescore`: parse a run's replies again, without any request."""
 
 from pathlib import Path
 

@@ -219,7 +219,7 @@ def _chooser(
 def _fitting(
     task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
 ) -> int:
-    """The largest number of examples, up to `m`, whose prompts have at most `limit` tokens.
+    """The most examples, up to `m`, whose prompts have at most `limit` tokens.
 
     Only the prompt of the test row with the longest text, among 200, is counted.
     """

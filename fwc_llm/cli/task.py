@@ -1,4 +1,4 @@
-"""`fwc-llm tasks`, `task init`, `check`, `copy` and `freeze`, `template init`: tables and templates."""
+"""`fwc-llm tasks`, `task …` and `template init`: tables and templates."""
 
 import os
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 
 def _described(task: "Task") -> dict[str, Any]:
-    """A task as plain values; facts about the table are None if the table is not on this machine."""
+    """A task as plain values; without the table, its facts are None."""
     files = task.locate()
     return {
         "task": task.name,
@@ -163,7 +163,6 @@ def check(
 
 
 def _print(title: str, *indented: str) -> None:
-    """Print a title, then indented lines."""
     lines(title, style="bold")
     lines(*(f"  {line}" for line in indented))
 
@@ -198,7 +197,7 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 
 def _findings(task: "Task") -> Iterator[str]:
-    """Sentences on adjusted defaults, small groups and unsupported options, with remedies."""
+    """Sentences on adjusted defaults, small groups and unsupported options."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt, default_model

@@ -1,4 +1,4 @@
-"""`fwc-llm tune`: find examples that reach a fairness target for one model, and test them once."""
+"""`fwc-llm tune`: find examples that reach a fairness target, and test them."""
 
 from pathlib import Path
 from shlex import quote

@@ -1,4 +1,4 @@
-"""Decorators of functions that numba compiles, and the log message meanwhile.
+"""Decorators of compiled functions, and the log message while numba compiles.
 
 Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is compiled into
 them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than slices, and is always

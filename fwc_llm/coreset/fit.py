@@ -270,9 +270,10 @@ class CoresetFit:
     def _represent(
         self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
     ) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p) in X's precision.
+        """Set the attributes of the representatives; return their points (m, p).
 
-        `positions` are those of sampled rows in X; None if the rows are not a sample.
+        Points have X's precision. `positions` are those of sampled rows in X; None if the rows are not a
+        sample.
         """
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)

@@ -39,7 +39,7 @@ def check_pairs(problem: Problem) -> None:
 
 
 def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
-    """Return a lower bound of the objectives of all coresets of rows with the problem's slots.
+    """Return a lower bound of the objective of all coresets of rows with these slots.
 
     `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner problem.
     """

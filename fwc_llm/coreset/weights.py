@@ -69,7 +69,7 @@ class Masses:
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions (n,) in random order, each drawn from those left in proportion to its weight.
+    """Draw all positions (n,) one by one, in proportion to the weights.
 
     Sorts exponential times whose rates are the weights (Efraimidis and Spirakis 2006).
     """
@@ -78,7 +78,7 @@ def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
-    """Return the caller's row weights (n,) as `Masses`; None for no weights or equal weights.
+    """Check row weights (n,); return `Masses`, or None for no or equal weights.
 
     Raises `InputError` unless the weights are (n,) finite numbers, not negative and not all 0.
     """

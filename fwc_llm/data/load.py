@@ -1,4 +1,4 @@
-"""Loads a task's files as clean tables; large Parquet is cleaned in blocks on disk."""
+"""Loads a task's files as clean tables; large Parquet is cleaned on disk."""
 
 import hashlib
 import os

@@ -56,7 +56,7 @@ def cache_folder() -> Path:
 
 
 def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
-    """The files of each table of `task`, from the first folder with all of them; else None.
+    """The files of each table of `task`, from the first complete folder, or None.
 
     A table is one file, or the sorted files of a pattern or folder. Absolute paths are used unchanged.
     """
@@ -68,7 +68,7 @@ def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
-    """The files of `find_files`; without them, download the files from the task's `url`.
+    """The files of `find_files`, else downloaded from the task's `url`.
 
     Errors: `FwcError` for missing files without a `url`, and for a failed download.
     """
@@ -88,7 +88,7 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
 
 
 def _named(path: Path) -> tuple[Path, ...]:
-    """The file at `path`, the Parquet files in this folder, or the files that match this pattern."""
+    """The file at `path`, or the files of this folder (Parquet) or pattern."""
     if is_file(path):
         return (path,)
     if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
@@ -120,7 +120,7 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
 
 
 def _fetch(url: str, target: Path, sha256: str) -> None:
-    """Download `url` to `target`, which appears only if the file has the published SHA-256."""
+    """Download `url` to `target`, if the file has the published SHA-256."""
     if not is_safe_address(url):
         raise ValueError("it is not an https address")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -145,7 +145,7 @@ def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
-    """Yield doubts about texts in a numeric column that are not numbers, with count and first row."""
+    """Yield doubts about texts in a numeric column that are not numbers."""
 
     def place(text: str) -> str:
         row = cells.index[int((cells == text).to_numpy().argmax())]
@@ -164,7 +164,6 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
-    """Yield doubts about the numbers of a feature."""
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
@@ -186,7 +185,7 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
-    """Whether a number may be a code for missing: far from the `rest` (ascending), or frequent."""
+    """Whether a number may be a code for missing: frequent, or far from the `rest`."""
     if len(rest) <= 2 or code < 0:
         return len(rest) > 2 and rest[0] >= 0
     beyond = code - rest[-1]
@@ -328,7 +327,7 @@ def draft_frame(
 
 @dataclass
 class _Drafting:
-    """The draft of one table; `checks` collects sentences on what its author should check."""
+    """The draft of one table; `checks` collects points for its author to check."""
 
     path: Path
     source: Source
@@ -370,7 +369,7 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (row id, (column, word)) of totals in the last two rows, which have no outcome."""
+        """Yield (row id, (column, word)) of totals in the last two rows."""
         for row, cells in self.raw.iloc[2:].tail(2).iterrows():
             texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
             word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
@@ -426,7 +425,7 @@ class _Drafting:
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
-        """Apply the rule "category" to a profile: missing numbers get bands or lose their row."""
+        """Apply the rule "category": missing numbers get bands or lose their row."""
         profile, cells = self.profiles[name], self.cells[name]
         missing = cells.isna().mean()
         share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
@@ -447,7 +446,7 @@ class _Drafting:
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft of a task file in `folder`; `answer` has lines for [outcome] that define yes."""
+        """The draft of a task file in `folder`; `answer` has lines of [outcome]."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -510,7 +509,7 @@ class _Drafting:
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """(value that means yes, threshold, lines of the task file, sentence on what to check)."""
+        """(value that means yes, threshold, lines of the task file, point to check)."""
         counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
         values = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
@@ -536,7 +535,7 @@ class _Drafting:
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
-        """Suggest a threshold or map for an attribute with many, rare or similarly spelled levels."""
+        """Suggest a threshold or map for many, rare or similarly spelled levels."""
         counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
@@ -566,7 +565,7 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
-    """Draft a question in the table's words; yes means the value `positive`, or above `above`."""
+    """Draft a question; yes means the value `positive`, or above `above`."""
     is_yes = positive is None or positive.casefold() in YES_WORDS
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
@@ -581,7 +580,7 @@ def spoken(name: str) -> str:
 
 
 def _one_line(text: str, most: int = 40) -> str:
-    """A cell or name for a comment: on one line, without control characters, truncated."""
+    """A cell or name for a comment: on one line, printable, truncated."""
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 

@@ -1,4 +1,4 @@
-"""The candidates of `tune`: sets of examples by strategy, slots, seed, ε and order."""
+"""The candidates of `tune`: sets of examples by strategy, slots, seed, order."""
 
 import json
 import math
@@ -102,7 +102,7 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 
 
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
-    """The kinds of candidates with m examples, alternating counter-stereotypical slots and others.
+    """The kinds of candidates with m examples; counter-stereotypical ones alternate.
 
     In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
     with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
@@ -137,7 +137,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
 
 
 def counter_slots(task: Task, m: int, share: float, more: float = 0.0) -> str:
-    """Counter-stereotypical slots as the text of an option: "Female:no=0,Female:yes=8,…".
+    """Counter-stereotypical slots as text: "Female:no=0,Female:yes=8,…".
 
     The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
     with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
@@ -166,7 +166,7 @@ def choose_candidates(
     instructions: Sequence[str] = (),
     alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """Choose `count` candidates; return them, and a sentence on each kind that fails on this table.
+    """Choose `count` candidates; also return why kinds of candidates failed.
 
     Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
     `alone`, which has no examples, every wording except the first is also a candidate without examples.

@@ -83,7 +83,7 @@ class _Comparison:
 
 @dataclass
 class Detector:
-    """The evidence for a condition and the counts (G, 2, 3) of decisions since the last alarm.
+    """The evidence for a condition, and counts (G, 2, 3), since the last alarm.
 
     Evidence and counts are the same however decisions are divided into calls. Counts are by group, label and
     answer. `comparisons` are keyed by rate and groups.

@@ -23,7 +23,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class GateCondition:
-    """A metric of one arm, or its difference to another arm (`minus`), compared with a number.
+    """A metric of `arm`, or its difference to `minus`, compared with a number.
 
     Without `arm` the condition applies to every arm. `size` compares the absolute difference. `text` is the
     source text.

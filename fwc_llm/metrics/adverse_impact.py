@@ -64,7 +64,7 @@ def impact_tables(
     keep_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
-    """Return the tables of an audit for JSON; an undefined value is None, with a `reason`.
+    """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
     (whether every row was asked about once), and `attributes`. These are one object per protected attribute
@@ -357,10 +357,10 @@ def _pairs(
 
 
 def fisher_exact(table: npt.NDArray[np.intp]) -> float:
-    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) whose rows are not empty.
+    """Return the two-sided p-value of Fisher's exact test of a table (2, 2).
 
-    The p-value is the probability of all tables with the same margins that are at most as likely. It is that
-    of `scipy.stats.fisher_exact`, whose import takes a second.
+    The table's rows are not empty. The p-value is the probability of all tables with the same margins that
+    are at most as likely. It is that of `scipy.stats.fisher_exact`, whose import takes a second.
     """
     (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
     x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
@@ -372,10 +372,10 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 
 
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
+    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given.
 
-    `tests` is the number of all tests, if not all are listed: tests that are not listed count as if their
-    p-values were the largest.
+    NaN stays NaN. `tests` is the number of all tests, if not all are listed: tests that are not listed count
+    as if their p-values were the largest.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)

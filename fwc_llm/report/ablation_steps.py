@@ -15,7 +15,7 @@ from fwc_llm.runs.ablation_arms import STEPS
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The comparisons of the ablation's steps in a run's statistics `stats`; [] for other runs.
+    """The comparisons of the ablation's steps in `stats`; [] for other runs.
 
     Verdicts are corrected for these comparisons only, because the steps were fixed in advance.
     """
@@ -35,7 +35,7 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def ablation(stats: Mapping[str, Any]) -> Section:
-    """A table with one row per step: part of FWC, change, effect on DP gap and accuracy."""
+    """A table of the steps: part of FWC, change, effect on gap and accuracy."""
     steps = ablation_steps(stats)
     shown = list(reversed(COMPARED))
     rows = [

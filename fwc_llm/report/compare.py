@@ -38,9 +38,9 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
     Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second); `arms`
     (arms of both runs: each metric before and after, their difference with interval, p-value, and verdict by
-    the smaller margin); `only_first`, `only_second` (other arms); `notes`. An arm's comparison is `paired` if
-    the tables are equal, and at least half of the questions of the smaller run are in both runs; unpaired
-    rows still count. Raises `FwcError` for runs of different tasks.
+    the smaller margin); `only_first`, `only_second` (arms of one run); `notes`. An arm's comparison is
+    `paired` if the tables are equal, and at least half of the questions of the smaller run are in both runs;
+    unpaired rows still count. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
@@ -124,7 +124,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the keys of run.json whose values differ, except date, command and others shown elsewhere."""
+    """Yield the keys of run.json with different values, except those shown elsewhere."""
     sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):

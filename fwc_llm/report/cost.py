@@ -9,7 +9,7 @@ from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
-    """Requests, tokens and, with a known price, dollars of a run; `results` is results.json.
+    """Requests, tokens and dollars of a run; `results` is results.json.
 
     By default, `price` is looked up by the model's name. Simulated answers have no price; a model in this
     process costs nothing.

@@ -32,7 +32,7 @@ def is_designed(run: Run) -> bool:
 
 
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
-    """The `impact_tables` of a run; for runs of earlier versions, `task` must have the table."""
+    """The `impact_tables` of a run; earlier versions' runs need the `task`'s table."""
     counted = run.described.get("population")
     if counted is None and task is not None:
         counted = population(task)
@@ -54,7 +54,7 @@ _RATES = {
 
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """The section with `impact_tables`: for every attribute, rows, selection, pairs, confusion.
+    """The section with `impact_tables`: rows, selection, pairs, confusion.
 
     With `shown`, the report shows the last attribute's selection rates elsewhere; they are left out here.
     """
@@ -84,7 +84,7 @@ def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Ma
 def _table(
     view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Iterable[Row], **more: Any
 ) -> Section:
-    """A table with a row for each of `_lines`, named by group and, with several arms, by arm."""
+    """A table with a row for each of `_lines`, named by group and by arm."""
     several = len(view["arms"]) > 1
     keys = [view["attribute"], *["Arm"] * several]
     named = [
@@ -100,7 +100,7 @@ def _marked(name: str, of: Mapping[str, Any]) -> str:
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
-    """Numbers of rows lost, asked and answered; columns without information are left out."""
+    """Numbers of rows lost, asked and answered, without uninformative columns."""
     groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
     before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
@@ -165,7 +165,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """At most `most` groups: those with the lowest impact ratios, and that with the highest.
+    """At most `most` groups: the lowest impact ratios, and the highest.
 
     If no group has a ratio, the first groups and the last.
     """
@@ -219,7 +219,6 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> T
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield explanations of ratios and shortfall, if any."""
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
@@ -233,7 +232,7 @@ def _reading(view: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -> Iterator[str]:
-    """Yield one sentence per reason for undefined values, with all arms and groups concerned."""
+    """Yield one sentence per reason for undefined values, with arms and groups."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
         where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name

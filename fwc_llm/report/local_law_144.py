@@ -1,4 +1,4 @@
-"""New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): the summary of a bias audit.
+"""New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): public summary.
 
 § 5-301 requires, for each sex category, each race/ethnicity category and each intersection of both: the
 number of applicants, the selection rate and the impact ratio. For a score, the scoring rate (the share above
@@ -32,7 +32,7 @@ _COUNTS = "applicants", "no_answer", "selected", "above_median"
 
 
 def refusal(audit: Mapping[str, Any], where: str) -> str:
-    """The reason why an audit (`impact_tables`) cannot give the law's tables; "" if it can."""
+    """Why an audit (`impact_tables`) cannot give the law's tables, or "" if it can."""
     if audit["basis"]["kind"] != AS_DRAWN:
         return (
             f"the test rows of {where} were drawn in fixed numbers per group and label: they are not "
@@ -62,7 +62,7 @@ def summary(
     audited: str | None,
     because: str = "",
 ) -> dict[str, Any]:
-    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines` of the tables.
+    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines`.
 
     `refused` is the reason why there is no table; "" if there is one. `heading` has the cells that all lines
     share. The argument `about` has the statements of [about] in a task file, `audited` is the time of the

@@ -1,4 +1,4 @@
-"""Output of `fwc-llm monitor`: checks, alarms, tables by period and version, HTML page."""
+"""Output of `fwc-llm monitor`: checks, alarms, tables, HTML page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def decide(seen: Monitored, window: str | None = None) -> list[Check]:
-    """Two checks of each condition: its metric in a window, and new alarms of this call.
+    """Two checks of each condition: metric in a window, new alarms of this call.
 
     `window` is "all", a number of latest periods, or the first period; None means since the last alarm. An
     alarm fails only the call that logs it. While it lasts and `window` is None, the metric is not checked.
@@ -76,7 +76,7 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
 
 
 def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
-    """A sentence on an alarm: its first period, its groups' rates, the metric before the alarm."""
+    """A sentence on an alarm: first period, rates, the metric before the alarm."""
     rate = alarm["rate"]
     metric, values = replace(detector.metric, rates=(rate,)), list[str]()
     inside, before = (np.reshape(alarm[stretch], (2, 2)).T for stretch in ("inside", "before"))
@@ -116,7 +116,7 @@ def _sequence(counts: Codes, detector: Detector, checks: int = 1) -> Floats:
 
 
 def _so_far(seen: Monitored, detector: Detector) -> Floats:
-    """(value, low, high) (3, P) of the metric over all decisions up to the end of each period."""
+    """(value, low, high) (3, P) over all decisions up to each period's end."""
     return _sequence(seen.by_period.cumsum(0), detector, len(seen.detectors))
 
 
@@ -127,7 +127,7 @@ def _cells(digits: int, value: Floats, low: Any = np.nan, high: Any = np.nan) ->
 
 
 def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, list[Any]]:
-    """Columns of a table from counts (P, G, 2, 3): decisions, and rates of the largest groups."""
+    """Columns of a table from counts (P, G, 2, 3): decisions, rates of groups."""
     columns: dict[str, list[Any]] = {"Decisions": [f"{n:,}" for n in counts.sum((1, 2, 3))]}
     largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
     for rate, group in product(detector.metric.rates, largest):

@@ -1,4 +1,4 @@
-"""Sentences of reports: description of a run, findings, next step, power of a design."""
+"""Sentences of reports: runs, findings, next step, power of a design."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
-    """The arms that pass the run's gates and its tuning target; None for a run without either."""
+    """The arms that pass a run's gates and tuning target; None if it has neither."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -104,7 +104,7 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
 
 def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """The arms that have at least one condition and pass all of theirs; None without conditions."""
+    """The arms that have conditions and pass all of them; None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
     kept = dict[str, bool]()
@@ -118,10 +118,10 @@ def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[s
 def findings(
     stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
 ) -> list[dict[str, str]]:
-    """The findings as dicts with `text`, and `arm`, the arm that the text is about ("" for none).
+    """The findings as dicts: `text`, and the arm it is about in `arm`, or "".
 
     The first is about the best arm (`best_arm` with `kept`), and ends with the date `created`. Findings on
-    other arms, on arms with equal answers to all rows, on differing refusals and on undecided differences
+    other arms, on arms with the same answer to all rows, on differing refusals and on undecided differences
     follow.
     """
     arms, base, tests = _against_first(stats)
@@ -165,13 +165,13 @@ def findings(
 
 
 def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
-    """The best of the arms that are significantly better than the first arm; None without any.
+    """The best of the arms that are significantly better than the first, or None.
 
     Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
     the margin, by intervals widened for the number of comparisons; the arm with the smallest gap is best.
     Otherwise, only arms in `kept` are candidates. If the first arm is in `kept`, better means a higher
-    accuracy, else a smaller gap; the arm with the highest accuracy is best, without labels that with the
-    smallest gap. An arm with equal answers to all rows is never better.
+    accuracy, else a smaller gap. With labels, the arm with the highest accuracy is then best; without labels,
+    the arm with the smallest gap. An arm with the same answer to all rows is never better.
     """
     arms, base, tests = _against_first(stats)
 
@@ -190,7 +190,7 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
 
 
 def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """(arms by name, name of the baseline arm, comparisons with the baseline by the other arm)."""
+    """(arms by name, baseline's name, comparisons with the baseline by arm)."""
     arms = {arm["arm"]: arm for arm in stats["arms"]}
     base = stats["comparisons"][0]["first"] if stats["comparisons"] else next(iter(arms))
     return arms, base, {test["second"]: test for test in stats["comparisons"] if test["first"] == base}
@@ -205,7 +205,7 @@ def asked(stats: Mapping[str, Any], created: str = "") -> str:
 
 
 def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
-    """The lowest and highest rate of yes, the gap, and its difference from the baseline's gap."""
+    """The lowest and highest rate of yes, the gap, its change from the baseline."""
     gap = arm[GAP]
     groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
     if gap["value"] is None or not groups:
@@ -246,7 +246,7 @@ def _points(value: float) -> str:
 
 
 def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
-    """A significant difference from the baseline in points, with its interval; else ""."""
+    """A significant difference from the baseline, with its interval, or ""."""
     if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
         return ""
     change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
@@ -273,13 +273,13 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The largest of the differences, in points, that the tests detect with power 80 %; or ""."""
+    """The largest difference, in points, that a test detects with power 80 %."""
     known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
     return number(min(1.0, max(known)), 1, 100) if known else ""
 
 
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on the differences that these rows detect with a power below 80 %."""
+    """Yield a sentence on the differences with a power below 80 %."""
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
     between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
@@ -297,7 +297,7 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
-    """A sentence on the next step after a run, or after an audit of decisions (no `run`).
+    """A sentence on the next step after a `run`, or after an audit.
 
     `kept` is as in `best_arm`.
     """
@@ -328,7 +328,7 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings (as in `findings`) on groups below four fifths, or on their absence.
+    """Yield findings on groups below four fifths, or on their absence.
 
     `view` is one of the `attributes` of `impact_tables`.
     """
@@ -353,7 +353,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a finding (as in `findings`) for every arm with the same answer to (nearly) all rows."""
+    """Yield a finding for each arm with the same answer to (nearly) all rows."""
     for arm in stats["arms"]:
         if not (alike := arm["alike"]):
             continue
@@ -421,7 +421,7 @@ def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
-    """Sentences on lost rows by group and reason, on the warning, and on the outcome's values.
+    """Sentences on lost rows, on the warning, and on the outcome's values.
 
     `rows` is that of results.json.
     """
@@ -439,7 +439,7 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
-    """Lines on the differences that a design detects with power 80 %, and on the assumptions."""
+    """Lines on differences detected with power 80 %, and on the assumptions."""
     assumed = assumptions or Assumptions()
     lines = ["differences that tests at 5 % detect 4 times in 5:"]
     lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]

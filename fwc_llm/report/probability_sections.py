@@ -139,7 +139,7 @@ def notes(stats: Stats) -> list[str]:
 
 
 def is_clipped(arm: Mapping[str, Any]) -> bool:
-    """Whether most of an arm's P(yes) are so near 0 or 1 that calibration is not shown."""
+    """Whether most P(yes) are too near 0 or 1 to show calibration."""
     return bool(arm["probabilities"]["clipped"] > 0.5)
 
 

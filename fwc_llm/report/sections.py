@@ -26,7 +26,7 @@ _COMPARISON = (
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
-ALIKE = "†"  # marks an arm with (nearly) equal answers to all rows, whose gaps have no verdict
+ALIKE = "†"  # marks an arm with (nearly) the same answer to all rows; its gaps have no verdict
 DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
@@ -96,7 +96,7 @@ def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
 
 
 def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group, or (not `few`) the lowest and the highest with names."""
+    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if few or not known:
         return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
@@ -105,7 +105,7 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
 
 
 def results(stats: Stats) -> Section:
-    """The arms with all headline metrics and 95 % intervals; a mark after a gap is its verdict."""
+    """The arms with headline metrics; a mark after a gap is its verdict."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
     rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # the first table has these two
@@ -175,7 +175,6 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    """Yield sentences that explain the results."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
@@ -204,7 +203,7 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
 
 
 def rates(stats: Stats) -> Section:
-    """The groups: rows, true share of yes, and each arm's rate of yes with its interval."""
+    """The groups: rows, true share of yes, rates of yes with intervals."""
     arms, rows = stats["arms"], list[Row]()
     beside = len(arms) <= _BESIDE
     for group in stats["groups"]:
@@ -227,7 +226,7 @@ def rates(stats: Stats) -> Section:
 
 
 def paper(stats: Stats) -> Section:
-    """The paper's summary: mean ± standard deviation over repeats of the metrics per repeat."""
+    """The paper's summary: mean ± SD over repeats of the metrics per repeat."""
 
     def cell(arm: Mapping[str, Any], metric: Metric) -> str:
         own = arm[metric.key]["paper_summary"]
@@ -249,7 +248,7 @@ def paper(stats: Stats) -> Section:
 
 
 def comparisons(stats: Stats) -> Section:
-    """Compared pairs of arms: differences, intervals, p-values, verdicts and their scope."""
+    """Compared pairs of arms: differences, p-values, verdicts and scope."""
     intro = (
         "All arms were asked about the same rows, so differences are taken row by row. A comparison that "
         "holds for “this strategy” covers other draws of the examples and counts repeats. A comparison that "
@@ -279,7 +278,7 @@ def verdict_on(test: Mapping[str, Any]) -> str:
 
 
 def references(stats: Stats) -> Section:
-    """The reference lines: their values, and the difference of every arm from every line."""
+    """The reference lines: values, and each arm's difference from each line."""
     lines = stats.get("reference_lines")
     if lines is None:
         return Section("Reference lines")
@@ -325,7 +324,7 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Stats) -> Section:
-    """Shares of replies with an answer, refused or filtered, by group, with verdicts on gaps.
+    """Shares of replies with an answer, refused or filtered, by group.
 
     Also: reasons of unread replies, and results under other treatments of these.
     """
@@ -449,7 +448,7 @@ def attributes(stats: Stats) -> Section:
 
 
 def repetition(stats: Stats) -> Section:
-    """Each arm's self-agreement over repeated prompts, and the quality of the share of yes as P(yes)."""
+    """Each arm's self-agreement, and the quality of its share of yes as P(yes)."""
     rows = [
         [
             arm["arm"],

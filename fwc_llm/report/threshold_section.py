@@ -1,4 +1,4 @@
-"""Compares answers at the run's threshold with answers as given (docs/protocol.md)."""
+"""Compares answers at a threshold with those as given (docs/protocol.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -69,7 +69,7 @@ def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
-    """Share of yes and base rate of every arm, as means over repeats; ties can make them differ."""
+    """Share of yes and base rate of every arm; ties can make them differ."""
     shares = []
     for arm in arms:
         known = [repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None]
@@ -108,7 +108,7 @@ def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
-    """The total number of validation rows over all repeats, and how many have no P(yes)."""
+    """The total number of validation rows, and of those without P(yes)."""
     rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
     unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH

@@ -24,7 +24,7 @@ _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8"
 
 
 def tuning_goal(folder: Path) -> Mapping[str, Any]:
-    """The tuning goal of a run: `metric` (its name in gates) and `target`; {} without a tuning."""
+    """The tuning goal of a run: `metric`, `target`; {} without a tuning."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         goal = parse_json(read_text(folder / FILE_NAME))["goal"]
         return {"metric": str(goal["metric"]), "target": float(goal["target"])}
@@ -45,7 +45,7 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the contents of tuning.json and results.json as texts; see `read_tuning`."""
+    """Describe tuning.json and results.json as texts; see `read_tuning`."""
     metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
@@ -77,7 +77,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
-    """The cells of a candidate; its name includes the `varied` ones of m, order and template."""
+    """The cells of a candidate; `varied` keys are part of its name."""
     sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
     how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
     return [
@@ -117,7 +117,7 @@ def validation(described: Mapping[str, Any]) -> Section:
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
-    """The candidates of a tuning for the terminal: the best three, zero-shot and balanced.
+    """The candidates for the terminal: the best three, zero-shot and balanced.
 
     With `verbose`, all candidates. `folder` is that of tuning.json.
     """

@@ -1,4 +1,4 @@
-"""Recomputes every number of a folder from its journal and table, and checks the hashes.
+"""Recomputes all numbers of a folder from journal and table; checks hashes.
 
 No request is sent, and the folder is not changed. A run is planned and scored again. Its questions, requests,
 prompts and examples must follow from its settings, and its answers and numbers from its replies. An audit is
@@ -151,7 +151,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
 ) -> Iterator[Claim]:
-    """Score the run again in the folder `again`, plan it again with its table, and yield findings."""
+    """Score and plan the run again, in the folder `again`; yield findings."""
     yield from _records(folder, described)
     for name in folder.own_files():
         if name != "assisted.json":
@@ -208,7 +208,7 @@ def _made_again(
 
 
 def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield settings that differ from the verifier's, and settings that the verifier did not give."""
+    """Yield settings that differ from the verifier's, or that the verifier omits."""
     for name, value in expected.items():
         if (was := recorded.get(name)) != value:
             yield Claim(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
@@ -219,7 +219,7 @@ def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any
 
 
 def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
-    """The verifier's task with its table; else the built-in task, else the task in the folder."""
+    """The verifier's task with its table; else the built-in or the folder's task."""
     run = read_run(folder.path)
     named, own = checker.task, checker.task is None and run.task not in task_names()
     if not own and (named is None or isinstance(named, str | Path)):
@@ -272,7 +272,7 @@ def _planned(
 def _of_plan(
     folder: RunFolder, described: Mapping[str, Any], scored: Mapping[str, Any], plan: Plan
 ) -> Iterator[Claim]:
-    """Yield findings on run.json, questions, requests, examples and prompts, compared with the plan."""
+    """Yield findings on run.json, questions, requests, examples and prompts."""
     made_by = (described.get("versions") or {}).get("fwc-llm", __version__)
     # Another version may draw other rows and build other prompts.
     status = DIFFERS if made_by == __version__ else UNVERIFIED
@@ -321,7 +321,7 @@ def _of_plan(
 
 
 def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Plan]:
-    """Findings on examples, compared with newly chosen ones; and the plan with the folder's examples."""
+    """Findings on examples; and the plan with the folder's examples."""
     findings, repeats = [], []
     for repeat in plan.repeats:
         shots = dict(repeat.shots)
@@ -346,7 +346,7 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Pla
 
 
 def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
-    """Yield a finding for each file that is not checked: a matching hash alone proves nothing."""
+    """Yield a finding for each file that nothing but a hash checks."""
     read = {HASHES, *(finding.file for finding in found)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
     yield from (
@@ -375,7 +375,7 @@ def _hashed(path: Path, digest: str, name: str = "") -> Claim:
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
-    """Yield a finding with `status` for each of the first differences; without any, `otherwise`."""
+    """Yield findings for the first differences; without any, `otherwise`."""
     texts = list[str]()
     try:
         texts += differences
@@ -400,7 +400,7 @@ def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Clai
 
 
 def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield findings on the journal: prompts against request ids, answers against replies."""
+    """Yield findings on prompts against request ids, and answers against replies."""
     yield from _some(
         JOURNAL, _requests(folder, described), "prompts agree with requests, and answers with replies"
     )
@@ -420,7 +420,7 @@ def _model(described: Mapping[str, Any]) -> str:
 
 
 def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield records whose prompt does not match the request id, or whose answer not the reply."""
+    """Yield records whose prompt or answer does not match request id or reply."""
     words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
     prompts: dict[str, set[str]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
@@ -455,7 +455,7 @@ def _lines(was: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
-    """Yield findings on reports of this run and its model card, compared with recomputed ones."""
+    """Yield findings on reports and the model card, compared with new ones."""
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
         runs = content.get("runs") if content.get("format") == REPORT else None
@@ -515,7 +515,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places where two JSON values differ, numbers by more than the tolerance.
+    """Yield the places where two JSON values differ beyond the tolerance.
 
     Keys that only `now` has are ignored.
     """
@@ -530,7 +530,7 @@ def missing_keys(was: Any, now: Any) -> Iterator[str]:
 
 
 def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value of `was`, value of `now`) for each leaf and structural difference.
+    """Yield (path, value of `was`, value of `now`) for each leaf or difference.
 
     `_ABSENT` is the value for a key that `was` lacks.
     """
@@ -551,7 +551,7 @@ def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:
 
 
 def _content(path: Path, kind: type[Any] = dict) -> Any:
-    """The JSON of a file; an empty `kind` if the file cannot be read or has another type."""
+    """The JSON of a file; an empty `kind` if it is unreadable or of another type."""
     with suppress(OSError, ValueError):
         content = parse_json(read_text(path))
         return content if isinstance(content, kind) else kind()

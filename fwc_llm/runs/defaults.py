@@ -20,7 +20,7 @@ _LEAST = 40  # with fewer test rows in equal groups, draw rows without a base pa
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings from task, table and the model's `api`; return them with notes.
+    """Complete the settings from task, table and `api`; return them with notes.
 
     Each note is a line on one adjusted number. Base parity and weight are those of the task. The number of
     test rows is the nearest with whole cells that leaves examples in every cell; if cells are too small, rows
@@ -50,14 +50,14 @@ def fit_defaults(
 
 
 def fit_m(task: Task) -> tuple[int, str]:
-    """The default of `m`, reduced to what the pool's cells can give, and a note ("" if unchanged)."""
+    """The default of `m`, reduced to what the pool's cells give, and a note."""
     cells = _Cells.of(task)
     return _fit_m(cells, DEFAULT_M, cells.values)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Numbers of rows per cell, (G, 2) by group and outcome ("no" first), for G groups.
+    """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
     `rows` counts the rows to draw test rows from, `values` the distinct rows of the pool. `shared` (G, 1)
     counts the distinct rows that occur with both outcomes. `share` (G, 2) is the share of `rows` that is in
@@ -93,14 +93,14 @@ class _Cells:
         return cls(task, rows, values, shared, share)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """The least numbers of distinct rows (G, 2) left for examples after drawing `n` test rows."""
+        """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""
         if base_parity is None:
             return self.values // 2 if self.share.any() else self.values
         drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
-        """Whether `n` test rows can be drawn such that every cell keeps `reserve` distinct rows."""
+        """Whether a draw of `n` test rows leaves `reserve` distinct rows per cell."""
         drawn = cell_counts(self.task.groups, n, base_parity)
         return bool((drawn <= self.rows).all() and (self.left(n, base_parity) >= reserve).all())
 
@@ -143,7 +143,7 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
-    """The number of examples, up to `m`, that cells with `left` rows can give in equal parts."""
+    """The number of examples, up to `m`, that cells can give in equal parts."""
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
         return m, ""  # with an empty cell, strategies that need every cell fail; others do not need it

@@ -24,7 +24,7 @@ def _template(values: Mapping[str, Any]) -> str:
 
 
 class Settings(Options):
-    """Everything that determines what is asked; the defaults are the paper's experiment.
+    """Everything that determines what is asked; defaults: the paper's experiment.
 
     The defaults of `m`, `n_test` and `base_parity` are adjusted to what the table allows, and a given number
     of rows is rounded to whole cells. The plan's notes list these changes (docs/own-data.md, "Defaults";

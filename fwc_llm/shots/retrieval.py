@@ -77,7 +77,9 @@ def _distances(
 
 @strategy(coverage=0.95)
 def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates whose protected level is uncertain given the features, drawn uniformly; unweighted.
+    """m candidates whose protected level is uncertain given the features; unweighted.
+
+    Draws are uniform.
 
     Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
     2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into

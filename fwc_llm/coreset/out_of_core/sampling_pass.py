@@ -30,10 +30,10 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 @dataclass(frozen=True)
 class SamplePass:
-    """The sampled rows in memory, scaled like the whole table; their cells have the sums of the whole table.
+    """The sampled rows in memory, scaled like the whole table.
 
-    `positions` (s,) are the rows' positions in `table`, ascending. `cell_of` maps each group of labels to its
-    cell.
+    Their cells have the sums of the whole table. `positions` (s,) are the rows' positions in `table`,
+    ascending. `cell_of` maps each group of labels to its cell.
     """
 
     rows: EncodedInput
@@ -51,7 +51,7 @@ def run_sampling_pass(
     seed: int,
     tick: Callable[[float], None],
 ) -> SamplePass:
-    """Read a table of more than `sample` rows once, and draw about `sample` rows by the `seed`.
+    """Read a table once, and draw about `sample` of its rows by the `seed`.
 
     Every group of labels gets at least `least` rows, or all its rows. `tick` gets the share of rows read.
 

@@ -34,12 +34,12 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m medoids (or k-means centroids) of the fairlets' centres, weighted by the rows in their clusters.
+    """m medoids (or k-means centroids) of the fairlets' centres, weighted by rows.
 
-    `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level
-    has at least p/q times as many rows as the other. The default is the largest fraction that the table
-    allows with q ≤ 5, or with q up to the ratio of the levels if that is above 5. The tree is built on
-    features and outcome.
+    A weight is the number of rows in the cluster. `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or
+    "p/q", p ≤ q: in every fairlet the rarer level has at least p/q times as many rows as the other. The
+    default is the largest fraction that the table allows with q ≤ 5, or with q up to the ratio of the levels
+    if that is above 5. The tree is built on features and outcome.
 
     Raises `InputError`: other than two protected levels, a balance that the table does not allow, or fewer
     than m fairlets whose centre is a candidate.

@@ -47,7 +47,7 @@ class GoneError(ProviderError):
 
 @dataclass(frozen=True)
 class BatchState:
-    """A batch's status, its numbers of completed and failed requests, its result files."""
+    """A batch's status, numbers of finished requests, and result files."""
 
     status: str
     completed: int
@@ -99,7 +99,7 @@ class BatchClient:
         )
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the service to stop a batch; completed requests can be fetched once it has ended."""
+        """Ask the service to stop a batch; completed requests can still be fetched."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
             if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
@@ -186,7 +186,7 @@ class BatchClient:
         return value
 
     def _read(self, batch: Any) -> BatchState:
-        """Read a batch of the SDK, which validates nothing: any field may be missing or of another type."""
+        """Read a batch of the SDK, which validates no field."""
         counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
         details = getattr(errors, "data", None)
         texts = [
