@@ -1,4 +1,4 @@
-"""Parses replies: yes, no, or the reason for neither (docs/protocol.md, "Parsing").
+"""Parses replies as yes, no or a reason for neither (docs/protocol.md, "Parsing").
 
 Reasoning, code, markup and struck-out text are removed first. Then a word for yes or no counts as an answer
 if it is at the beginning or the end of the reply, on its own line, or after a lead-in ("the answer is …").
@@ -367,7 +367,7 @@ def _value(found: re.Match[str]) -> Value:
 
 
 def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
-    """The text without code, markup and struck-out parts; a choice ("yes or no") becomes ¤.
+    """The text without code, markup and struck-out parts; "yes or no" becomes ¤.
 
     A JSON object becomes one line "Answer: …" for each answer in it. A text of more than 100,000 characters
     loses its middle.
@@ -405,7 +405,7 @@ def _with_json_read(text: str, words: Words) -> str:
 
 
 def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[Value]:
-    """The answers in a JSON object: under keys such as "answer", or under its only key."""
+    """The answers in a JSON object: under keys such as "answer", or its only key."""
     pairs = tuple(pair for pair in pairs if not _ASIDE_KEY.search(pair[0]))
     under_answer = tuple(pair for pair in pairs if _ANSWER_KEY.fullmatch(pair[0]))
     for _, item in under_answer or (pairs if len(pairs) == 1 else ()):
@@ -422,7 +422,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
     """The common answer of all answers in a plain text; None if there is no answer.
 
     Contradictory answers, refusals and retractions are an `Answer` with a reason. `cut`: the reply was cut
-    off; `of_task`: the words are the task's own, other than yes and no.
+    off; `of_task`: the words are not built in.
     """
     first, last = _FIRST.search(text), _LAST.search(text)
     if first is None or last is None:
@@ -482,7 +482,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
 
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
-    """P(yes) of a reply, in [0, 1]: from log-probabilities, else as the model states it, else None."""
+    """P(yes) of a reply, in [0, 1], by its log-probabilities, else as stated, or None."""
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes

@@ -51,7 +51,7 @@ def is_null(cell: Any) -> bool:
 
 
 def as_text(cell: Any, written: Written = "") -> str:
-    """The text of a typed cell: 39.0 is "39", True is "true", a float32 its shortest digits.
+    """The text of a typed cell: 39.0 is "39", True is "true", a list is JSON.
 
     Numbers use the decimal sign of `written`. Lists and objects become JSON.
     """
@@ -87,9 +87,9 @@ def bases_of(names: Iterable[str]) -> set[str]:
 
 
 def at(value: Any, path: str) -> Any:
-    """The value at a path ("choices[0].text") in parsed JSON; None if the path leads nowhere.
+    """The value at a path ("choices[0].text") in parsed JSON; None if missing.
 
-    A text on the way that holds JSON is parsed.
+    A text on the path that holds JSON is parsed.
     """
     for key, number in _STEP.findall(path):
         if isinstance(value, str):
@@ -182,13 +182,13 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     fault = f"{text!r} in the numeric column {column!r}"
     for written in get_args(Written):
         if as_plain(text, written) != text:
-            raise FwcError(f'{fault}: say how its numbers are written, written = "{written}", in {task.path}')
-    remedy = f'repair it, or list it as a missing_marker or say kind = "categorical" in {task.path}'
+            raise FwcError(f'{fault} is not a number: set the column\'s written = "{written}" in {task.path}')
+    remedy = f'repair it, or list it as a missing_marker or set kind = "categorical" in {task.path}'
     raise FwcError(f"{fault} is not a finite number; {remedy}")
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
-    """Whether a cell meets a condition. A missing cell fails every limit and list of values."""
+    """Whether a cell meets a condition; a missing cell fails limits and lists."""
     if text is None:
         return not (condition.limits or condition.values)
     zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)

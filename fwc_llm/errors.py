@@ -46,11 +46,11 @@ class ScaleWarning(UserWarning):
 
 
 class SampleWarning(UserWarning):
-    """The sample of a table in blocks lacks rows that contribute much to the objective."""
+    """The sample of a table in blocks lacks rows with much of the objective."""
 
 
 class ProviderError(FwcError):
-    """The provider rejected the run as a whole (key, quota, model, parameter): exit code 3."""
+    """The provider rejected the run (key, quota, model, parameter): exit code 3."""
 
     exit_code = 3
 
@@ -86,7 +86,7 @@ class InterruptedRunError(FwcError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """End a message about an unknown `name`: the nearest of `names`, or a list of them."""
+    """End a message about an unknown `name`: the nearest of `names`, or a list."""
     from difflib import get_close_matches
 
     names = list(names)

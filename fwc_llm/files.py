@@ -42,7 +42,7 @@ def sha256(path: Path) -> str:
 
 
 def open_binary(path: Path) -> BufferedReader:
-    """Open a file for reading. `OSError` for a pipe or a device: opening a pipe would block."""
+    """Open a file for reading; `OSError` for a pipe, which would block, or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.open("rb")
@@ -55,7 +55,7 @@ def check_regular(handle: int, path: Path) -> None:
 
 
 def resource_dir(name: str) -> Path:
-    """The folder `name` ("prompts", "evals/tasks"): in the installed package, or in the checkout."""
+    """The folder `name` of the installed package or the checkout ("prompts")."""
     packaged = _PACKAGE / "_resources" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
@@ -113,7 +113,7 @@ def json_text(content: Any) -> str:
 
 
 def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
-    """Write text or bytes to `path`: a regular file atomically, a pipe or a device directly.
+    """Write to `path`: a regular file atomically, a pipe or a device directly.
 
     A link must lead to a regular file, which is replaced. `FwcError` if `path` cannot be written; `what` in
     its message names the content.

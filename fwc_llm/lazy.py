@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` of `package`; `home` maps each name to its module."""
+    """`__getattr__` and `__dir__` of `package`; `home` maps names to modules."""
 
     def find(name: str) -> Any:
         if name in home:

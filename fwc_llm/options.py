@@ -95,14 +95,14 @@ def facts_of(field: FieldInfo) -> Mapping[str, Any]:
 
 
 def default_words(field: FieldInfo) -> str:
-    """The suffix of a help text with the default in words; "" without a default to show."""
+    """The default in words, to append to a help text; "" without one to show."""
     plain = field.default_factory is None and field.default not in (None, ()) and field.default is not False
     words = facts_of(field)["shown"] or (str(field.default) if plain else "")
     return f" [default: {words}]" if words else ""
 
 
 def takes(*models: type[Options]) -> Callable[[_F], _F]:
-    """Decorator: add the models' fields to the signature and docstring of a function with `**options`."""
+    """Decorator: add the models' fields to signature and docstring."""
 
     def decorate(function: _F) -> _F:
         described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
@@ -113,7 +113,7 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 
 
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
-    """Replace `**options` in the signature of `function` by `parameters`; return `function`."""
+    """Replace `**options` in a function's signature by `parameters`."""
     own = inspect.signature(function)
     named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]

@@ -54,7 +54,7 @@ def check_plot(path: str | Path) -> None:
 def panels(
     lines: Sequence[str], widths: Sequence[float], height: float
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Yield a figure with the title `lines`, and its panels of the given widths (inches)."""
+    """Yield a figure titled `lines`, and its panels of given widths (inches)."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def name_lines(panel: "Axes", names: Sequence[Any]) -> None:
 
 
 def short(name: Any, longest: int = _LONGEST) -> str:
-    """A name cut to `longest` characters, with invisible and bidirectional characters escaped."""
+    """A name cut to `longest` characters, with invisible characters escaped."""
     text = visible(str(name))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

@@ -67,7 +67,7 @@ class ColumnFormatter:
         return f"{plain}{self._unit}"
 
     def raw(self, value: Any) -> int | float | str:
-        """The cleaned text, or the number (int if whole); raises `FwcError` if it is missing."""
+        """The cleaned text or the number (int if whole); `FwcError` if missing."""
         if type(value) is int:
             return value
         if getattr(value, "shape", None) == ():
@@ -94,7 +94,7 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
 
 
 class ShownColumns:
-    """The columns that prompts of a task may show: all but the outcome and those in `without`."""
+    """The columns that prompts may show: not the outcome, not those in `without`."""
 
     def __init__(self, task: "Task", without: Collection[str] = ()) -> None:
         self.task = task.name
@@ -119,7 +119,7 @@ class ShownColumns:
 
 
 class ShownRow:
-    """A row inside a template: `row["age"]` in words, `row.raw["age"]`, and `row.attributes`."""
+    """A row in a template: `row["age"]`, `row.raw["age"]`, `row.attributes`."""
 
     __slots__ = ("_cells", "_form", "_values")
 
@@ -131,7 +131,7 @@ class ShownRow:
         self._form = form
 
     def __contains__(self, name: object) -> bool:
-        """Whether a template may show the column; False for columns that `removal` takes out."""
+        """Whether a template may show the column; False if `removal` omits it."""
         return name in self._cells.by_name and name in self._values
 
     def __getitem__(self, name: str) -> int | float | str:

@@ -50,13 +50,13 @@ class Prompt:
     """Builds prompts for one task, one set of examples and one template set.
 
     `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
-    Jinja's sandbox keeps them from the system, but not from running without end. Examples of weight zero are
-    left out. `edits` may name "removal" (omits the protected attribute and the columns that reveal it, see
-    `Task.naming`), "instruction" (adds the template set's sentence that asks for fairness) and "unweighted"
-    (hides the weights). `questions` is "" for a chat. For decision models it is "one" (the question is a
-    message of role `question` after the row), or "several" (the question's negation and paraphrases are
-    further messages). `FwcError` for a mistake in a template (with its file and line), or a row without a
-    column that the template shows.
+    Jinja's sandbox denies them access to the system, but does not limit their running time. Examples of
+    weight zero are left out. `edits` may name "removal" (omits the protected attribute and the columns that
+    reveal it, see `Task.naming`), "instruction" (adds the template set's sentence that asks for fairness) and
+    "unweighted" (hides the weights). `questions` is "" for a chat. For decision models it is "one" (the
+    question is a message of role `question` after the row), or "several" (the question's negation and
+    paraphrases are further messages). `FwcError` for a mistake in a template (with its file and line), or a
+    row without a column that the template shows.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Prompt:
         return [message.copy() for message in self._fixed]
 
     def build(self, row: "Record | Row") -> "list[ChatMessage]":
-        """All messages of the prompt for a record, or for a row of the task's cleaned table.
+        """All messages of the prompt for a record, or a row of the cleaned table.
 
         An outcome in `row` is ignored. Pass raw rows of a file through `Task.record` first.
         """
@@ -132,7 +132,7 @@ class Prompt:
 
 
 class ShownExample(ShownRow):
-    """An example for templates: a row, its `label` (the task's word), its `weight` as text or None."""
+    """An example in a template: a row, its `label` in words, its `weight` as text."""
 
     def __init__(
         self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
@@ -165,7 +165,7 @@ _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
-    """Split an arm into its strategy (or file) and its prompt edits: "fwc+instruction".
+    """Split an arm into strategy (or file) and prompt edits: "fwc+instruction".
 
     An edit without a strategy ("removal") belongs to the strategy "zero".
     """
@@ -181,16 +181,16 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def _only_for(task: str, template: str, *tasks: str) -> str:
     """Template function `only_for`: `FwcError` unless `task` is one of `tasks`."""
     if task not in tasks:
-        what = f"the template set {template!r} words the task {' or '.join(tasks)}"
+        what = f"the template set {template!r} is written for the task {' or '.join(tasks)}"
         raise FwcError(f"{what} and does not fit {task!r}: use --template default or a folder of your own")
     return ""
 
 
 def _question_apart(template: str, apart: bool) -> str:
-    """Template function `question_apart`: `FwcError` in a chat, whose prompt would lack the question."""
+    """Template function `question_apart`: `FwcError` in a chat."""
     if not apart:
-        what = f"the template set {template!r} does not say the question"
-        raise FwcError(f"{what}: it is for decision models (--api), --template default for chats")
+        what = f"the template set {template!r} is for decision models (--api): it does not say the question"
+        raise FwcError(f"{what}; for chats use --template default")
     return ""
 
 
@@ -200,7 +200,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 class TemplateSet:
-    """The templates of a folder, compiled in a sandbox where an undefined variable is an error."""
+    """The templates of a folder, compiled in a sandbox."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -281,7 +281,7 @@ def templates() -> tuple[str, ...]:
 
 
 def instructed(template: str | Path, sentence: str) -> dict[str, str]:
-    """Files (name: text) of a template set with `sentence` appended to its last system message.
+    """Files (name: text) of a template set with `sentence` in its system message.
 
     The sentence is plain text, never read as a template. `FwcError` if the set's system.j2 has no system
     message.
@@ -301,7 +301,7 @@ def _built_in() -> dict[str, Path]:
 
 
 def _template_set(template: str | Path) -> TemplateSet:
-    """The built-in set `template`, or the set in that folder, recompiled if a file has changed."""
+    """The built-in set `template`, or that in a folder, recompiled after changes."""
     folder = _built_in().get(str(template))
     if folder is not None:
         return _compiled(folder, ())

@@ -87,7 +87,7 @@ def listed(texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, b
 
 
 def as_single_line(text: str) -> str:
-    """`text` on one line of at most 300 characters, safe for a terminal, without HTML tags."""
+    """`text` on one line of at most 300 characters, for terminals, without HTML."""
     line = " ".join(_TAG.sub(" ", truncate(text, 10 * _LONGEST_LINE)).split())
     return truncate(replace_invisible(utf8_safe(line)), _LONGEST_LINE)
 

@@ -131,12 +131,12 @@ class FileColumn(Checked):
 
     @property
     def use(self) -> Literal["column", "drop", "id"]:
-        """The column's use: "column" if it is part of the cleaned table, else "drop" or "id"."""
+        """The column's use: "column" if the cleaned table has it, else "drop" or "id"."""
         return self.role if self.role in ("drop", "id") else "column"  # type: ignore[return-value]
 
 
 class Protected(Checked):
-    """A protected attribute: column `source`, unchanged, mapped, or split at a threshold.
+    """A protected attribute: column `source`, unchanged, mapped, or split.
 
     A mapped or split attribute replaces its source column in the table; with `keep`, the table has both. An
     `optional` attribute is protected only if a user chooses it.
@@ -459,7 +459,7 @@ ABOUT = tuple(About.model_fields)
 
 
 def read_taskfile(path: Path) -> TaskFile:
-    """Read and validate a task file; a mistake is an `FwcError` with file, key and remedy."""
+    """Read and validate a task file; `FwcError` with file, key and remedy."""
     with failing_as(FwcError, f"cannot read the task file {path}: "):
         return parse_taskfile(read_text(path, _LARGEST), path)
 
@@ -478,7 +478,7 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with another `key`, also in its `text`; an empty weight means no weights."""
+    """The task with `key` set to `value`, also in its `text`; no weight if empty."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)

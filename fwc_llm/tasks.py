@@ -43,7 +43,7 @@ _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # a value reveals a level: its rows, a
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Task:
-    """A yes/no prediction task on a table: data, protected attributes, outcome, wording.
+    """A yes/no prediction task: data, protected attributes, outcome, wording.
 
     The table is read on first use; the table of a built-in task is downloaded if this machine lacks it.
     `load` reads the table, `locate` returns its files (None if this machine lacks them), and `rules` tell how
@@ -153,7 +153,7 @@ class Task:
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The cells to show if row id `row` of the table has exactly these cells; else None."""
+        """The cells to show if the table's row `row` has exactly these; else None."""
         names = [column.name for column in self.shown]
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
@@ -188,12 +188,12 @@ class Task:
 
     @property
     def rows(self) -> "RowCount | None":
-        """Rows read and kept, by group, and reasons for lost rows; None if none can be lost."""
+        """Numbers of rows read, kept and lost, by group; None if none can be lost."""
         return self._tables.rows
 
     @cached_property
     def naming(self) -> tuple[str, ...]:
-        """The protected columns, and the categorical columns that reveal a protected level.
+        """The protected columns, and categorical columns that reveal a level.
 
         A column reveals a level if one of its values has at least 30 rows in the pool, and at least 99 % of
         these rows have one level (in Adult, relationship: Husband, Wife).
@@ -263,7 +263,7 @@ class Task:
         return f"<Task {title}; {len(self.columns)} columns, {roles}>"
 
     def _repr_html_(self) -> str:
-        """The question, and the numbers of rows by group and outcome; never starts a download."""
+        """The question, and numbers of rows by group and outcome; downloads nothing."""
         names = [column.name for column in self.shown]
         columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
         parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
@@ -310,7 +310,7 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the cleaned table's ids, columns and values, on every platform the same."""
+        """SHA-256 (hex) of the cleaned table, equal on every platform."""
         if self.frozen is not None:
             return self.frozen.fingerprint
         from fwc_llm.data.disk_table import fingerprint
@@ -322,11 +322,11 @@ class Task:
 
     @property
     def disk_table(self) -> "DiskTable | None":
-        """The table on disk, if it is larger than memory; pool and test are then samples of it."""
+        """The table on disk, if larger than memory; pool and test are its sample."""
         return self._tables.disk_table
 
     def including(self, ids: "Collection[str]") -> "pd.DataFrame":
-        """The whole table; for a table on disk, its sample and all other rows with these ids."""
+        """The whole table; for one on disk, its sample and the rows with these ids."""
         import pandas as pd
 
         if self.disk_table is None:
@@ -353,12 +353,12 @@ def task_names() -> tuple[str, ...]:
 
 
 def layout_names() -> tuple[str, ...]:
-    """Names of task files for tables that users must obtain themselves (docs/data-sets.md)."""
+    """Names of task files for tables that users obtain (docs/data-sets.md)."""
     return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
 
 
 def task_text(name: str) -> str:
-    """The text of the task file in `task_names` or `layout_names`; `FwcError` for other names."""
+    """The text of a file in `task_names` or `layout_names`, else `FwcError`."""
     names = [*task_names()[:-1], *layout_names()]
     if name not in names:
         raise FwcError(f"no task file {name!r}{did_you_mean(name, names)}")
@@ -380,11 +380,12 @@ def load_task(
     weight: Hashable | None = None,
     data: str | Path | None = None,
 ) -> Task:
-    """Load a built-in task, the task of a TOML file or a frozen one, or make one of a frame.
+    """Load a built-in task, a task file or a frozen task, or make one of a frame.
 
     The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that FWC_LLM_DATA
-    names, and in the user's cache folder. If it is in none of them and the task file has a `url`, it is
-    downloaded on first use. `protected` chooses among the attributes that a task offers (`Task.offered`).
+    names, and in the user's cache folder. If none of these has the table and the task file has a `url`, the
+    table is downloaded on first use. `protected` chooses among the attributes that a task offers
+    (`Task.offered`).
 
     For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is the
     value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both may be left out
@@ -408,7 +409,7 @@ def load_task(
         task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
-        raise FwcError("outcome, positive, above, others, words and question are for a data frame alone")
+        raise FwcError("outcome, positive, above, others, words and question are only for a data frame")
     text, folder = str(name), None
     if text.endswith(".json"):
         if any(option is not None for option in (protected, weight, data)):
@@ -458,7 +459,7 @@ def _no_task(name: str) -> str:
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
-    """The default task of commands: adult if its data is on this machine, else the census."""
+    """The default task: adult if its data is on this machine, else the census."""
     adult = load_task("adult", data_dir)
     return census_task() if adult.locate() is None else adult
 
@@ -477,7 +478,7 @@ def recorded_task(
 
 
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
-    """The simulated task "census", with `n_pool` rows in the pool and `n_test` test rows.
+    """The simulated task "census", with `n_pool` pool rows and `n_test` test rows.
 
     Columns and wording are those of the task "adult", and so are the default sizes.
     """
@@ -532,7 +533,7 @@ def _of_frame(
     weight: Any,
     words: Mapping[str, str] | str,
 ) -> Task:
-    """Draft a task for a frame; `answer` has the lines of [outcome] that define yes, or is empty."""
+    """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import draft_frame
@@ -607,7 +608,7 @@ def _elsewhere(source: Source, data: str) -> Source:
 
 
 def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
-    """The task file with other protected attributes and another weight; None keeps the file's."""
+    """The task file with other protected attributes and weight; None keeps them."""
     chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
     return chosen if weight is None else choose(chosen, "weight", weight)
 

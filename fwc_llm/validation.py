@@ -30,7 +30,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
-    """Validate `data` as a `model`; the first mistake is an `FwcError` that begins with `where`."""
+    """Validate `data`; the first mistake is an `FwcError` that begins with `where`."""
     try:
         return model.model_validate(data)
     except ValidationError as error:

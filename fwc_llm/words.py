@@ -127,10 +127,9 @@ def is_unknown_category(level: str) -> bool:
 def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
     """The levels of one protected attribute that are merged into "unknown".
 
-    Levels in `words` are always merged. Levels that mean unknown (`is_unknown_category`) are merged with
-    them, or with each other if there are several; a single one stays as it is. Missing values (`missing`)
-    count as one more spelling. "NA" means unknown unless another level is a code of two letters, such as "WH"
-    or "DE".
+    Levels in `words` are always merged, and so is "NA", unless another level is a code of two letters, such
+    as "WH" or "DE". Other levels that mean unknown (`is_unknown_category`) are merged if there is another
+    level to merge them with, or if values are missing (`missing`).
     """
     listed, extra = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")

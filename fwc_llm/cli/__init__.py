@@ -39,7 +39,7 @@ def _common(
 
 
 def main() -> None:
-    """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
+    """Run the command line; an `FwcError` becomes one line and its exit code."""
     atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
     if "" not in sys.path:
         sys.path.append("")  # models and strategies in Python files of the current folder
@@ -85,7 +85,7 @@ def _check_arguments() -> None:
 
 
 def _refuse(text: str, code: int) -> int:
-    """Print the reason to standard error, sanitized: it may quote a cell, a file or a service."""
+    """Print the reason to standard error, sanitized: it may quote untrusted text."""
     with suppress(OSError):
         print(replace_invisible(text), file=sys.stderr)
     return code

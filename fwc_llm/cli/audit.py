@@ -24,23 +24,27 @@ def audit(
         "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
     ),
     protected: str = option(
-        'Protected columns, comma-separated ("a, b" in quotes): single and crossed.', default=...
+        'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.', default=...
     ),
     answer: str | None = option(
         "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the threshold]",
         metavar="COLUMN",
     ),
-    reply: str | None = option("Column of a model's replies, parsed instead of --answer.", metavar="COLUMN"),
+    reply: str | None = option(
+        "Column of a model's replies, to parse instead of --answer.", metavar="COLUMN"
+    ),
     label: str | None = option(
-        "Column of true outcomes. [default: none; rates of yes are audited]", metavar="COLUMN"
+        "Column of true outcomes. [default: none; only rates of yes are audited]", metavar="COLUMN"
     ),
     positive: str | None = option(
         "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"
     ),
     positive_answer: str | None = option(
-        "Values that mean yes in --answer or --reply, if labels differ.", metavar="VALUES"
+        "Values that mean yes in --answer or --reply. [default: --positive]", metavar="VALUES"
     ),
-    positive_label: str | None = option("Values that mean yes in --label.", metavar="VALUES"),
+    positive_label: str | None = option(
+        "Values that mean yes in --label. [default: --positive]", metavar="VALUES"
+    ),
     negative: str | None = option("Values that mean no, comma-separated.", metavar="VALUES"),
     others: Literal["no", "drop"] | None = option("Treat other values as no, or drop their rows."),
     unknown: str = option(
@@ -53,13 +57,15 @@ def audit(
     threshold: float | None = option("Smallest P(yes) that means yes, without --answer. [default: 0.5]"),
     examples: str | None = _column("Column that identifies the prompt's set of examples."),
     population: Path | None = option(
-        "Table of all rows, of which FILE is a sample: prediction-powered estimates.", panel=VERDICT
+        "Table of all rows that FILE samples, for prediction-powered estimates.", panel=VERDICT
     ),
     key: str | None = option(
         "Column of row ids in FILE and --population. [default: --row]", panel=VERDICT, metavar="COLUMN"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without protected value or label: refuse, drop, or own group.", default="refuse", panel=VERDICT
+        "Rows without protected value or label: refuse, drop, or make a group.",
+        default="refuse",
+        panel=VERDICT,
     ),
     score: str | None = _column("Column of an unbounded score; scoring rates count values above its median."),
     sheet: str = flags.SHEET,
@@ -68,10 +74,10 @@ def audit(
     ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
     small: str | None = option(
         "Keep or exclude (--because) categories under 2 % of rows. "
-        "[default: left out, the reason marked as missing]",
+        "[default: exclude, with the reason marked as missing]",
         panel=_OUTPUT,
     ),
-    because: str | None = option("Reason for leaving out small categories.", panel=_OUTPUT, metavar="TEXT"),
+    because: str | None = option("Reason for excluding small categories.", panel=_OUTPUT, metavar="TEXT"),
     about: list[str] | None = option(
         "Statement about data and tool: KEY=TEXT or a task file; repeatable.", panel=_OUTPUT
     ),

@@ -1,4 +1,4 @@
-"""The commands' output: results go to standard output, progress and notes to standard error."""
+"""Output of commands: results on standard output, notes on standard error."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ class SafeConsole(Console):
             yield segment if control or text.isprintable() else Segment(replace_invisible(text), style)
 
     def on_broken_pipe(self) -> None:
-        """Stop printing once the reader has closed the pipe (`fwc-llm eval | head`); keep the exit code."""
+        """Stop printing once the reader has closed the pipe; keep the exit code."""
         self.quiet = True
         let_go(self.file)
 
@@ -51,7 +51,7 @@ def lines(*lines: str, style: str = "") -> None:
 
 
 def write(text: str, is_json: bool = False) -> None:
-    """Write a document to standard output; control characters are replaced, in JSON escaped."""
+    """Write a document to standard output, with control characters replaced."""
     if sys.stdout is None:  # closed by the caller (>&-)
         return
     try:
@@ -63,7 +63,7 @@ def write(text: str, is_json: bool = False) -> None:
 
 @contextmanager
 def printing_aside() -> Iterator[None]:
-    """Within the `with` block, send output of user functions and libraries to standard error."""
+    """Within the `with` block, redirect standard output to standard error."""
     with redirect_stdout(sys.stderr):
         if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: nothing to protect
             yield
@@ -92,5 +92,5 @@ def before_asking(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        state = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
+        state = f"{out} is unchanged" if out is not None and out.exists() else "nothing is written"
         raise InterruptedRunError(f"interrupted before any request: {state}") from None

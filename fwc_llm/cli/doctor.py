@@ -90,9 +90,9 @@ def _prices() -> Iterator[CheckResult]:
     from fwc_llm.models.openai.prices import facts_date
 
     days = (date.today() - facts_date()).days
-    todo = "compare them with the provider's pages, and give prices of your own by --prices"
+    todo = "compare them with the provider's pages, or give your own prices with --prices"
     state, todo = ("note", todo) if days > _OLD_DAYS else ("ok", "")
-    yield CheckResult("prices and ends of models", state, f"as of {facts_date()}, {days} days old", todo)
+    yield CheckResult("model prices and end dates", state, f"as of {facts_date()}, {days} days old", todo)
 
 
 def _data() -> Iterator[CheckResult]:
@@ -106,8 +106,10 @@ def _data() -> Iterator[CheckResult]:
         yield CheckResult("FWC_LLM_DATA", "broken", f"{folder} is not a folder", todo)
     for name in task_names():
         task = load_task(name)
-        missing = "note", "not here", f"the first use downloads it into {cache_folder()}"
-        yield CheckResult(f"data of {name}", *(missing if task.locate() is None else ("ok", "here")))
+        missing = "note", "not on this machine", f"the first use downloads it into {cache_folder()}"
+        yield CheckResult(
+            f"data of {name}", *(missing if task.locate() is None else ("ok", "on this machine"))
+        )
 
 
 def _key(name: str, needed: bool) -> CheckResult:
@@ -117,13 +119,13 @@ def _key(name: str, needed: bool) -> CheckResult:
         return CheckResult(f"key {name}", "broken" if needed else "note", "not set", todo)
     if value != value.strip() or not value.isprintable():
         return CheckResult(
-            f"key {name}", "broken", "set, with white space around or in it", "set the key alone"
+            f"key {name}", "broken", "set, but with white space", "set the key without white space"
         )
     return CheckResult(f"key {name}", "ok", "set")
 
 
 def _service(url: str) -> CheckResult:
-    """Check whether a server answers at `url`, without sending a key; HTTP 401 counts as an answer."""
+    """Check whether a server answers at `url`, without sending a key."""
     import httpx2
 
     # Before an @ may be a password, after a ? a key.

@@ -1,4 +1,4 @@
-"""`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
+"""`fwc-llm eval`: query a model over test rows; report accuracy and parity."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ of groups and outcomes. What a real model answered is shown by `fwc-llm eval rec
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the experiment file's options as defaults of the flags; `recorded` is a packaged file."""
+    """Use the experiment file's options as defaults of the flags."""
     if path == Path(RECORDED) and not path.exists():
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
@@ -64,7 +64,7 @@ def evaluate(
         "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
     ),
     out: Path | None = flags.option(
-        "Folder of the run; the same folder continues it. [default: ./runs/<time>-<task>-<model>]",
+        "Folder of the run; a run already there is continued. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
@@ -83,7 +83,7 @@ def evaluate(
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
     until_decided: bool = flags.switch(
-        "Ask until all --fail-if conditions, or all DP-gap verdicts, are decided.",
+        "Ask until all --fail-if conditions (without any: all DP-gap verdicts) are decided.",
         "--until-decided",
         panel=VERDICT,
     ),
@@ -110,7 +110,9 @@ def evaluate(
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
     if options["stopping"] == "confidence-sequence" and not until_decided:
-        raise FwcError("--stopping confidence-sequence is for a run with --until-decided")
+        raise FwcError(
+            "--stopping confidence-sequence needs --until-decided: add it, or leave out --stopping"
+        )
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
@@ -122,8 +124,8 @@ def evaluate(
             models = (default_model(table),)
             if models == ("baseline",):
                 console.notes(
-                    f"no --model is named: {table.name} is measured with baseline, a logistic regression on "
-                    "its rows"
+                    "no --model is given: the model is baseline, a logistic regression on the rows of "
+                    f"{table.name}"
                 )
 
         fitted = settings
@@ -150,7 +152,7 @@ def evaluate(
 
 
 def _wordings(text: str | None) -> dict[str, Any]:
-    """The settings for --template: one or several sets; a folder's name may contain commas."""
+    """The settings for --template; a folder's name may contain commas."""
     if text is None:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
@@ -160,11 +162,11 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The arms of an ablation, and the flags with its defaults for repeats and strategy options."""
+    """The arms of an ablation, and the flags with its defaults."""
     from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:
-        raise FwcError("--ablate names its arms and comparisons: leave --shots, --order and --against out")
+        raise FwcError("--ablate sets its arms and comparisons: leave --shots, --order and --against out")
     repeats = parts.REPEATS if options["repeats"] is None else options["repeats"]
     pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
     return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}

@@ -1,4 +1,4 @@
-"""The output of `fwc-llm eval`: expected cost and results, for one or several models."""
+"""Output of `fwc-llm eval`: forecast and results, for one or several models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
-    """Print the expected requests and cost of each model's run, and the power of the design."""
+    """Print the expected requests and cost of each model, and the design's power."""
     from fwc_llm.metrics.planning import smallest
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
@@ -76,7 +76,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         why = f"no price of {name} is known; give a price file with --prices"
-        unknown = f"{name} is a function of yours, which alone knows what it asks"
+        unknown = f"{name} is your own function, whose requests to services are not known here"
         yield f"cost unknown: {unknown if _is_function(job) else why}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
@@ -162,7 +162,7 @@ def ask_all(
         except FwcError as error:
             if isinstance(error, UnreadError) and error.result is not None:  # no answers to show
                 where = quote(str(error.result.folder))
-                console.notes(f"what came is in {where}")
+                console.notes(f"the replies so far are in {where}")
             elif error.result is not None:
                 results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):
@@ -194,7 +194,7 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
     most = "at most " if job.plan.settings.until_decided else ""
     console.notes(f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}")
     if out is not None and not cancel_batch and batches_under_way(out):
-        console.notes("a batch is under way: its replies come first (--cancel-batch ends it)")
+        console.notes("a batch is pending: this command first waits for it (--cancel-batch cancels it)")
 
     def resume(answered: int) -> None:
         left = job.plan.n_calls - answered
@@ -219,7 +219,7 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
 def _interrupted(
     jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
 ) -> InterruptedRunError:
-    """Print the number of answered requests; return the error with the command to continue."""
+    """Print the number of answered requests; return the error for an interruption."""
     if group:
         folder = group.path
     elif error.result is None:
@@ -227,7 +227,7 @@ def _interrupted(
     else:
         folder = error.result.folder
     requests, answered = len(jobs) * jobs[0].plan.n_calls, sum(run["answered"] for run in list_runs(folder))
-    console.notes(f"{answered:,} of {requests:,} requests are answered", f"what was answered is in {folder}")
+    console.notes(f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}")
     return InterruptedRunError(f"interrupted; {_again(folder)} continues")
 
 
@@ -242,7 +242,6 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
 ) -> None:
-    """Print the results of all runs with replies."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.runs.recorded_run import read_run
@@ -268,10 +267,10 @@ def _print_results(
 def _problem(
     results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
 ) -> FwcError | None:
-    """The error for rejected models, stopped runs, missing replies or (`strict`) low coverage."""
+    """The error for rejected models, stopped runs, missing replies or low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
-        return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
+        return ProviderError(f"incomplete: {', '.join(rejected)} (see the error above); {again}")
     data = [result.data for result in results.values()]
     if stopped := [run["stopped"] for run in data if run["stopped"]]:
         return IncompleteRunError(stopped[-1])
@@ -297,12 +296,14 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
-    """A sentence on answers that this version of the parser reads differently; [] for none."""
+    """A sentence on answers that this parser reads differently; [] for none."""
     from fwc_llm.answers import PARSER
 
     counts: Mapping[str, int] = results.get("reparsed") or {}
     by_arm = ", ".join(f"{arm} {n:,}" for arm, n in counts.items())
-    text = f"version {PARSER} of the parser reads {sum(counts.values()):,} answers otherwise ({by_arm})"
+    text = (
+        f"parser version {PARSER} reads {sum(counts.values()):,} answers differently than before ({by_arm})"
+    )
     return [text] * bool(counts)
 
 

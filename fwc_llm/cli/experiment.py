@@ -36,7 +36,7 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     try:
         content = parse_toml(read_text(path, _LARGEST))
     except (OSError, ValueError) as error:
-        hint = "" if path.suffix == ".toml" else "; a task is named with --task"
+        hint = "" if path.suffix == ".toml" else "; name a task with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
         name.replace("_", "-"): each.annotation

@@ -1,4 +1,4 @@
-"""Helpers of commands: flags from option models, completion, lists, examples, JSON."""
+"""Helpers of commands: flags from option models, completion, lists, JSON."""
 
 import inspect
 import re
@@ -37,7 +37,7 @@ def switch(help: str, *names: str, panel: str | None = None) -> Any:
 
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
-    """Declare a positional argument, as a parameter's default; required without `default`."""
+    """Declare a positional argument; it is required without `default`."""
     return typer.Argument(default, help=_as_text(help), **others)
 
 
@@ -61,20 +61,20 @@ DATA_DIR: Path | None = option(
     "Folder with the data. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
 )
 ALLOW_CHANGED: bool = switch(
-    "Accept saved shots of a table that has changed since.", "--allow-changed-data", panel=EXPERIMENT
+    "Accept saved examples although the table has changed.", "--allow-changed-data", panel=EXPERIMENT
 )
 DRY_RUN: bool = switch(
     "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
 )
-MAX_PROMPT_TOKENS: int | None = option("Choose the largest m, up to --m, whose prompts fit.", panel=COST)
-SHEET: str = option("The sheet of an Excel file, by name or number. [default: the first]", default="")
+MAX_PROMPT_TOKENS: int | None = option("Token limit of a prompt; lowers m below --m if needed.", panel=COST)
+SHEET: str = option("Sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
-COMMENT: str = option("Prefix of lines to skip, such as #.", default="")
+COMMENT: str = option("Prefix of comment lines, such as #; they are skipped.", default="")
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
 FIGURES: Path | None = option("Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR")
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
 VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
-APPENDIX: bool = switch("When printing, expand all sections.", "--appendix")
+APPENDIX: bool = switch("Expand all sections when the page is printed.", "--appendix")
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's pending batches and send their requests live. [default: wait]",
     "--cancel-batch",
@@ -109,7 +109,7 @@ EXAMPLES = {
 
 
 def _models() -> Iterator[str]:
-    """Built-in models, models of installed packages, and priced models without a near end date."""
+    """Built-in models, models of packages, and priced models that do not end soon."""
     from datetime import date
     from importlib.metadata import entry_points
 
@@ -123,7 +123,7 @@ def _models() -> Iterator[str]:
 
 
 def _names(module: str, source: str) -> Any:
-    """Names from a module's function or constant; the module is imported only for completion."""
+    """Names from a module's function or constant, imported only for completion."""
     names = getattr(import_module(f"fwc_llm.{module}"), source)
     return names() if callable(names) else names
 
@@ -178,7 +178,7 @@ def _files(pattern: str) -> list[str]:
 
 
 def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Decorator: replace a command's `**options` by flags for the fields of the `models`.
+    """Decorator: replace a command's `**options` by flags for fields of `models`.
 
     `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
     """
@@ -196,7 +196,7 @@ def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
-    """A field as a parameter of a command, None if not given; the word `none` can be its value."""
+    """A field as a command's parameter; the word `none` can be its value."""
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
@@ -265,7 +265,7 @@ def open_task(
     weight: str | None = None,
     data: str | None = None,
 ) -> "Task":
-    """Load the task called `name`, or for None the default task, with a note if that is the census.
+    """Load the task called `name`; None means the default task.
 
     `weight` is the column of sampling weights; "none" means no weights, and None the task's `weight`. `data`
     are files that replace those of the task.
@@ -274,12 +274,12 @@ def open_task(
 
     if name is None:
         if data is not None:
-            raise FwcError("--data names the rows of a task: name the task too, with --task")
+            raise FwcError("--data gives the rows of a task: name that task with --task")
         task = default_task(data_dir)
         name = task.name
         if task.simulated:
             missing = "adult's data is not on this machine"
-            notes(f"{missing}: the simulated census stands in (--task adult downloads it)")
+            notes(f"{missing}: the simulated census is used instead (--task adult downloads adult's data)")
     column = "" if weight == "none" else weight
     return load_task(name, data_dir, protected=protected, weight=column, data=data)
 
@@ -292,6 +292,5 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def _epilog(command: str) -> str:
-    """The example at the end of a command's help."""
     more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
     return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

@@ -1,4 +1,4 @@
-"""`fwc-llm gate`: conditions that fail CI, for a finished run; `eval` and `audit` have them too."""
+"""`fwc-llm gate`: conditions that fail CI; also for `eval` and `audit`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import RunAnswers
 
 _PANEL = "Gates"
-_WORD = "the run has not come to its end"
+_WORD = "the run is not finished"
 
 
 FAIL_IF: list[str] | None = option(
@@ -32,7 +32,7 @@ UNDECIDED: Undecided = option(
     "Count undecided conditions as fail or pass. [default: exit code 6]", panel=_PANEL
 )
 Unread: TypeAlias = Literal["worst", "as-no", "ignore"] | None
-UNREAD: Unread = option(f"{UNREAD_HELP} [default: as the run says]", "--unread", panel=VERDICT)
+UNREAD: Unread = option(f"{UNREAD_HELP} [default: the run's setting]", "--unread", panel=VERDICT)
 JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--junit", panel=_PANEL)
 
 
@@ -135,7 +135,9 @@ class Gates:
         if unknown and self.undecided is None:
             helps = any(check.more_rows for check in checks)
             rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
-            raise GateUndecidedError(f"{counts}: {rows}say what this counts as with --undecided fail or pass")
+            raise GateUndecidedError(
+                f"{counts}: {rows}say how undecided checks count with --undecided fail or pass"
+            )
 
 
 def settle_folders(
@@ -154,7 +156,7 @@ def settle_folders(
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
-        marks.append("Reference: the answers are not a language model's.")
+        marks.append("Reference: a model of the rows answered, no language model.")
     if any(condition.metric == "dp_ratio" for condition in gates.conditions) and any(
         map(is_designed, runs.values())
     ):
@@ -173,12 +175,12 @@ def check_whole(path: Path) -> None:
     """Raise `IncompleteRunError` for an incomplete run: gates need all replies."""
     folder = RunFolder.existing(path)
     if not is_file(path / "results.json"):
-        raise IncompleteRunError(f"{path}: the run has not come to its end; no gate was decided")
+        raise IncompleteRunError(f"{path}: the run is not finished; no gate was decided")
     results = folder.results()
     if missing := int(results.get("unanswered") or 0):
         raise IncompleteRunError(
             f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; no gate "
-            f"was decided. The same `fwc-llm eval` command with --out {path} asks them"
+            f"was decided. The same `fwc-llm eval` command with --out {path} sends them"
         )
 
 

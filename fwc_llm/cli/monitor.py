@@ -1,4 +1,4 @@
-"""`fwc-llm monitor`: continuous monitoring of decisions with confidence sequences and alarms."""
+"""`fwc-llm monitor`: monitor decisions with confidence sequences and alarms."""
 
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,7 @@ def monitor(
         "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without protected value or label: refuse, drop, or own group.", default="refuse"
+        "Rows without protected value or label: refuse, drop, or make a group.", default="refuse"
     ),
     time: str | None = option("Column of decision times. [default: the order of rows]"),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
@@ -38,7 +38,7 @@ def monitor(
     ),
     by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
     window: str | None = option(
-        "Window tested: all, a number of latest periods, or the first. [default: since the last alarm]",
+        "Periods tested: `all`, the latest N, or all since PERIOD. [default: since the last alarm]",
         metavar="PERIOD",
     ),
     run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),

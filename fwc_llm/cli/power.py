@@ -1,6 +1,4 @@
-"""`fwc-llm power`: the smallest differences that a design detects, or the rows that detect a given
-difference.
-"""
+"""`fwc-llm power`: the differences that a design detects, or the sample size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -26,9 +24,9 @@ _QUESTIONS = {
 def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
-    shots: str = flags.option("Arms, comma-separated; each asks about every row.", default=flags.ARMS),
+    shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
     detect: float | None = flags.option("Difference to detect; prints the rows and repeats needed."),
-    model: str | None = flags.option("Model whose prices give the cost."),
+    model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
     prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),
     discordant: float | None = flags.option(
@@ -43,7 +41,7 @@ def power(
     fail_if: list[str] | None = flags.option(
         "Also print the rows that `eval --until-decided` would need for this condition.", "--fail-if"
     ),
-    run: Path | None = flags.option("Finished run that supplies the value for --discordant."),
+    run: Path | None = flags.option("Finished run from which --discordant is computed."),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **options: Any,
@@ -83,7 +81,7 @@ def power(
     console.notes(*notes)
     expected = questions_until_decided(design, settings, arms)
     if fail_if and expected is None:
-        raise FwcError('--fail-if gives the expected rows of a condition on dp alone, such as "dp > 0.1"')
+        raise FwcError('--fail-if of `power` takes only a condition on dp, such as "dp > 0.1"')
     if as_json:
         document = {
             "format": "fwc-llm-power/1",

@@ -29,7 +29,7 @@ EVERYDAY = {
 
 
 class _Plain:
-    """Help without placeholders for boolean flags; commands in `EVERYDAY` show few options."""
+    """Help without placeholders for boolean flags; `EVERYDAY` limits the options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, without placeholders for flags."""
@@ -71,7 +71,7 @@ class Program(CommandGroup):
 
 
 def _summary(name: str) -> str:
-    """The first line of a command's docstring, read from the source: importing takes a second."""
+    """The first line of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S)
     return found[1] if found else ""
@@ -97,7 +97,7 @@ for _name in ("task", "template"):
 
 
 def load(words: Sequence[str]) -> None:
-    """Import the first command named in `words`; without a known name, import all commands."""
+    """Import the first command named in `words`; without a known name, import all."""
     name = next((word for word in words if not word.startswith("-")), None)
     for module in {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ():
         import_module(f"fwc_llm.cli.{module}")

@@ -55,12 +55,12 @@ def prompt(
     if record is None:
         split, row = plan.repeats[0].split.test, row or 0
         if not 0 <= row < len(split):
-            raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
+            raise FwcError(f"row {row} is outside the test split, whose rows are 0 to {len(split) - 1}")
         messages, title = plan.prompt(arm, row), f"row {row} of the split is {split.index[row]}"
     elif chosen is None and source != "zero":
-        raise FwcError(f"{shots} chooses its examples among the rows of a run: --record takes saved examples")
+        raise FwcError(f"{shots} chooses examples only within a run: with --record give a saved shots file")
     else:
-        cleaned, title = table.record(_read(record)), f"the row is that of {record}"
+        cleaned, title = table.record(_read(record)), f"the row is in {record}"
         notes(*cleaned.notes)
         hidden = () if settings.weights == "show" else ("unweighted",)
         prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.questions)

@@ -1,4 +1,4 @@
-"""`fwc-llm report` and `fwc-llm compare`: results of runs as a page, as files, or on the terminal."""
+"""`fwc-llm report` and `fwc-llm compare`: results of runs in many formats."""
 
 import os.path
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 
 
 def _place(runs: list[Path]) -> Path:
-    """The default path of a page: in the run's folder, next to a log, or for several runs here."""
+    """The default path of a page: next to the run, or here for several runs."""
     if len(runs) == 1:
         path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     else:

@@ -1,4 +1,4 @@
-"""`fwc-llm rescore`: parse the replies of a run again and recompute its numbers, without any request."""
+"""`fwc-llm rescore`: parse a run's replies again, without any request."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def rescore(run: Path = argument("Folder of a run, or of several models."), as_j
         if missing := results["unanswered"]:
             notes(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "
-                f"command with --out {run} asks them"
+                f"command with --out {run} sends them"
             )
     if as_json:
         print_json({"format": "fwc-llm-rescore/1", "runs": scored})

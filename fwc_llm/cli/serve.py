@@ -33,7 +33,7 @@ def serve_surrogate(
 
     key = None
     if require_key is not None and not (key := os.environ.get(require_key)):
-        raise FwcError("--require-key: the environment variable that it names is not set")
+        raise FwcError("--require-key names an environment variable that is not set: set it")
     with SurrogateServer(Surrogate(temperature, seed), host, port, key, name) as server:
         write(f"{server.url}\n")  # the only line on standard output, for scripts
         notes(

@@ -47,18 +47,20 @@ def shots(
         "Weights of features in fwc's distance: age=2,hours=0.5. [default: the task's]"
     ),
     penalty: float | None = flags.option(
-        "Soft parity limit of fwc instead of --epsilon: cost of total imbalance."
+        "Soft parity limit of fwc, instead of --epsilon: cost of total imbalance."
     ),
     per_attribute: bool = flags.switch(
-        "Limit parity per protected attribute, not per combination.", "--per-attribute"
+        "Limit the parity violation of each attribute, not of each combination.", "--per-attribute"
     ),
-    prove: bool = flags.switch("Bound fwc's objective for any rows (up to 5,000 rows; 20 CPU s).", "--prove"),
+    prove: bool = flags.switch(
+        "Bound fwc's objective over all choices of rows (up to 5,000 rows; 20 CPU s).", "--prove"
+    ),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
     compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
     plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
-    model: str = flags.option("Model whose tokens are counted.", default="gpt-4"),
+    model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
     data: str | None = flags.option(
         "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
     ),
@@ -138,9 +140,7 @@ def _show_compared(
         console.out.print(terminal(Section(title, headings, rows)))
     console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
     spent = sum(line.spent for line in lines)
-    console.notes(
-        f"s: seconds to choose once, on the clock; choosing and measuring took {spent:.1f} s in all"
-    )
+    console.notes(f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total")
     if plot is not None:
         from fwc_llm.report.figures import plot_comparison
 
@@ -187,8 +187,8 @@ def _show(
         )
     if "outer_bound" in proof:
         bound, found = proof["outer_bound"], proof["objective"]
-        within = f": these are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
-        console.notes(f"no {chosen.m} rows with these slots reach less than {bound:.6f}{within}")
+        within = f": the chosen rows are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
+        console.notes(f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}")
 
 
 def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
@@ -199,7 +199,7 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
     if refused := [name for name in typed if accepted is not None and name not in accepted]:
         raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
     if on_disk and "crossed" in typed:
-        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: leave it out")
+        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: omit the flag")
 
 
 def _chooser(
@@ -219,7 +219,7 @@ def _chooser(
 def _fitting(
     task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
 ) -> int:
-    """The largest number of examples, up to `m`, whose prompts have at most `limit` tokens.
+    """The most examples, up to `m`, whose prompts have at most `limit` tokens.
 
     Only the prompt of the test row with the longest text, among 200, is counted.
     """

@@ -1,4 +1,4 @@
-"""`fwc-llm tasks`, `task init`, `check`, `copy` and `freeze`, `template init`: tables and templates."""
+"""`fwc-llm tasks`, `task …` and `template init`: tables and templates."""
 
 import os
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 
 def _described(task: "Task") -> dict[str, Any]:
-    """A task as plain values; facts about the table are None if the table is not on this machine."""
+    """A task as plain values; without the table, its facts are None."""
     files = task.locate()
     return {
         "task": task.name,
@@ -110,9 +110,9 @@ def init(
     try:
         task.pool()
     except FwcError as error:
-        lines(f"It cannot be used yet: {error}")
+        lines(f"The file cannot be used yet: {error}")
     else:
-        lines(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}")
+        lines(f"The file can be used: {'; '.join(task.notes)}; groups {', '.join(task.groups)}")
         lines(f"Next: fwc-llm task check {target}")
 
 
@@ -163,7 +163,6 @@ def check(
 
 
 def _print(title: str, *indented: str) -> None:
-    """Print a title, then indented lines."""
     lines(title, style="bold")
     lines(*(f"  {line}" for line in indented))
 
@@ -198,14 +197,14 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 
 def _findings(task: "Task") -> Iterator[str]:
-    """Sentences on adjusted defaults, small groups and unsupported options, with remedies."""
+    """Sentences on adjusted defaults, small groups and unsupported options."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt, default_model
     from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())
-    parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
+    parity = "base parity none" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
     yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
     yield from notes
     yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
@@ -215,9 +214,9 @@ def _findings(task: "Task") -> Iterator[str]:
     for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
         for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
-                yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge it by a map"
+                yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by a map"
         if no + yes < _FEW:
-            yield f"{group} has only {no + yes} rows: its rates will say little; a map can merge groups"
+            yield f"{group} has only {no + yes} rows, too few for precise rates; a map can merge groups"
     if default_model(task) != "surrogate":
         yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
     for name in templates():
@@ -241,8 +240,8 @@ def template_init(
         raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
     with failing_as(FwcError, f"cannot make the folder {folder}: "):
         copytree(resource_dir("prompts") / template, folder)
-    notes(f"wrote the set {template} to {folder}")
-    notes(f"see what it says with: fwc-llm prompt --template {folder}")
+    notes(f"wrote the template set {template} to {folder}")
+    notes(f"see a prompt with: fwc-llm prompt --template {folder}")
 
 
 def _new_file(path: Path, ending: str, force: bool) -> Path:
@@ -267,7 +266,7 @@ def task_copy(
     target = _new_file(output or Path(f"{task}.toml"), ".toml", force)
     write_whole(text, target, "the task file ")
     if task in layout_names():
-        notes(f"put the table that its first lines name beside {target}")
+        notes(f"the first lines of {target} name its table: put that table into the same folder")
     notes(f"wrote {target}; look at it with: fwc-llm task check {target}")
 
 

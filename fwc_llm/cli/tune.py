@@ -1,4 +1,4 @@
-"""`fwc-llm tune`: find examples that reach a fairness target for one model, and test them once."""
+"""`fwc-llm tune`: find examples that reach a fairness target, and test them."""
 
 from pathlib import Path
 from shlex import quote
@@ -40,7 +40,7 @@ def tune(
     strategy: str | None = flags.option("Strategies to try, comma-separated. [default: all]"),
     instructions: Path | None = flags.option("Sentences to try: a text file or a folder of template sets."),
     out: Path | None = flags.option(
-        "Folder of the tuning; the same folder continues it. [default: ./runs/<time>-<task>-<model>]"
+        "Folder of the tuning; a tuning already there is continued. [default: ./runs/<time>-<task>-<model>]"
     ),
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,
@@ -112,6 +112,6 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     if not verbose:
         console.notes(MORE)
     if tuned.shots is not None:
-        wording = "" if tuned.template == "default" else f", in the wording {tuned.template}"
+        wording = "" if tuned.template == "default" else f", for the template set {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
         console.notes(f"see everything with: fwc-llm report {quote(str(tuned.folder))}")

@@ -20,8 +20,8 @@ def verify(
 ) -> None:
     """Recompute every number in a run folder from its journal and table, and check the hashes.
 
-    Give your own task, table and settings: everything that only the folder says is listed as stated. Files
-    that cannot be checked here are listed as not verified. Exit code 5 if something differs. Needs no
+    What only the folder says is listed as stated: pass your own task, table and settings to check them.
+    Files that cannot be checked here are listed as not verified. Exit code 5 if something differs. Needs no
     network.
     """
     from fwc_llm.cli.console import lines

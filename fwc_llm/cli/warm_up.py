@@ -27,7 +27,9 @@ def warm_up() -> None:
             total, compiled = total + seconds, compiled + count
     folder = cache_folder()
     if folder is None:
-        lines("Nothing could be kept, as no folder can be written: set NUMBA_CACHE_DIR to one that can.")
+        lines(
+            "The compiled code is not kept: no folder is writable. Set NUMBA_CACHE_DIR to a writable folder."
+        )
     else:
         done = f"Compiled {compiled} functions" if compiled else "Everything was compiled already"
-        lines(f"{done}; {total:.1f} s in all. The code is in {folder}")
+        lines(f"{done}; {total:.1f} s in total. The compiled code is in {folder}")

@@ -100,9 +100,10 @@ class Represented:
 
 
 def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are rows.
+    """Index (n,) of every label in `categories`, −1 if absent.
 
-    A number and its text are the same label: files may store numbers as text.
+    Labels of crossed attributes are rows. A number and its text are the same label: files may store numbers
+    as text.
     """
     place = {read(label): k for read in (_text, _key) for k, label in enumerate(categories.tolist())}
     indices = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]

@@ -33,7 +33,7 @@ def check_penalty(penalty: Any, epsilon: Any) -> None:
     if penalty is not None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
-            raise InputError("penalty takes the place of a limit: pass epsilon=None with it, or leave it out")
+            raise InputError("penalty replaces the limit: pass epsilon=None with it, or leave penalty out")
 
 
 def check_target(target: Any, n_outcomes: int) -> np.ndarray:

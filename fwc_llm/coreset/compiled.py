@@ -1,4 +1,4 @@
-"""Decorators of functions that numba compiles, and the log message meanwhile.
+"""Decorators of compiled functions, and the log message while numba compiles.
 
 Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is compiled into
 them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than slices, and is always
@@ -29,7 +29,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     try:
         return decorate(cache=True, **options)(function)
     except RuntimeError:  # no cache folder is writable, not even the user's own
-        _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
+        _warn_once(
+            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to a writable one"
+        )
         return decorate(**options)(function)
 
 

@@ -204,7 +204,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         points, rows = self._rows(X, y, sensitive, sample_weight)
         for name, labels, categories in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
             if labels is None and categories is not None:
-                raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
+                raise InputError(f"certify needs {name}, because fit had {name}: pass one value per row")
         return certified(points, rows, weights)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:

@@ -122,7 +122,7 @@ class FairWASP(Estimator):
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Feature cost (n, G) of each row to the nearest row of every cell, and the position of that row, (n, G).
+    """Feature cost (n, G) to the nearest row of every cell, and that row (n, G).
 
     In its own cell, a row is nearest to itself.
     """

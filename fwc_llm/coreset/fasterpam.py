@@ -62,10 +62,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Patience:
-    """When to stop: after `passes` over all candidates, or if no swap gains the share `least` of the loss.
+    """When swaps end.
 
-    After a swap the `again` next best candidates of a batch are compared again. `batch` is the size of the
-    smallest batch.
+    They end after `passes` over all candidates, or if no swap lowers the loss by its share `least`. After a
+    swap the `again` next best candidates of a batch are compared again. `batch` is the size of the smallest
+    batch.
     """
 
     passes: int
@@ -99,10 +100,11 @@ def exchange(
     patience: Patience,
     threads: Threads,
 ) -> Exchanged:
-    """Replace points by candidates of their cell until no swap lowers the loss, or `patience` ends.
+    """Replace points by candidates of their cell until no swap lowers the loss.
 
-    `candidates` (q,) are positions of rows, in the order in which they are tried, and `cells` (q,) the cells
-    that they may represent. A candidate whose key in `keys` (q,) is that of a current point is skipped.
+    `patience` may end the swaps earlier. `candidates` (q,) are positions of rows, in the order in which they
+    are tried, and `cells` (q,) the cells that they may represent. A candidate whose key in `keys` (q,) is
+    that of a current point is skipped.
     """
     standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
@@ -170,12 +172,12 @@ class Medoids:
         return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return, for each candidate, the point that it best replaces (q,), and the change of the loss (q,).
+        """Find the best swap with each candidate: the point replaced, the change of loss.
 
-        `candidates` (q, p) are values, `cells` (q,) the cells that they may represent. FastPAM1: if a row's
-        nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row min(d, d₁); d is the
-        cost at the candidate, d₁ and d₂ are those at the nearest and second nearest point.
-        Comparing is fastest if similar candidates are adjacent.
+        Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may represent.
+        FastPAM1: if a row's nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row
+        min(d, d₁); d is the cost at the candidate, d₁ and d₂ are those at the nearest and second nearest
+        point. Comparing is fastest if similar candidates are adjacent.
         """
         self._sorted = rows = self._sorted or self._sort()
         m, points = len(self._points), in_groups(self._points, ROWS)

@@ -100,11 +100,11 @@ class CoresetFit:
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
-            raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
+            raise InputError("candidates, and row numbers as init, need X in memory: leave them out")
         say = progress or (lambda words: None)
         if table is not None and table.n > self._sample_size():
             if self.prove:
-                raise InputError(f"prove needs all {table.n:,} rows in memory: leave it out, or raise sample")
+                raise InputError(f"prove needs all {table.n:,} rows in memory: omit prove, or raise sample")
             sampled = self._sample_pass(table, say)
             rows = sampled.rows
         else:
@@ -186,7 +186,8 @@ class CoresetFit:
             # Equal rows count as the same, except in a cell with fewer distinct values than seats.
             if seats[g] > len(pools[g]):
                 raise InputError(
-                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
+                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} "
+                    "candidates: lower its slots, or allow more candidates"
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
@@ -207,11 +208,14 @@ class CoresetFit:
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
             raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
         if len(np.unique(rows)) < len(rows):
-            raise InputError("init names a row twice: the representatives start from different rows")
+            raise InputError("init names a row twice: name m different rows")
         place = np.full(n, -1)
         place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
         if (place[rows] < 0).any():
-            raise InputError(f"init names row {rows[place[rows].argmin()]}, whose weight is 0")
+            raise InputError(
+                f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a weight "
+                "above 0"
+            )
         rows = place[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
@@ -266,9 +270,10 @@ class CoresetFit:
     def _represent(
         self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
     ) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p) in X's precision.
+        """Set the attributes of the representatives; return their points (m, p).
 
-        `positions` are those of sampled rows in X; None if the rows are not a sample.
+        Points have X's precision. `positions` are those of sampled rows in X; None if the rows are not a
+        sample.
         """
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)

@@ -33,13 +33,13 @@ def check_pairs(problem: Problem) -> None:
     n, q = problem.table.n, len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
-            f"prove compares {n:,} rows with {q:,} candidates, and can do so with {_PAIRS:,} pairs: there is "
-            "no outer bound for larger tables; leave out prove, or pass fewer candidates"
+            f"prove compares every row with every candidate: {n:,} rows and {q:,} candidates make more than "
+            f"{_PAIRS:,} pairs; leave out prove, or pass fewer candidates"
         )
 
 
 def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
-    """Return a lower bound of the objectives of all coresets of rows with the problem's slots.
+    """Return a lower bound of the objective of all coresets of rows with these slots.
 
     `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner problem.
     """

@@ -72,7 +72,7 @@ def fair_path(
     sample_weight: Any = None,
     **options: Any,
 ) -> FairPath:
-    """Fit a coreset for each parity limit, starting from the results of its neighbours.
+    """Fit a coreset for each parity limit, starting from its neighbours' results.
 
     The limits are fitted from the widest to the narrowest and back, so that a wider limit never has a higher
     objective. Every coreset has the certificate of `FairCoreset.fit`.

@@ -69,7 +69,7 @@ class Masses:
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions (n,) in random order, each drawn from those left in proportion to its weight.
+    """Draw all positions (n,) one by one, in proportion to the weights.
 
     Sorts exponential times whose rates are the weights (Efraimidis and Spirakis 2006).
     """
@@ -78,7 +78,7 @@ def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
-    """Return the caller's row weights (n,) as `Masses`; None for no weights or equal weights.
+    """Check row weights (n,); return `Masses`, or None for no or equal weights.
 
     Raises `InputError` unless the weights are (n,) finite numbers, not negative and not all 0.
     """
@@ -97,7 +97,7 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
         )
     largest = weights.max(initial=0.0)
     if largest == 0:
-        raise InputError("sample_weight is zero for every row: at least one row must count")
+        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     if weights.min() == largest:
         return None
     # In two steps, because the sum of unscaled weights may overflow float64.

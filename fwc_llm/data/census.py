@@ -1,4 +1,4 @@
-"""The simulated census: rows with Adult's columns, drawn from packaged count tables.
+"""The simulated census: rows with Adult's columns, drawn from count tables.
 
 evals/fit_census.py made `census.json`, a small Bayesian network of counts, from the training rows of UCI
 Adult. The file has no original row and no count below 5. Every output from these rows is marked as simulated.
@@ -80,7 +80,7 @@ def _network() -> dict[str, Any]:
 
 
 def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Codes of sex and income with exact joint shares (largest remainder), in random order."""
+    """Codes of sex and income with exact joint shares, in random order."""
     from fwc_llm.apportion import largest_remainder
 
     counts = np.array(joint["counts"], dtype=np.float64)
@@ -123,7 +123,7 @@ def _draw(
 
 
 class _Tabulated:
-    """Draws from entries [context, dropped, value, count, value, count, …], sorted by context."""
+    """Draws from entries [context, dropped, value, count, …], sorted by context."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:
         values, edges, keys = [], [], []
@@ -139,7 +139,7 @@ class _Tabulated:
         self.keys = np.array(keys, dtype=np.int64)
 
     def draw(self, context: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One value per row; −1 if the context has no entry or the draw falls in its dropped share."""
+        """One value per row; −1 without an entry, or for a dropped share."""
         entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
         place = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
         in_table = self.contexts[entry] == context

@@ -145,7 +145,7 @@ class CleanTables:
 
 
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
-    """Clean the text frames of `task` (one, or pool and test) into frames as in `Task.pool`.
+    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`.
 
     Errors: `FwcError` for data that contradict the task file, with value, row and remedy.
     """
@@ -214,7 +214,7 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return a mask (n,) of kept rows, and a mask (n,) of dropped rows for each reason.
+    """Return a mask (n,) of kept rows, and masks (n,) of dropped rows by reason.
 
     Missing values that become a category are filled in `raw` and counted by column in `filled`. Rows that
     fail a condition may have any missing values. Errors: `FwcError` for a forbidden missing value, and for a
@@ -256,7 +256,7 @@ def filter_rows(
 
 
 def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
-    """The remedies for `missing` values (n,) of a column, with the number of rows that would stay."""
+    """The remedies for `missing` values (n,), with the numbers of rows that stay."""
     ways = [f'missing = "drop" ({rows - int(missing.sum()):,} of {rows:,} rows stay)']
     if item.kind == "categorical" and item.name != task.outcome.source:
         ways.append('missing = "category"')
@@ -266,7 +266,7 @@ def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) 
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
-    """Notes on the reasons for lost rows, and on missing values that became a category."""
+    """Notes on lost rows, and on missing values that became a category."""
     notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
     if counts.filled:
         notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
@@ -362,7 +362,7 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())
-        raise FwcError(f"{where} has the one level {levels[0]!r} in all {n:,} rows: nothing to compare")
+        raise FwcError(f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare")
     if len(levels) > _MANY_LEVELS:
         raise FwcError(
             f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "
@@ -370,7 +370,9 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
         )
     for level in levels:  # levels are printed to terminals
         if any(unicodedata.category(character) == "Cc" for character in level):
-            raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
+            raise FwcError(
+                f"{where} has the level {level!r}, which holds control characters: map it to another name"
+            )
 
 
 def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:

@@ -54,7 +54,7 @@ class DiskTable:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The table's SHA-256 (hex), equal to `Task.fingerprint` of the same table in memory."""
+        """The table's SHA-256 (hex), equal to `Task.fingerprint` in memory."""
         return fingerprint(self.columns, self._cells_of(ID), lambda name: self._cells_of(self.names[name]))
 
     @cached_property
@@ -72,7 +72,7 @@ class DiskTable:
         return ds.dataset(self.path, schema=pa.schema([schema.field(name) for name in chosen]))
 
     def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
-        """The rows at these positions in this order, with the index and columns of `Task.pool`."""
+        """The rows at these positions in this order, as in `Task.pool`."""
         import pandas as pd
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -167,7 +167,7 @@ def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Se
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:
-    """A pyarrow array of the untrusted values, without those that the column's type cannot hold."""
+    """A pyarrow array of the untrusted values that the column's type can hold."""
     import pyarrow as pa
 
     if numeric:

@@ -1,4 +1,4 @@
-"""Loads a task's files as clean tables; large Parquet is cleaned in blocks on disk."""
+"""Loads a task's files as clean tables; large Parquet is cleaned on disk."""
 
 import hashlib
 import os
@@ -52,7 +52,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
                 content = path.read_bytes()
             expected = task.source.sha256.get(file)
             if expected and hashlib.sha256(content).hexdigest() != expected:
-                notes.append(f"{path} differs from the published file (its sha256 is another)")
+                notes.append(f"{path} differs from the published file (its sha256 differs)")
             table = open_table(path, content, task.source, [item.name for item in task.fields])
             parts.append(table.frame(names, label_of[path], task.notations))
         raws.append(pd.concat(parts))
@@ -171,7 +171,7 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
         first += len(frame)
         table = pa.table(arrays)
         prefix = f"the clean rows cannot be written to {path}: "
-        with failing_as(StorageError, prefix, "; TMPDIR names another place"):
+        with failing_as(StorageError, prefix, "; set TMPDIR to another folder"):
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table)
     if writer is not None:

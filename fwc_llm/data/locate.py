@@ -56,7 +56,7 @@ def cache_folder() -> Path:
 
 
 def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
-    """The files of each table of `task`, from the first folder with all of them; else None.
+    """The files of each table of `task`, from the first complete folder, or None.
 
     A table is one file, or the sorted files of a pattern or folder. Absolute paths are used unchanged.
     """
@@ -68,7 +68,7 @@ def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
-    """The files of `find_files`; without them, download the files from the task's `url`.
+    """The files of `find_files`, else downloaded from the task's `url`.
 
     Errors: `FwcError` for missing files without a `url`, and for a failed download.
     """
@@ -80,7 +80,7 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
     found = [name for name in task.source.files for folder in folders if _named(folder / name)]
     lacking = next((name for name in task.source.files if name not in found), task.source.files[0])
     if home_expanded(lacking).is_absolute():
-        raise FwcError(f"{lacking}: there is no such file, and none that this pattern names")
+        raise FwcError(f"{lacking}: there is no such file, and no file matches it as a pattern")
     raise FwcError(
         f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; correct the "
         "path under [data]"
@@ -88,7 +88,7 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
 
 
 def _named(path: Path) -> tuple[Path, ...]:
-    """The file at `path`, the Parquet files in this folder, or the files that match this pattern."""
+    """The file at `path`, or the files of this folder (Parquet) or pattern."""
     if is_file(path):
         return (path,)
     if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
@@ -114,13 +114,13 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
             f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
             f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
             f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
-            "or FWC_LLM_DATA. This needs no data: `fwc-llm eval --task census --model surrogate`"
+            "or FWC_LLM_DATA. A run without data: `fwc-llm eval --task census --model surrogate`"
         ) from error
     return target
 
 
 def _fetch(url: str, target: Path, sha256: str) -> None:
-    """Download `url` to `target`, which appears only if the file has the published SHA-256."""
+    """Download `url` to `target`, if the file has the published SHA-256."""
     if not is_safe_address(url):
         raise ValueError("it is not an https address")
     target.parent.mkdir(parents=True, exist_ok=True)

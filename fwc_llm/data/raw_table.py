@@ -1,4 +1,4 @@
-"""Reads any table as texts: CSV, Parquet, Excel, JSON, compressed, or a data frame.
+"""Reads tables as texts: CSV, Parquet, Excel, JSON, also packed, or data frames.
 
 Texts and integers stay unchanged. The text of any other cell depends only on the cell, not on its column. A
 *text frame* has a column of str for every column of the task file, NaN for missing values, and row ids as its
@@ -153,7 +153,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
 
 
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
-    """Name and bytes of the file inside a .gz, .bz2 or .zip file; other files unchanged."""
+    """Name and bytes of the file inside a .gz, .bz2 or .zip file, else unchanged."""
     ending = path.suffix.lower()
     try:
         if ending == ".zip":
@@ -205,7 +205,7 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
 
 
 def _encoding(content: bytes) -> str:
-    """Detect a text file's encoding: by its BOM, else UTF-8 if valid, else Windows-1252."""
+    """Detect the encoding: by the BOM, else UTF-8 if valid, else Windows-1252."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
@@ -325,7 +325,7 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
 
 
 def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
-    """Convert objects to a table; keys become columns, nested keys columns with a path."""
+    """Convert objects to a table; nested keys become columns with a path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
     if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
         raise FwcError(f"{where}: its rows have hardly a key in common: they are not rows of one table")
@@ -370,7 +370,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
 
 
 def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """Wrap a `ParquetFile`, or a `pyarrow.Table` with some of its rows; columns are read on demand."""
+    """Wrap a `ParquetFile`, or a `pyarrow.Table` with some of its rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -505,7 +505,7 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 
 
 def frame_table(frame: Any) -> RawTable:
-    """Wrap a data frame of pandas, or of a library that narwhals supports (Polars, DuckDB).
+    """Wrap a data frame of pandas or another library (narwhals: Polars, DuckDB).
 
     Row numbers are the index labels if these are unique, else positions from 0. Errors: `FwcError` for other
     objects.

@@ -31,7 +31,7 @@ _MATERIAL = 0.005  # least share of repeated rows that is worth a note on interv
 
 @dataclass(frozen=True)
 class TableChecks:
-    """Warnings about a table: a sentence per column (`columns`), one on `repeated` rows.
+    """Warnings about a table: on its `columns`, and on `repeated` rows.
 
     Empty texts mean no warning. `material` means that repeated rows are frequent enough to make intervals too
     narrow, because each row counts as a person.
@@ -62,7 +62,7 @@ def check_table(
     answers: pd.Series,
     protected: Mapping[str, pd.Series],
 ) -> TableChecks:
-    """Check the columns `features` of a frame (n rows) of texts and numbers; NaN counts as a value.
+    """Check the columns `features` of a frame (n rows); NaN counts as a value.
 
     `answers` (n,) are the classes of the column `outcome`, NaN if unknown. `protected` maps each attribute to
     its levels (n,).
@@ -77,7 +77,7 @@ def check_table(
     for name in features:
         cells = frame[name].iloc[rows]
         if _numbers_rows(frame[name]):
-            sentences[name] = 'every value differs, as of an identifier; role = "id" hides it'
+            sentences[name] = 'every value differs, as in an identifier; role = "id" hides the column'
             continue
         finding = [
             _sentence(target, target == outcome, finding)
@@ -100,15 +100,15 @@ def _numbers_rows(cells: pd.Series) -> bool:
 
 def _sentence(target: str, is_outcome: bool, finding: str) -> str:
     if is_outcome:
-        return f"it tells the answer, {target} ({finding}); drop it unless it is known before the decision"
+        return f"reveals the outcome {target} ({finding}); drop it unless it is known before the decision"
     return (
-        f"it tells the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
+        f"reveals the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
         "twice in distances; drop it"
     )
 
 
 def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
-    """How surely a column reveals the `classes` (n,), -1 if unknown; "" if it does not."""
+    """How surely a column reveals the `classes` (n,), -1 if unknown, or "" if not."""
     known = classes >= 0
     sizes = np.bincount(classes[known])
     if not 1 < len(sizes) <= _MOST_CLASSES:
@@ -163,7 +163,7 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
         chance = rows * (1 - sizes[kind] / n)
         covered = (rows - wrong) / sizes[kind]
         if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
-            return f"some values settle it, in {100 * rows / n:.0f} % of the rows"
+            return f"some values determine it, in {100 * rows / n:.0f} % of the rows"
     return ""
 
 
@@ -175,7 +175,7 @@ def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
 
 
 def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
-    """A warning about repeated rows, and whether they are material; ("", False) if coincidence.
+    """A warning about repeated rows, and whether they are material; else ("", False).
 
     The number of row pairs that are equal in all columns is compared with the number expected by chance. For
     the expectation, take the pairs that are equal in all columns except the finest, and multiply their number

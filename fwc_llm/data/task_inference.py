@@ -145,7 +145,7 @@ def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
-    """Yield doubts about texts in a numeric column that are not numbers, with count and first row."""
+    """Yield doubts about texts in a numeric column that are not numbers."""
 
     def place(text: str) -> str:
         row = cells.index[int((cells == text).to_numpy().argmax())]
@@ -164,13 +164,12 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
-    """Yield doubts about the numbers of a feature."""
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
     if profile.unit:
-        yield f"numbers with the unit {profile.unit!r}, which is left out"
+        yield f"numbers with the unit {profile.unit!r}; the unit is removed"
     rest = [number for number in numbers if number not in _CODES]
     if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
         among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
@@ -186,7 +185,7 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
-    """Whether a number may be a code for missing: far from the `rest` (ascending), or frequent."""
+    """Whether a number may be a code for missing: frequent, or far from the `rest`."""
     if len(rest) <= 2 or code < 0:
         return len(rest) > 2 and rest[0] >= 0
     beyond = code - rest[-1]
@@ -243,8 +242,8 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
-    free_text = f"CHECK: free text, {len(distinct):,} different ones"
+    zip_codes = "CHECK: ZIP codes: not quantities, and they may reveal the protected group"
+    free_text = f"CHECK: free text, {len(distinct):,} different texts"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
@@ -328,7 +327,7 @@ def draft_frame(
 
 @dataclass
 class _Drafting:
-    """The draft of one table; `checks` collects sentences on what its author should check."""
+    """The draft of one table; `checks` collects points for its author to check."""
 
     path: Path
     source: Source
@@ -370,7 +369,7 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield (row id, (column, word)) of totals in the last two rows, which have no outcome."""
+        """Yield (row id, (column, word)) of totals in the last two rows."""
         for row, cells in self.raw.iloc[2:].tail(2).iterrows():
             texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
             word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
@@ -426,7 +425,7 @@ class _Drafting:
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
-        """Apply the rule "category" to a profile: missing numbers get bands or lose their row."""
+        """Apply the rule "category": missing numbers get bands or lose their row."""
         profile, cells = self.profiles[name], self.cells[name]
         missing = cells.isna().mean()
         share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
@@ -441,13 +440,13 @@ class _Drafting:
         if profile.kind == "categorical":
             return profile
         if missing > _FEW_MISSING and (bands := _quartiles(cells, profile)):
-            doubt = f'{share} are missing; bands, so that "unknown" can be one of them'
+            doubt = f'{share} are missing; with bands, "unknown" can be a band'
             return replace(profile, kind="categorical", bands=bands).checked(doubt)
         doubt = f"{share} are missing, and a number cannot be unknown: these rows are dropped"
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft of a task file in `folder`; `answer` has lines for [outcome] that define yes."""
+        """The draft of a task file in `folder`; `answer` has lines of [outcome]."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -464,7 +463,7 @@ class _Drafting:
             self._missing(),
             *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
-            "# role: feature, extra (for templates that ask, not for the solver), id (unique), or drop.",
+            "# role: feature, extra (for templates only, not for the solver), id (unique), or drop.",
             "columns = [",
             *(profile.line(name) for name, profile in self.profiles.items()),
             "]",
@@ -510,7 +509,7 @@ class _Drafting:
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """(value that means yes, threshold, lines of the task file, sentence on what to check)."""
+        """(value that means yes, threshold, lines of the task file, point to check)."""
         counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
         values = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
@@ -536,7 +535,7 @@ class _Drafting:
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
-        """Suggest a threshold or map for an attribute with many, rare or similarly spelled levels."""
+        """Suggest a threshold or map for many, rare or similarly spelled levels."""
         counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
@@ -566,7 +565,7 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
-    """Draft a question in the table's words; yes means the value `positive`, or above `above`."""
+    """Draft a question; yes means the value `positive`, or above `above`."""
     is_yes = positive is None or positive.casefold() in YES_WORDS
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
@@ -581,7 +580,7 @@ def spoken(name: str) -> str:
 
 
 def _one_line(text: str, most: int = 40) -> str:
-    """A cell or name for a comment: on one line, without control characters, truncated."""
+    """A cell or name for a comment: on one line, printable, truncated."""
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 

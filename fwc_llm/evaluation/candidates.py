@@ -1,4 +1,4 @@
-"""The candidates of `tune`: sets of examples by strategy, slots, seed, ε and order."""
+"""The candidates of `tune`: sets of examples by strategy, slots, seed, order."""
 
 import json
 import math
@@ -102,7 +102,7 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 
 
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
-    """The kinds of candidates with m examples, alternating counter-stereotypical slots and others.
+    """The kinds of candidates with m examples; counter-stereotypical ones alternate.
 
     In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
     with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
@@ -137,7 +137,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
 
 
 def counter_slots(task: Task, m: int, share: float, more: float = 0.0) -> str:
-    """Counter-stereotypical slots as the text of an option: "Female:no=0,Female:yes=8,…".
+    """Counter-stereotypical slots as text: "Female:no=0,Female:yes=8,…".
 
     The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
     with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
@@ -166,7 +166,7 @@ def choose_candidates(
     instructions: Sequence[str] = (),
     alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """Choose `count` candidates; return them, and a sentence on each kind that fails on this table.
+    """Choose `count` candidates; also return why kinds of candidates failed.
 
     Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
     `alone`, which has no examples, every wording except the first is also a candidate without examples.
@@ -174,12 +174,14 @@ def choose_candidates(
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
     if not kinds:
-        raise FwcError("no strategy is left to choose candidates with: name some")
+        raise FwcError("no strategy is left to choose candidates: name some with --strategies")
     orders = orders or _ORDERS
     wordings = [(template, sentence) for sentence in ("", *instructions) for template in templates]
     extra = wordings[1:] if alone else []
     if alone and count <= len(wordings):
-        raise FwcError(f"candidates is {count}: {len(wordings)} wordings take at least {len(wordings) + 1}")
+        raise FwcError(
+            f"candidates is {count}: {len(wordings)} wordings need at least {len(wordings) + 1} candidates"
+        )
     chosen = [
         Candidate(f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction)
         for place, (template, instruction) in enumerate(extra, 1)

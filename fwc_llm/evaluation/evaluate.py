@@ -1,4 +1,4 @@
-"""`evaluate` runs an evaluation in one call; `prepare` plans it, and `Job` executes it."""
+"""`evaluate` runs an evaluation; `prepare` plans it, and `Job` executes it."""
 
 import asyncio
 import contextvars
@@ -58,12 +58,12 @@ def evaluate(
     on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
-    """Ask `model` about test rows of `task` in every arm; measure accuracy and demographic parity.
+    """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
     `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the messages
     that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files of saved
     shots (ending in .json) or `Shots`. The run's folder is `out`, by default ./runs/<time>-<task>-<model>.
-    With the folder of an interrupted run, that run continues. The function also works inside a running event
+    If `out` has an interrupted run, that run continues. The function also works inside a running event
     loop.
 
     `settings` has the options of the experiment, `client` those of the service. An option of either may also
@@ -145,7 +145,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: plan, model and client; `reference` adds reference models' answers."""
+    """A planned run: plan, model and client; `reference` adds reference models."""
 
     plan: Plan
     model: Model
@@ -181,7 +181,7 @@ class Job:
         on_resume: Callable[[int], None] | None = None,
         elsewhere: float = 0.0,
     ) -> Result:
-        """Ask all questions of the plan that have no reply in the folder `out`, then score; see `evaluate`.
+        """Ask all questions without a reply in the folder `out`, then score.
 
         Even without `batch`, the run first waits for batches of an earlier pass, whose replies are paid for;
         `cancel_batch` asks the service to stop them. `on_resume` is called with the number of questions that
@@ -246,7 +246,7 @@ class Job:
         ask: Callable[..., ExecutionSummary],
         on_progress: Callable[[Progress], None] | None,
     ) -> ExecutionSummary:
-        """Ask about increasing numbers of rows, in order, until a look decides all conditions.
+        """Ask about more and more rows, in order, until a look decides all conditions.
 
         All answers up to a look come before any further row is asked, so that fast answers have no more
         weight.
@@ -345,7 +345,7 @@ class Job:
         asked = list(islice(calls, _TRIALS))
         problem = self._tried(asked, journal, budget)
         if not problem:
-            answer_in("json", words, f"it gave that to {len(asked)} of the run's questions, asked first")
+            answer_in("json", words, f"in a trial it answered {len(asked)} questions of the run in JSON")
         elif wanted == "auto":
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
@@ -354,7 +354,7 @@ class Job:
             raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
 
     def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
-        """Send the calls one after the other; return the reason why one is not answered in JSON, or ""."""
+        """Send the calls one by one; return why one has no answer in JSON, or ""."""
         live = replace(self, client=self.client.updated(batch=False))
         parameters = parameters_json(self.model)
         for call in calls:
@@ -389,7 +389,7 @@ class Job:
         return described | {name: value for name, value in told.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
-        """Write the experiment file for `model` (one name or several), and copies of shots files."""
+        """Write the experiment file for `model`, and copies of shots files."""
         text = experiment_text(self.plan, self.client, model, folder, **self.asked)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
@@ -412,7 +412,7 @@ class Job:
             return journal.cost(self.price)
 
     def preflight(self) -> None:
-        """Raise `FwcError` for a missing key, a cost limit without a price, and unusable prompts."""
+        """`FwcError` for a missing key, a cost limit without price, unusable prompts."""
         self.budget()
         about = traits(self.model)
         about.require_key()
@@ -431,15 +431,15 @@ def interrupted(folder: Path) -> InterruptedRunError:
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:
-    """`FwcError` for a model that does not support the api, the answer format or batches."""
+    """`FwcError` if a model does not support api, answer format or batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        who = "that is for models behind a service that speaks it (--base-url; `fwc-llm serve-surrogate`)"
-        raise FwcError(f"{model.name} does not take --api {settings.api}: {who}")
+        who = "use a model of a service with this protocol (--base-url; `fwc-llm serve-surrogate`)"
+        raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
-        raise FwcError(f"{model.name} takes no --answer-format json: leave it out")
+        raise FwcError(f"{model.name} does not support --answer-format json: leave it out")
     if api != "chat" and client.batch:
-        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+        raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:
@@ -459,7 +459,7 @@ _BEAT = 0.5  # seconds; on Windows, Ctrl-C does not interrupt a wait without a t
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a second thread, because this one may run a loop; Ctrl-C cancels it."""
+    """Run a coroutine in a second thread; Ctrl-C cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

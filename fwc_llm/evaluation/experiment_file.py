@@ -1,4 +1,4 @@
-"""Writes a run's experiment file: TOML with the options of `fwc-llm eval` to repeat it.
+"""Writes a run's experiment file: options of `fwc-llm eval` to repeat it, as TOML.
 
 Keys are the names of the flags. `fwc_llm.cli.experiment` reads such a file.
 """
@@ -50,13 +50,13 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
 
 
 def placed_model(name: str, place: Callable[[str], str]) -> str:
-    """Apply `place` to the path in a name gguf:FILE or replay:FOLDER; other names stay unchanged."""
+    """Apply `place` to the path in gguf:FILE or replay:FOLDER; keep other names."""
     kind, colon, path = name.partition(":")
     return kind + colon + place(path) if kind in {"gguf", "replay"} and "," not in name else name
 
 
 def task_option(task: str | Path | Task) -> str | None:
-    """The task as an option: a built-in task's name, or a task file's absolute path; else None."""
+    """The task as an option: a built-in name, a task file's absolute path, or None."""
     if isinstance(task, str | Path):
         path = Path(task).expanduser()
         return str(path.absolute()) if path.suffix == ".toml" else str(task)
@@ -74,7 +74,7 @@ def _bare(arm: Arm) -> str:
 
 
 def _source(plan: Plan, arm: Arm) -> str:
-    """The arm's text for `--shots`; orders and templates of all arms are separate options."""
+    """The arm's text for `--shots`, without orders and templates of all arms."""
     name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
     if arm.source not in plan.saved:
         return name
@@ -88,7 +88,7 @@ def _flag(name: str) -> str:
 
 
 def relative(path: str | Path, start: Path) -> str:
-    """`path` relative to the folder `start`; absolute if both have different roots (Windows drives)."""
+    """`path` relative to the folder `start`; absolute on another Windows drive."""
     whole = Path(path).expanduser().resolve()
     try:
         return Path(os.path.relpath(whole, start.resolve())).as_posix()

@@ -30,7 +30,7 @@ class Result:
 
     @property
     def arms(self) -> list[dict[str, Any]]:
-        """One dict per arm: values over all repeats, SDs over repeats (`_sd`), values of each repeat."""
+        """One dict per arm: values over all repeats, their SD (`_sd`), and each repeat's."""
         return list(self.data["arms"])
 
     @property
@@ -39,7 +39,7 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """A table with a row per arm, a column per metric, and its SD over repeats (`_sd`)."""
+        """A table: a row per arm, a column per metric and for its SD over repeats (`_sd`)."""
         import pandas as pd
 
         simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
@@ -66,7 +66,7 @@ class Result:
         rows: bool = True,
         reference: bool = False,
     ) -> Path:
-        """Write the report of this run to `path`, by default report.html in its folder; return the path.
+        """Write the report to `path`, by default report.html in the run's folder.
 
         The file's ending selects the format: html, md, json or csv. `task` (a task or its name) replaces the
         run's task; `data_dir` is the folder of its data. An HTML page contains every row with prompt and
@@ -85,7 +85,7 @@ class Result:
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
-        """Compare this run with `other` (a result or a run's folder): options, answers and metrics.
+        """Compare this run with `other`, a result or a run's folder.
 
         Errors: `FwcError` for a run of another task, a run without any reply, a folder without a run.
         """
@@ -108,7 +108,7 @@ class Result:
         return Audit(run.answered, references_of(run))
 
     def plot(self) -> "Figure":
-        """Draw rates of yes by group, and accuracy against the DP gap, in one matplotlib figure.
+        """Draw rates of yes by group, and accuracy against DP gap, in one figure.
 
         Errors: `FwcError` without matplotlib (extra `plot`), and as in `audit`.
         """
@@ -117,7 +117,7 @@ class Result:
         return overview(self.audit().to_dict(), [self._title, *marks(**self._marks)])
 
     def assisted(self) -> "Audit":
-        """Prediction-powered estimates: predicted answers for the table's other rows reduce variance.
+        """Prediction-powered estimates, with predicted answers for unasked rows.
 
         Intervals are narrower if answers can be predicted from the table's columns (docs/fewer-questions.md,
         "Assisted"). Errors: `FwcError` if the table is missing or has changed.
@@ -131,7 +131,7 @@ class Result:
         return Audit(assisted(run, task, why).answered)
 
     def check(self, condition: str) -> "Check":
-        """Check a gate, a condition that must not hold: "dp > 0.1", "dp[fwc] - dp[zero] > 0".
+        """Check a gate, a `condition` that must not hold, such as "dp > 0.1".
 
         The 95 % interval decides: `outcome` is "failed" if all its values meet the condition, "passed" if no
         value meets the condition, else "undecided"; `reason` is one line (docs/gates.md).

@@ -1,4 +1,4 @@
-"""Successive halving for `tune`: few rows for all candidates, more for likely winners."""
+"""Successive halving for `tune`: more rows for likely winners."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _DIGITS = 9  # decimals by which values are compared: further ones depend on the
 
 @dataclass(frozen=True)
 class Goal:
-    """A fairness metric, its target, and the largest acceptable loss of accuracy (a share)."""
+    """A fairness metric, its target, and the largest acceptable loss (a share)."""
 
     metric: str = "dp"
     target: float = 0.1
@@ -69,7 +69,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 
 
 class Estimate(NamedTuple):
-    """A value computed from n answers, or a difference of two, with each row's influence (n,).
+    """A value from n answers, or a difference of two, with influences (n,) of rows.
 
     The standard error is the root of the sum of squared influences; this holds for differences on the same
     rows, too.
@@ -103,7 +103,7 @@ class Measured(NamedTuple):
 def measure_many(
     goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
 ) -> tuple[Floats, Floats]:
-    """Accuracy and metric (b, c) of the answers `yes` (c, n) of c candidates about n rows.
+    """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n) to n rows.
 
     `counts` (b, n) has b sets of weights of the rows. An unread answer (NaN) counts as wrong and as not yes,
     so that no candidate gains by unread answers.
@@ -125,7 +125,7 @@ def measure_many(
 def rank(
     goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The order of preference (…, c) of candidates, and a mask (…, c) of those that reach the goal.
+    """The order (…, c) of candidates, and a mask (…, c) of those that reach the goal.
 
     Candidates that reach the target within the acceptable loss come first, by accuracy. Other candidates
     within the loss follow, nearest to the target first, then the rest by accuracy. `allowed` (…, 1) is the
@@ -165,7 +165,7 @@ class Pool:
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
 
     def measure(self, goal: Goal, yes: Floats) -> Measured:
-        """Accuracy and the goal's metric of answers `yes` (k,) about the first k rows: 1, 0 or NaN.
+        """Accuracy and metric of answers `yes` (k,), 1, 0 or NaN, to the first k rows.
 
         A row's influence is the derivative of the value with respect to the row's weight.
         """
@@ -191,7 +191,7 @@ Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 def successive_halving(
     names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
 ) -> dict[str, Floats]:
-    """Ask the candidates `names`, and zero-shot and balanced, in rounds; return the answers.
+    """Ask the candidates `names`, zero-shot and balanced in rounds; return answers.
 
     `ask(names, k)` returns the answers of each name about the first k rows of the pool: 1, 0 or NaN. After
     each round, a share of the candidates is kept: those most likely to win once all rows are asked
@@ -229,7 +229,7 @@ def _promising(
 
 
 def _completed(pool: Pool, k: int) -> Floats:
-    """Random weights (1000, k) of the first k rows, which replace the unasked rows of their cell."""
+    """Random weights (1000, k) of the first k rows, replacing unasked rows by cell."""
     rng = np.random.default_rng(k)
     cells = pool.cells
     counts = np.ones((_TIMES, k))
@@ -241,7 +241,7 @@ def _completed(pool: Pool, k: int) -> Floats:
 
 
 def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
-    """Whether any candidate asked about all rows beats zero-shot significantly in metric or accuracy.
+    """Whether any candidate is significantly better than zero-shot.
 
     One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both values: if a
     candidate's prompt has no effect, its answer about a row and that of zero-shot are exchangeable.
@@ -250,7 +250,7 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
     every = np.ones((1, n))
 
     def gains(first: Floats, second: Floats) -> Floats:
-        """Gains (2, b), in accuracy and metric, of the answers `first` (b, n) over `second` (b, n)."""
+        """Gains (2, b) in accuracy and metric of answers `first` (b, n) over `second`."""
         sides = [measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)]
         accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
         return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])
@@ -275,7 +275,7 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
 def smallest_gains(
     answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool
 ) -> tuple[float, float] | None:
-    """The gains over zero-shot, in metric and accuracy, that `any_better` detects with power 80 %.
+    """The gains in metric and accuracy that `any_better` detects with power 80 %.
 
     They are computed from the median standard error of the candidates asked about all rows. None if none of
     these candidates changed an answer.
@@ -294,7 +294,7 @@ def smallest_gains(
 
 
 def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
-    """The best candidate by `rank`, and whether it reaches the target within the acceptable loss.
+    """The best candidate by `rank`, and whether it reaches the goal.
 
     The loss is measured against balanced examples.
     """
@@ -306,7 +306,7 @@ def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
 
 
 def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
-    """The Pareto front: candidates that no other candidate dominates in accuracy and metric."""
+    """The Pareto front: candidates that no other one dominates."""
     values = {
         name: (round(each.accuracy.value, _DIGITS), round(-goal.shortfall(each.metric.value), _DIGITS))
         for name, each in finalists.items()

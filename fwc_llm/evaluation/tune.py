@@ -84,7 +84,7 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One dict per candidate and arm; those asked about all rows first, nearest to the target first."""
+        """One dict per arm; arms asked about all rows first, then by distance to target."""
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
@@ -99,7 +99,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class _Tuning:
-    """A planned tuning; `arms` are zero-shot and balanced examples, then the candidates."""
+    """A planned tuning; `arms` are zero-shot, balanced, then the candidates."""
 
     job: Job
     folder: RunFolder
@@ -115,7 +115,7 @@ class _Tuning:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
-        """Ask the candidates by successive halving, or continue an interrupted tuning in the folder.
+        """Ask the candidates by successive halving, or continue in the folder.
 
         Returns each arm's answers about the first rows of the pool, 1, 0 or NaN.
         """
@@ -187,7 +187,7 @@ class _Tuning:
         return {name: np.array([answer(name, row) for row in rows]) for name in names}
 
     def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
-        """Choose the winner, write the files, and test the winner on the test rows of `split`, if any."""
+        """Choose the winner, write the files, and test it on `split`, if any."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
@@ -232,7 +232,7 @@ class _Tuning:
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
-        """One dict per candidate and arm; those asked about all rows first, nearest to the target first.
+        """One dict per arm; arms asked about all rows first, then by distance to target.
 
         The values are optimistic for the winner, which was chosen on the same rows; those of the test are
         not.
@@ -267,7 +267,7 @@ class _Tuning:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
             kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
-        how = "is nearest to the target, which no candidate reaches" + " at so small a loss" * near
+        how = "is nearest to the target, which no candidate reaches" + " within the allowed loss" * near
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
         side = "below" if lost.value >= 0 else "above"
         low, high = sorted(100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0))
@@ -286,7 +286,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Forecast the largest use of candidates and test: the longest prompts stay to the end."""
+        """Forecast the largest use of candidates and test."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
@@ -305,7 +305,6 @@ class _Tuning:
         return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
 
     def _test(self, shots: Shots, template: str, split: Split) -> Result:
-        """Run the test."""
         plan = self._test_plan(shots, template, split)
         settled = "json" if asks_json(self.job.model.parameters) else "word"
         client = self.job.client.updated(answer_format=settled)
@@ -360,7 +359,7 @@ def tune(
     progress: bool | None = None,
     shown: Any = None,
 ) -> Tuned:
-    """Find examples with which `model` reaches a fairness target at the least loss of accuracy.
+    """Find examples that reach a fairness target at the least loss of accuracy.
 
     `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo=0.1",
     "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points below the arm
@@ -418,12 +417,12 @@ def tune(
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
-            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} a group"
+            least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
             raise FwcError(f"rows (--rows) is {rows}: {least}")
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                show.say(f"--rows {rows} gives no whole cells: {nearest}, the nearest, are drawn")
+                show.say(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)

@@ -38,7 +38,7 @@ def check_watched(condition: GateCondition, labelled: bool = True) -> None:
     if not labelled and set(metric.rates) - {"rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
-        raise FwcError(f'"{condition.text}" cannot be monitored: {condition.metric} is watched with {worse}')
+        raise FwcError(f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER')
 
 
 class Alarm(NamedTuple):
@@ -83,7 +83,7 @@ class _Comparison:
 
 @dataclass
 class Detector:
-    """The evidence for a condition and the counts (G, 2, 3) of decisions since the last alarm.
+    """The evidence for a condition, and counts (G, 2, 3), since the last alarm.
 
     Evidence and counts are the same however decisions are divided into calls. Counts are by group, label and
     answer. `comparisons` are keyed by rate and groups.

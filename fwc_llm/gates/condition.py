@@ -23,7 +23,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class GateCondition:
-    """A metric of one arm, or its difference to another arm (`minus`), compared with a number.
+    """A metric of `arm`, or its difference to `minus`, compared with a number.
 
     Without `arm` the condition applies to every arm. `size` compares the absolute difference. `text` is the
     source text.
@@ -81,7 +81,7 @@ def check_sequences(texts: Sequence[str]) -> None:
         condition = parse_condition(text)
         if condition.minus is not None or condition.metric in _UNSEQUENCED:
             what = "differences between arms" if condition.minus is not None else condition.metric
-            raise _refusal(text, f"until decided there are no intervals for {what}; ask for a number of rows")
+            raise _refusal(text, f"--until-decided has no intervals for {what}; ask a fixed number of rows")
 
 
 def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:

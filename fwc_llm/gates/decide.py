@@ -77,8 +77,8 @@ def several(checks: int) -> str:
         return ""
     share = min(1.0, LARGEST_ERROR * checks)
     return (
-        f"{checks} checks, each at 95 %: where nothing is wrong, one or more fail in at most {share:.0%} of "
-        "such runs"
+        f"{checks} checks, each at 95 %: if no condition is truly met, one or more checks fail in at most "
+        f"{share:.0%} of such runs"
     )
 
 
@@ -96,7 +96,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
     if condition.size:
         value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    of = of if answered.design.sequential is None else "of the population, at every look"
+    of = of if answered.design.sequential is None else "of the population, valid at every check"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
         shown += f", not judged: {group_words(apart)}"
@@ -106,15 +106,15 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         return Check(name, "undecided", f"{shown}; {words}: the gap says nothing", value, low, high)
     outcome = outcome_of(condition, low, high)
     words = {
-        "failed": "all of it meets the condition",
-        "passed": "none of it meets the condition",
-        "undecided": f"{condition.bound:g} lies within it: too few rows to tell",
+        "failed": "the whole interval meets the condition",
+        "passed": "no value in the interval meets the condition",
+        "undecided": f"{condition.bound:g} lies in the interval: too few rows to tell",
     }[outcome]
     more_rows = outcome == "undecided"
     if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
         shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
         if more_rows and outcome_of(condition, *ends) == "undecided":
-            words = f"{condition.bound:g} lies within it: what these would have been decides, not more rows"
+            words = f"{condition.bound:g} lies in the interval: these replies are the cause, not too few rows"
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 
@@ -155,7 +155,7 @@ def _folded(low: float, high: float) -> Interval:
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
     reasons = dict(ArmEstimates(answered.samples[arm]).undefined(answered.groups))
     lacking = "P(yes)" if metric.source == "p_yes" else "answer"
-    return reasons.get(metric.key, f"a group has no {lacking} that counts")
+    return reasons.get(metric.key, f"a group has no {lacking} that is counted")
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:

@@ -1,4 +1,4 @@
-"""Integration with Inspect: tasks, metrics, surrogate, import of logs (extra `inspect`)."""
+"""Integration with Inspect: tasks, metrics, surrogate, logs (extra `inspect`)."""
 
 from fwc_llm.inspect.log import import_log
 

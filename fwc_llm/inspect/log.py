@@ -1,4 +1,4 @@
-"""Imports a log of Inspect as a run's folder, and scores its replies with this package."""
+"""Imports a log of Inspect as a run's folder, and scores its replies."""
 
 import json
 import tempfile
@@ -49,7 +49,7 @@ class _Content(BaseModel):
 
 @contextmanager
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield the paths; within the `with` block, a log of Inspect is a temporary run's folder."""
+    """Yield the paths, with logs of Inspect as temporary run folders."""
     logs = [path.resolve() for path in paths if is_file(path)]
     if len(set(logs)) < len(logs):
         raise FwcError("a log is named twice")
@@ -67,7 +67,7 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def import_log(log: str | Path, out: str | Path) -> Result:
-    """Create a run's folder `out` from Inspect's log (.eval or .json) of a task of this package.
+    """Create a run's folder `out` from an Inspect `log` of this package's tasks.
 
     The replies are parsed and scored again. The folder is then like that of any run. Raises `FwcError` for a
     log that cannot be read, that is about another task, or that has no complete sample.
@@ -85,7 +85,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
         key=lambda pair: (pair[0]["repeat"], arms.index(pair[0]["arm"]), order.get(str(pair[1].id), 0))
     )
     if not samples:
-        raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
+        raise FwcError(f"{path} holds no row that all arms were asked about: there is nothing to report")
     described = _described(record, content, [question for question, _ in samples], epochs)
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
@@ -129,7 +129,7 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
     """The question of a sample. An epoch becomes a repeat with the same rows."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
-        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is not a question of our tasks")
+        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question | {
         name: str(sample.metadata[name]) for name in layout.ROW_COLUMNS if name in sample.metadata
@@ -140,7 +140,7 @@ _Asked = list[tuple[dict[str, Any], "EvalSample"]]
 
 
 def _whole_rows(samples: _Asked) -> _Asked:
-    """The samples of rows that every arm has answered, because arms must have the same rows.
+    """The samples of rows that every arm has answered: arms need equal rows.
 
     A limit or an interruption can leave a row without some arms.
     """
@@ -155,7 +155,7 @@ def _whole_rows(samples: _Asked) -> _Asked:
 def _described(
     log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
 ) -> dict[str, Any]:
-    """The content of run.json: the task's plan, changed to Inspect's model and complete samples."""
+    """The content of run.json: the task's plan with Inspect's model and samples."""
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(is_simulated(sample.output) for sample in log.samples or () if sample.output.choices)

@@ -1,4 +1,4 @@
-"""Registers tasks, solver, scorer, metrics and surrogate with Inspect, by entry point.
+"""Registers tasks, solver, scorer, metrics and surrogate with Inspect.
 
 The tasks `fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm eval` as
 arguments. Their samples are the questions of such a run. Importing this module registers everything.
@@ -36,14 +36,14 @@ logger = logging.getLogger(__name__)
 
 
 def refused(why: str) -> Exception:
-    """An error that Inspect prints without a traceback; brackets are escaped, which would be markup."""
+    """An error that Inspect prints without a traceback, with brackets escaped."""
     error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
     return error
 
 
 @solver
 def ask(logprobs: bool = False) -> Solver:
-    """Solver that asks with the parameters of `fwc-llm eval`: temperature 0 and a short reply.
+    """Solver that asks as `fwc-llm eval`: temperature 0 and a short reply.
 
     Parameters of the user win. A reasoning model gets a higher token limit and no temperature.
     """
@@ -62,7 +62,7 @@ def ask(logprobs: bool = False) -> Solver:
 
 @metric(scores="unreduced")
 def decisions() -> Metric:
-    """Metric: coverage, accuracy and parity of each arm, as means over repeats and epochs.
+    """Metric: coverage, accuracy and parity of each arm, averaged over repeats.
 
     Undefined values are left out. With several arms, the names are ARM/METRIC.
     """
@@ -102,7 +102,7 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
 
 @scorer(metrics=[decisions()])
 def decision() -> Scorer:
-    """Scorer: parses the reply with `parse_answer`; "C" is right, "I" wrong, "N" unread."""
+    """Scorer with `parse_answer`: "C" is right, "I" is wrong, "N" is unread."""
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = to_reply(state.output)
@@ -140,7 +140,7 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **opti
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:
-    """The names in a list, or in text with commas (from Inspect's command line, it is a list)."""
+    """The names in a list, or in a text with commas."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise FwcError(f"the task argument {argument!r} is {value!r}: name one, or several with commas")
@@ -148,7 +148,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def _task(plan: "Plan", logprobs: bool) -> Task:
-    """The Inspect task of a plan; samples are grouped by row, so that a limit keeps rows complete."""
+    """The Inspect task of a plan; a limit keeps rows complete."""
     from fwc_llm.runs.plan import describe_asked
     from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json
@@ -238,7 +238,7 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
         return await model_output_from_openai(chat_body(Call(CHAT, request, messages), reply))
 
     async def count_text_tokens(self, text: str) -> int:
-        """The number of words: the surrogate has no tokens, and Inspect would download a tokenizer."""
+        """The number of words: the surrogate has no tokens."""
         return len(text.split())
 
     def max_connections(self) -> int:

@@ -27,14 +27,14 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are not applicants."
+NO_PEOPLE = "The test rows were drawn in fixed numbers per group and label: they are not applicants."
 _TEXTS = {
-    AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
+    AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like these.",
     REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
-    "of the table that they were drawn from; limits allow for the chance in its shares of groups and labels, "
-    "too. Counts are those of the test rows.",
-    WITHHELD: NO_PEOPLE + " The table's own rates are not known here, so selection rates, impact ratios and "
-    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, has them.",
+    "of the table from which test rows were drawn; intervals also allow for chance in the table's shares of "
+    "groups and labels. Counts are of the test rows.",
+    WITHHELD: NO_PEOPLE + " The table's own shares are not known here, so selection rates, impact ratios and "
+    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, gives them.",
 }
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
@@ -64,7 +64,7 @@ def impact_tables(
     keep_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
-    """Return the tables of an audit for JSON; an undefined value is None, with a `reason`.
+    """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
     (whether every row was asked about once), and `attributes`. These are one object per protected attribute
@@ -164,7 +164,7 @@ def _arm(
         described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, keep_small)
     why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
-        withheld = "withheld: it rests on the design's own mix of {}, and the table's is not known"
+        withheld = "withheld: it depends on the mix of {} in the test rows, and the table's mix is not known"
         mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
         why = why | {r: withheld.format("labels" if r == "precision" else "groups") for r in mixed}
         confused = {rate: own for rate, own in confused.items() if rate not in mixed}
@@ -251,13 +251,13 @@ def _selection(
 
     unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
     why = {  # why a level has no impact ratio: the first that applies
-        "its people's category is unknown": ~known,
-        "no row of it was asked about": asked == 0,
-        "0/0: no parsed answer about one of the labels that the table has of it": unknown & (parsed > 0),
-        "0/0: no answer about it could be parsed": unknown,
-        "it takes two groups with a rate": no_ratio & (len(defined) < 2),
+        "the category of these people is unknown": ~known,
+        "no row of this group was asked about": asked == 0,
+        "0/0: no parsed answer to rows of this group with one of the labels": unknown & (parsed > 0),
+        "0/0: no parsed answer to rows of this group": unknown,
+        "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
         "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
-        "0/0: no group was answered yes even once": no_ratio & (reference < 0),
+        "0/0: no answer to any group is yes": no_ratio & (reference < 0),
     }
     reasons = np.select(list(why.values()), list(why), "").tolist()
     groups: dict[str, dict[str, Any]] = {}
@@ -357,10 +357,10 @@ def _pairs(
 
 
 def fisher_exact(table: npt.NDArray[np.intp]) -> float:
-    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) whose rows are not empty.
+    """Return the two-sided p-value of Fisher's exact test of a table (2, 2).
 
-    The p-value is the probability of all tables with the same margins that are at most as likely. It is that
-    of `scipy.stats.fisher_exact`, whose import takes a second.
+    The table's rows are not empty. The p-value is the probability of all tables with the same margins that
+    are at most as likely. It is that of `scipy.stats.fisher_exact`, whose import takes a second.
     """
     (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
     x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
@@ -372,10 +372,10 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 
 
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
+    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given.
 
-    `tests` is the number of all tests, if not all are listed: tests that are not listed count as if their
-    p-values were the largest.
+    NaN stays NaN. `tests` is the number of all tests, if not all are listed: tests that are not listed count
+    as if their p-values were the largest.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)

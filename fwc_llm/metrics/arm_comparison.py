@@ -40,16 +40,16 @@ from fwc_llm.metrics.variance import (
 
 COMPARED = ("accuracy", "demographic_parity_difference")
 ALL = "all"
-STOPPED = "is not tested: a test of a fixed number of rows does not hold where asking stops when decided"
+STOPPED = "is not tested: tests for a fixed number of rows are invalid with --until-decided"
 _TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class Difference(Enclosed):
-    """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
+    """The second arm's value minus the first's, with 95 % limits and p-value.
 
-    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference that such a
-    test detects with a power of 80 % (see `planning`).
+    Undefined values are NaN. The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is
+    the difference that such a test detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -116,8 +116,8 @@ def compare(
         tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
         return ArmComparison(THIS_STRATEGY, tests, of_these)
     few = (
-        f"cannot be told with {fewest} draws of examples: it takes {MIN_SETS} repeats, each with "
-        "examples of its own, to tell strategies apart"
+        f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} repeats, "
+        "each with its own examples"
     )
     return ArmComparison(THIS_STRATEGY, unknown, of_these, few)
 
@@ -163,9 +163,9 @@ def _worst_case(
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
-    """Return the difference from both intervals, by MOVER, as if the arms were independent.
+    """Return the difference from both arms' intervals, by MOVER.
 
-    For arms that answer alike, the limits are wider than necessary.
+    The arms count as independent: if they answer alike, the limits are wider than necessary.
     """
     value = second.value - first.value
     if np.isnan([first.low, second.low]).any():
@@ -334,7 +334,7 @@ def compare_estimates(
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add verdicts that are corrected for the number k of comparisons, separately for each metric.
+    """Add verdicts corrected for the number k of comparisons, metric by metric.
 
     Adds to every test: `simultaneous_low` and `simultaneous_high`, limits at the level 1 − 0.05/k; their
     `verdict`; `p_adjusted` = k p (Bonferroni); and `distinguishable`, whether the arms differ.

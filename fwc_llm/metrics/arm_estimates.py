@@ -53,12 +53,12 @@ _PAIRS = 1_000_000  # pairs of groups in memory at once
 
 @dataclass(frozen=True)
 class MetricEstimate(Enclosed):
-    """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
+    """A metric: value over all repeats, 95 % interval, and value per repeat (R,).
 
-    `equal` is the value at equality. `p_value` tests equality; it is below 0.05 exactly if the interval
-    excludes `equal`. `half_width` is the longest distance from a pair's difference to a limit, without the
-    widening for looks at the answers. `worst_case`: see `Enclosed`. `alike`: a model gave (nearly) all rows
-    one answer, so that the verdict is inconclusive.
+    Undefined values are NaN. `equal` is the value at equality. `p_value` tests equality; it is below 0.05
+    exactly if the interval excludes `equal`. `half_width` is the longest distance from a pair's difference to
+    a limit, without the widening for looks at the answers. `worst_case`: see `Enclosed`. `alike`: a model
+    gave (nearly) all rows one answer, so that the verdict is inconclusive.
     """
 
     value: float
@@ -84,9 +84,10 @@ class MetricEstimate(Enclosed):
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
-        """Return the rows with which groups that are treated alike get "no difference shown" 4 times in 5.
+        """Return the rows needed for the verdict "no difference shown", 4 times in 5.
 
-        `rows` is the number of rows of this estimate. None if no number is enough, or if it is unknown.
+        The groups are assumed to be treated alike. `rows` is the number of rows of
+        this estimate. None if no number is enough, or if it is unknown.
         """
         most = self.worst_case[0][1] if self.worst_case else self.value
         room = margin - (most - self.value)  # minus the effect of replies without an answer
@@ -150,7 +151,7 @@ class ArmEstimates:
         return self._shares[key]
 
     def worst_case(self, key: str) -> tuple[Interval, Interval]:
-        """Return the (lowest, highest) value of a metric over all readings, and limits for all readings.
+        """Return a metric's (lowest, highest) value over all readings, and limits.
 
         A reading chooses an answer for every reply without one. The limits cover the true value under any
         reading (Stoye 2009, for each pair of groups), and enclose the limits of the parsed answers. Some
@@ -214,9 +215,10 @@ class ArmEstimates:
                 yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     def counted(self, rate: str) -> RateEstimates:
-        """Return a rate of each group (G,) or, if its name ends with " of all", of all answers (1,).
+        """Return a rate of each group (G,).
 
-        Names are those of `counts.RATES` and `REPLY_RATES`, "auc" and "brier".
+        If the name ends with " of all", it is the rate of all answers (1,). Names are those of `counts.RATES`
+        and `REPLY_RATES`, "auc" and "brier".
         """
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
@@ -308,10 +310,11 @@ def gaps_of_pairs(
     kinds: int = 1,
     width: Floats | None = None,
 ) -> Pairs:
-    """Return the gaps of pairs of shares (P,), second minus first, by MOVER (Zou & Donner 2008).
+    """Return the gaps of pairs of shares (P,), second minus first, by MOVER.
 
-    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width` (P,), each
-    gap is one end of a range of that width over the readings of replies without an answer.
+    See Zou & Donner 2008. Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With
+    a `width` (P,), each gap is one end of a range of that width over the readings of replies without an
+    answer.
     """
     factor, freedom = shares.spread(first, second)
     critical = shares.sample.critical_values(freedom, groups, kinds)
@@ -460,7 +463,7 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
 
 
 def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
-    """Return the DP gap within strata by Mantel and Haenszel (1959); None without strata.
+    """Return the DP gap within strata (Mantel & Haenszel 1959); None without strata.
 
     Its variance is Sato's (1989), times the design effect of the gap without strata, from weights, people,
     repeats and examples. Strata in which some judged group has no answer are `dropped`.

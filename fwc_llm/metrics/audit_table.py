@@ -152,9 +152,10 @@ def from_frame(
     unread: Unread = WORST,
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Check a table of answers, and return them; `fwc_llm.audit` has the columns and arguments.
+    """Check a table of answers, and return them.
 
-    With `unknown` None, spellings of an unknown category are not merged.
+    `fwc_llm.audit` explains columns and arguments. With `unknown` None, spellings of an unknown category are
+    not merged.
 
     Raises `FwcError`: a column is missing, a value of an answer or label means neither yes nor no, a row has
     two labels or two groups, a question occurs twice, or an arm lacks questions of another arm.
@@ -253,7 +254,7 @@ def with_population(
     if rows.duplicated().any():
         raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
     if lost := asked[~asked.isin(rows)].tolist():
-        raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
+        raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
     found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
     return frame.join(found)  # not `assign`, because a column may have any name
 
@@ -267,7 +268,7 @@ def of_population(
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
-    """Assist every value by predictions for the rows of the population that were not asked about.
+    """Assist every value by predictions for the rows that were not asked about.
 
     `population` has one line per row. Its column `key` names rows like the answers' `row`. It also has the
     protected columns, the `label` if the answers have labels, and the people (`cluster`); all other columns
@@ -352,7 +353,7 @@ def _merged(
         return levels, ""
     others = [level for level in merged if level != UNKNOWN]
     spellings = listed(others, _SHOWN, repr)
-    note = f"Of {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
+    note = f"In {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
     return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
 
 
@@ -405,7 +406,9 @@ def plain_text(value: Any) -> str:
 def decided(
     frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with its columns `names` as "yes", "no" or missing, and a mask (n,) of rows left out.
+    """Return a table with the columns `names` as "yes", "no" or missing.
+
+    Also returns the mask (n,) of the rows to leave out.
 
     Raises `FwcError`: the meaning of a value is unknown, or a column occurs twice.
     """

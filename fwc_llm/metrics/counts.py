@@ -53,7 +53,7 @@ RATES: Mapping[str, Rate] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of an arm: its key in documents, its name in gates and its title in tables.
+    """A metric of an arm: key in documents, name in gates, title in tables.
 
     `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest over
     largest) of the groups' rates. A gap of several `rates` is the largest of their gaps. `source`: answers,

@@ -53,9 +53,10 @@ class Curve:
 def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
 ) -> Curve:
-    """Compute the results of every threshold on `p` (n,), in one pass over the sorted values.
+    """Compute the results of every threshold on `p` (n,).
 
-    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) row weights.
+    One pass over the sorted values suffices. `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,)
+    row weights.
     """
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
     weight = np.ones(len(score)) if weights is None else weights
@@ -80,18 +81,19 @@ def threshold_curve(
 
 
 def most_accurate(curve: Curve) -> int:
-    """Return the index of the most accurate threshold; ties: the least gap, then nearest to one half.
+    """Return the index of the most accurate threshold.
 
-    It may give all rows one answer: the first threshold (yes to all) or the last one (no to all).
+    On ties, the least gap decides, then the distance from one half. It may give all rows one answer: the
+    first threshold (yes to all) or the last one (no to all).
     """
     return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
-    """Return the index of the threshold with the least gap; ties: the most accurate one.
+    """Return the index of the threshold with the least gap.
 
-    Thresholds that give all rows one answer are never chosen, nor are those less accurate than
-    `least_accuracy`. None if no threshold is left, and for a single group.
+    On ties, accuracy decides. Thresholds that give all rows one answer are never chosen, nor are those less
+    accurate than `least_accuracy`. None if no threshold is left, and for a single group.
     """
     mixed = (curve.share > 0.0) & (curve.share < 1.0)
     allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
@@ -101,7 +103,7 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the index of the least gap that keeps half of the most accurate threshold's gain.
+    """Return the index of the least gap that keeps half of the best gain.
 
     The gain is the accuracy above that of the better constant answer; None if there is no gain.
     """
@@ -136,9 +138,10 @@ def held_out(
     rows: npt.ArrayLike,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return answers (n,): for each half of the rows, by the threshold that `choose` finds on the other.
+    """Return answers (n,) by thresholds from held-out rows.
 
-    If `choose` finds no threshold on one half, the answers for the other half are NaN.
+    For each half of the rows, `choose` finds the threshold on the other half. If `choose` finds no threshold
+    on one half, the answers for the other half are NaN.
     """
     score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
     half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
@@ -153,9 +156,9 @@ def held_out(
 
 
 def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
-    """Divide `rows` (n,) into two random halves within group and label; return 0 or 1 per answer (n,).
+    """Divide `rows` (n,) into two random halves within group and label.
 
-    All questions about one row are in one half.
+    Returns 0 or 1 per answer (n,). All questions about one row are in one half.
     """
     truth, level = np.asarray(labels), levels_of(groups)[1]
     units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)

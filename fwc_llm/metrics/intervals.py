@@ -33,10 +33,11 @@ _ROUNDING = 1e-12
 
 
 def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdict | None:
-    """Return the verdict of an interval, given the `margin` within which a difference is negligible.
+    """Return the verdict of an interval.
 
-    `equal` is the value at equality: 0 for a gap or a signed difference, 1 for a ratio. The margin of a ratio
-    is the smallest negligible ratio. None without an interval.
+    Within the `margin` a difference is negligible. `equal` is the value at equality: 0 for a gap or a signed
+    difference, 1 for a ratio. The margin of a ratio is the smallest negligible ratio. None without an
+    interval.
     """
     if np.isnan(low) or np.isnan(high):
         return None
@@ -115,11 +116,11 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
-    """Return the critical value, in standard errors, of all pairwise differences of groups together.
+    """Return the critical value of all pairwise differences of groups together.
 
-    For two groups, the quantile of the normal distribution, or of Student's with `freedom`. For more, Tukey's
-    studentized range over √2, for `kinds` independent sets of groups together (Tukey 1953; Kramer 1956 for
-    unequal sizes, for which it is conservative).
+    The value is in standard errors. For two groups, the quantile of the normal distribution, or of Student's
+    with `freedom`. For more, Tukey's studentized range over √2, for `kinds` independent sets of groups
+    together (Tukey 1953; Kramer 1956 for unequal sizes, for which it is conservative).
     """
     if groups <= 2 and kinds == 1:
         return float(ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2))
@@ -150,7 +151,7 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
 
 
 def range_critical_value(width: float, freedom: float = np.inf) -> float:
-    """Return the critical value of an interval that covers any one value in a range at 95 %.
+    """Return the critical value to cover any one value in a range at 95 %.
 
     `width` is the range's in standard errors. The critical value falls from 1.96 for a point to 1.64 for a
     wide range (Imbens & Manski 2004; the ends of the range are always in order, as in Stoye 2009, lemma 3).

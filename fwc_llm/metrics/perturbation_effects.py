@@ -20,11 +20,12 @@ _TWO = 2  # added rows that changed, one each way: no variance is 0
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how consistent an arm's answers to a repeated prompt are; None without such prompts.
+    """Return how consistent an arm's answers to a repeated prompt are.
 
-    `self_agreement` is the probability that two answers to one prompt are the same, with 95 % limits over
-    rows. `changed` is the share of prompts whose answers are not all the same. `probabilities` are the
-    statistics of P(yes), for which the share of yes among a prompt's answers is taken.
+    Returns None without repeated prompts. `self_agreement` is the probability that two answers to one prompt
+    are the same, with 95 % limits over rows. `changed` is the share of prompts whose answers are not all the
+    same. `probabilities` are the statistics of P(yes), for which the share of yes among a prompt's answers is
+    taken.
     """
     if (times := design.times) < 2:
         return None
@@ -59,7 +60,7 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
-    """Return the changed answers by direction, in the order in which directions first appear.
+    """Return the changed answers by direction, in order of first appearance.
 
     `changed` are the answers to variants of the rows with another protected attribute. Keys: `group`,
     `told_as` (the group of the variant), `n` (rows answered both times), `to_yes` and `to_no` (numbers of
@@ -136,7 +137,7 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
 
 
 def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
-    """Return the changes from the answers (n,) to unchanged rows to those to variants of these rows.
+    """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
     `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of the rate
     of yes, of accuracy and of the mean P(yes). Each has `value`, `low` and `high`, paired 95 % limits with

@@ -105,7 +105,7 @@ class Assumptions:
 
 
 def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
-    """Estimate the assumptions from arms that were asked the same questions: the two that differ most.
+    """Estimate the assumptions from the two arms of a run that differ most.
 
     Only questions that both arms of a pair answered count. Raises `FwcError`: no two arms answered the same
     rows, or all arms give the same answers.
@@ -185,9 +185,10 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
 def steps_needed(
     difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
 ) -> int | None:
-    """Return the factor by which the rows of `step`, the smallest design, must grow to detect `difference`.
+    """Return the multiple of the design `step` that detects `difference`.
 
-    At least two groups get `FEW` rows per repeat. None if the table has too few rows.
+    `step` is the smallest design. At least two groups get `FEW` rows per repeat. None if the table has too
+    few rows.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)

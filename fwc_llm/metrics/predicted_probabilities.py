@@ -38,10 +38,11 @@ LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, co
 def probability_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return ranking, calibration and thresholds over the answers with P(yes); None for fewer than ten.
+    """Return ranking, calibration and thresholds over the answers with P(yes).
 
-    All repeats are pooled: a threshold is for the whole run. `coverage` is the share of answers that have
-    P(yes), `clipped` the share of these that is near 0 or 1. `order` has the groups in the order of tables.
+    Returns None for fewer than ten such answers. All repeats are pooled: a threshold is for the whole run.
+    `coverage` is the share of answers that have P(yes), `clipped` the share of these that is near 0 or 1.
+    `order` has the groups in the order of tables.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -84,8 +85,8 @@ def _thresholds(
 ) -> dict[str, Any]:
     """Return accuracy, rates and gap by threshold, and candidate thresholds.
 
-    Only the threshold 0.5 has limits: the others are chosen on the same rows, on which they look better than
-    on new rows.
+    Only the results at 0.5 have limits: all other thresholds are chosen on the same rows, on which they look
+    better than on new rows.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -227,7 +228,7 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
 
 
 def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
-    """Return how often the answers to two questions about the same rows cannot both be right.
+    """Return how often two answers about one row cannot both be right.
 
     `p` and `other` (n,) are P(yes) for the two questions, NaN if unknown. `opposite`: yes to the second
     question means no to the first. Keys: `n` (rows with both P(yes)), `contradictions`, `yes_to_both`,
@@ -281,7 +282,9 @@ def _is_still(known: ArmAnswers) -> bool:
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
+    """Return the results of answers by centred log-odds.
+
+    Returns None if P(yes) is unknown or constant.
 
     A model that answers no to all rows has no gap, even if its P(yes) differs between groups. Centring shows
     how P(yes) ranks the rows, without labels: the answer is yes if the log-odds exceed their mean over the

@@ -45,11 +45,12 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
+    """All N rows that test rows are drawn from.
 
-    `features` has N rows and a column of numbers or texts per feature, without the outcome. No row may be an
-    example. `people` (N,) names the person of each row, if a person may have several rows. If the columns are
-    numbered, `titles` are their names.
+    `rows`, `group` and `label` (N,) are names, groups and labels. `features` has N rows and a column of
+    numbers or texts per feature, without the outcome. No row may be an example. `people` (N,) names the
+    person of each row, if a person may have several rows. If the columns are numbered, `titles` are their
+    names.
     """
 
     rows: "pd.Index[Any]"
@@ -193,7 +194,7 @@ class Predictions:
 def assisted_samples(
     run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable
 ) -> dict[str, ArmArrays]:
-    """Add predictions to the arms' samples; with few rows, return the samples unchanged.
+    """Add predictions to the arms' samples, unless there are few rows.
 
     All answers about one row (person), of all arms and repeats, are in one fold.
 
@@ -246,7 +247,7 @@ def assisted_samples(
 
 
 def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
-    """Refuse rows asked about whose features differ, beyond chance, from those of all other rows.
+    """Refuse rows asked about that differ from all other rows beyond chance.
 
     `asked` and `rest` are indices of the table's rows; `stratum` (N,) is each row's stratum in the design.
     The test compares the mean difference of a feature within strata with its standard error over rows
@@ -274,8 +275,8 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     worst, units = int(np.argmax(errors)), len(np.unique(people[asked]))
     if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
         raise FwcError(
-            f"the rows that were asked about differ from the others in {table.names[worst]!r} beyond chance: "
-            "other rows assist only answers to rows that were drawn at random"
+            f"the rows with answers differ from the others in {table.names[worst]!r} beyond chance: "
+            "prediction-powered estimates need answers to rows drawn at random"
         )
 
 
@@ -351,9 +352,10 @@ def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:
 
 
 def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:
-    """Return n V / V_assisted of a metric; for a gap or ratio, of the two groups farthest apart.
+    """Return n V / V_assisted of a metric.
 
-    n is the number of rows, V the variance without and V_assisted that with predictions. None if undefined.
+    For a gap or ratio, V is that of the two groups farthest apart. n is the number of rows, V the variance
+    without and V_assisted that with predictions. None if undefined.
     """
     metric, judged = BY_KEY[key], plain.sample.eligible_groups
     rate, pair = f"{metric.rates[0]} of all", list[Codes]()

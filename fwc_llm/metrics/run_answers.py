@@ -26,11 +26,12 @@ _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 @dataclass(frozen=True)
 class ArmAnswers:
-    """The n answers of one arm: `answer` is 1, 0 or NaN, `reason` says why it is NaN, `p_yes` may be NaN.
+    """The n answers of one arm.
 
-    `examples` names the set of examples in each prompt, `cluster` the person if people have several rows,
-    `stratum` the level of the column that parity is conditional on; `weight` is the row weight. None: not
-    given. Arrays of texts are turned into categories.
+    `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names the set of
+    examples in each prompt, `cluster` the person if people have several rows, `stratum` the level of the
+    column that parity is conditional on; `weight` is the row weight. None: not given. Arrays of texts are
+    turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -119,9 +120,10 @@ def is_known(group: str) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping: its `name`, its `levels` (L,), and the index `level_of` (G,) of each group's level.
+    """A grouping of the groups of a run.
 
-    `crossed`: the grouping crosses several attributes.
+    It has a `name`, `levels` (L,), and the index `level_of` (G,) of each group's level. `crossed`: the
+    grouping crosses several attributes.
     """
 
     name: str
@@ -131,7 +133,7 @@ class View:
 
 
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
-    """Return a view of every attribute and, if there are several, of the crossed groups last.
+    """Return a view of every attribute and last, if there are several, of all crossed.
 
     `groups` join the levels of several attributes by " & ". If some group does not have one part per
     attribute, only the view of the groups themselves is returned.
@@ -176,15 +178,15 @@ class Variation:
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """The input of statistics: every arm's answers to the same questions, and the design of the sample.
+    """The input of statistics: every arm's answers, and the design of the sample.
 
-    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
-    `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
-    those to rows that were asked about in another way (the variant is the probe's name before a colon).
-    `variations` describes arms with the same examples. `against` names the arm that all others are compared
-    with ("": the first arm; "all": every pair). `unused` has notes on columns that should perhaps have been
-    used, and on groups that are left out because their weights are all 0. `assists` are predictions of the
-    arms' answers; with `assist`, all values use these predictions.
+    All arms have answers to the same questions. `groups` are in the order of tables; " & " joins the levels
+    of the `attributes` in a group's name. `counterfactuals` has, by arm, the answers to variants of rows with
+    another protected attribute, `probes` those to rows that were asked about in another way (the variant is
+    the probe's name before a colon). `variations` describes arms with the same examples. `against` names the
+    arm that all others are compared with ("": the first arm; "all": every pair). `unused` has notes on
+    columns that should perhaps have been used, and on groups that are left out because their weights are all
+    0. `assists` are predictions of the arms' answers; with `assist`, all values use these predictions.
     """
 
     answers: Mapping[str, ArmAnswers]

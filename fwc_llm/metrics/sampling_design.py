@@ -21,9 +21,9 @@ BASE_PARITY, REPEATS, EXAMPLES = "base parity", "repeats", "examples drawn anew"
 PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST = "cluster", "weight", "given", "unread answers", "assist"
 UNTIL = "until decided"
 OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
-_ONCE = "a run until decided asks about every row once: leave out repeats, or --until-decided"
+_ONCE = "--until-decided asks about every row once: leave out repeats, or --until-decided"
 REFUSED: Mapping[frozenset[str], str] = {
-    frozenset({WEIGHTS, ASSIST}): "answers with weights cannot be assisted by other rows: leave one out",
+    frozenset({WEIGHTS, ASSIST}): "assist (prediction-powered) does not work with weights: leave one out",
     frozenset({REPEATS, UNTIL}): _ONCE,
     frozenset({EXAMPLES, UNTIL}): _ONCE,
 }

@@ -147,7 +147,7 @@ def simulate(
     paths: int = 400,
     seed: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Simulate independent runs that stop when the DP gap's interval lies above or below `bounds`.
+    """Simulate runs that stop when the DP gap's interval settles `bounds`.
 
     A run stops if the lower limit is above the first bound (1), or the upper limit is not above the second
     (0). Returns for each run (P,) the rows asked about, and 1 or 0, NaN if undecided. `rates` (G,) are the
@@ -177,10 +177,11 @@ def simulate(
 def expected_rows(
     shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
 ) -> dict[str, Any]:
-    """Return the rows that a run needs until `bounds` are decided (see `simulate`), for rates around 1/2.
+    """Return the rows that a run needs until `bounds` are settled (see `simulate`).
 
-    `gaps` has, per true gap, the mean `rows` and the share of runs that are `decided`. `most` is the maximum
-    number of rows, and `fixed` the fixed sample of equal power; None for a confidence sequence.
+    Rates of yes are around 1/2. `gaps` has, per true gap, the mean `rows` and the share of runs that are
+    `decided`. `most` is the maximum number of rows, and `fixed` the fixed sample of equal power; None for a
+    confidence sequence.
     """
     gaps = []
     for gap in GAPS:

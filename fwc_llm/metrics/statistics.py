@@ -27,7 +27,7 @@ _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REP
 
 
 class Lines(Protocol):
-    """Reference lines: answers of plain models to the same rows."""
+    """Reference lines: answers of reference models to the same rows."""
 
     def described(
         self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]
@@ -260,11 +260,11 @@ _KIND = {GroupSequential: "repeated confidence intervals", ConfidenceSequence: "
 def _about_looks(run: RunAnswers) -> Iterator[str]:
     if (looks := run.design.sequential) is not None:
         rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
-        saved = f", {most - rows:,} questions an arm saved" if rows < most and not ended else ""
+        saved = f" ({most - rows:,} requests saved per arm)" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
-            f"Intervals are {_KIND[type(looks)]} of the population, which hold at all looks together; tests "
-            "of a fixed number of rows are left out."
+            f"Intervals are {_KIND[type(looks)]} of the population, which hold jointly at all checks; tests "
+            "for a fixed number of rows are left out."
         )
 
 
@@ -301,12 +301,11 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
     about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
     if run.design.times > 1:
         yield (
-            f"Every prompt was asked {run.design.times} times: {about} An answer that only comes again adds "
-            "nothing to what the intervals know."
+            f"Every prompt was asked {run.design.times} times: {about} Identical answers to one prompt do "
+            "not narrow the intervals."
         )
     elif sample.rows < len(sample.row):
-        alike = "The more alike the answers to one row, the less it counts that it was asked again."
-        yield f"Repeats share test rows: {about} {alike}"
+        yield f"Repeats share test rows: {about}"
     if sample.cluster is not None:
         people = len(np.unique(sample.cluster))
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
@@ -319,24 +318,23 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
     }
     if few := [arm for arm, sets in drawn.items() if sets < MIN_SETS]:
         least = min(drawn.values())
-        draws = "1 draw of examples, the one" if least == 1 else f"{least} draws of examples, those"
-        made = f"that {'was' if least == 1 else 'were'} made"
+        draws = "1 draw of examples" if least == 1 else f"{least} draws of examples"
         yield (
-            f"Intervals of {', '.join(few)} speak of {draws} {made}; it takes {MIN_SETS} to speak of the "
-            "strategy."
+            f"Intervals of {', '.join(few)} hold for the {draws} in these data; intervals for the "
+            f"strategy need {MIN_SETS} draws."
         )
 
 
 def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     if run.assist and not run.assists:
         yield (
-            f"Nothing is assisted: it takes {MIN_ROWS} rows, drawn at random, without weights, and answers "
-            "that differ."
+            "No prediction-powered estimate is possible: it takes at least "
+            f"{MIN_ROWS} rows, drawn at random, without weights, and answers that differ."
         )
     elif run.assist:
         yield (
-            "Values, intervals and verdicts are assisted by predictions for rows that were not asked about; "
-            "selection rates and impact ratios are not."
+            "Values, intervals and verdicts also use predictions for rows that were not asked about "
+            "(prediction-powered); selection rates and impact ratios do not."
         )
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
@@ -353,17 +351,20 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
         return
     counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
     if (assumed := run.design.unread) != WORST:
-        how = "read as no" if assumed == AS_NO else "left out, as if they were like the others"
+        how = "counted as no" if assumed == AS_NO else "left out, as if they were like the others"
         yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
         return
     yield (
-        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold for every "
-        "reading of them (--unread as-no or ignore assumes one)."
+        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold whether each "
+        "counts as yes or as no (--unread as-no or ignore makes an assumption)."
     )
     for arm in content["arms"]:
         low, high = arm["treatments"]["worst case, 95 %"][_PARITY]
         if arm["arm"] in unread and not np.isnan(low):
-            yield f"{arm['arm']}: over all readings the DP gap lies from {low:.3f} to {high:.3f} (95 %)."
+            yield (
+                f"{arm['arm']}: however these replies count, the DP gap lies from {low:.3f} to {high:.3f} "
+                "(95 %)."
+            )
 
 
 def _about(rows: int) -> str:
@@ -376,8 +377,8 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
     if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
-            "A DP gap that these data do not settle: if the groups are treated alike, it takes "
-            f"{group_words(told)} to show that it is within {needed[0][2]:g}, 4 times in 5."
+            f"To show, 4 times in 5, that an unsettled DP gap is within {needed[0][2]:g}, if the groups are "
+            f"treated alike, takes {group_words(told)}."
         )
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
-    WORST: "for every reading of {} replies without an answer",
-    AS_NO: "{} replies without an answer read as no",
+    WORST: "{} replies without an answer counted as either",
+    AS_NO: "{} replies without an answer counted as no",
     "ignore": "{} replies without an answer left out",
 }
 REASONS = ("", "refused", "filtered", "error")  # why an answer is missing; answers store the index
@@ -60,7 +60,7 @@ class Assist(Protocol):
 
 @dataclass(frozen=True)
 class ArmArrays:
-    """The n answers of one arm as arrays, and the design by which rows were drawn and asked.
+    """The n answers of one arm as arrays, and the sampling design.
 
     `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
     row has one group and one label. `groups` is the number of groups. `examples` (n,) numbers the set of
@@ -408,10 +408,10 @@ class RateEstimates:
     def combined(
         self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None
     ) -> "RateEstimates":
-        """Return weighted sums (owners,) of shares; `owner` (O,) is the index of each share's sum.
+        """Return weighted sums (owners,) of shares.
 
-        With `of` (owners,), a sum's weights count as estimates, from `of` rows of a table. A sum is NaN if a
-        share with a positive weight is.
+        `owner` (O,) is the index of each share's sum. With `of` (owners,), a sum's weights count as
+        estimates, from `of` rows of a table. A sum is NaN if a share with a positive weight is.
         """
         used = weight > 0
 
@@ -458,10 +458,10 @@ def mean_shares(
     by_label: bool,
     rate: str = "",
 ) -> RateEstimates:
-    """Return the weighted mean of `value` (n,), from 0 to 1, over the `counted` (n,) answers of each owner.
+    """Return the weighted mean of `value` (n,) over `counted` (n,) answers by owner.
 
-    A share is the mean over the repeats in which it is defined. Predictions assist the shares of a known
-    `rate`. Strata are groups and labels if `by_label`, else the owners.
+    Values are from 0 to 1. A share is the mean over the repeats in which it is defined. Predictions assist
+    the shares of a known `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
     used = counted if sample.weight is None else counted * sample.weight
@@ -552,10 +552,10 @@ def _effective_rows(
 
 
 def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
-    """Return factors (n,) of residuals: 1 / √(1 − h), with h the leverage of the unit in its stratum.
+    """Return factors (n,) of residuals: 1 / √(1 − h).
 
-    CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each question's unit.
-    The factor is 1 for the only unit of a stratum.
+    h is the leverage of the unit in its stratum. CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018.
+    `place` (n,) is the index of each question's unit. The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]

@@ -1,4 +1,4 @@
-"""Models: OpenAI-compatible services, Azure, Inspect, and models without a network."""
+"""Models: OpenAI-compatible services, Azure, Inspect, and offline models."""
 
 from collections.abc import Callable
 from typing import Any

@@ -51,7 +51,7 @@ Messages = Sequence[Message]
 
 
 def role_of(message: Message) -> str:
-    """The role of a message; for names example_user and example_assistant, user and assistant."""
+    """The role of a message, or the role in the names example_user, example_assistant."""
     spoken = {"example_user": "user", "example_assistant": "assistant"}
     return spoken.get(message.get("name", ""), message["role"])
 
@@ -61,7 +61,7 @@ _JOINT = re.compile(rf"with (\d+) lines? {LINES} ([^\n]+)\Z")
 
 
 def more_tokens(messages: Messages) -> int:
-    """Additional tokens of a reply that answers several questions (`rows_per_request`)."""
+    """Additional tokens of a reply to several questions (`rows_per_request`)."""
     questions = sum(message["role"] == QUESTION for message in messages)
     lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
     longer = len(lines[2]) // 12 if lines else 0  # words longer than "yes or no"
@@ -123,10 +123,10 @@ class Attempts:
     """Permission to repeat a failed request; this base class sets no limit."""
 
     def lost(self, billed: bool) -> None:
-        """Count an attempt without a reply; `billed` if the service may charge for the attempt."""
+        """Count an attempt without a reply; `billed` if the service may charge."""
 
     async def again(self) -> bool:
-        """Whether another attempt is allowed; under a cost limit, its cost is reserved first."""
+        """Whether another attempt is allowed; this may reserve its cost."""
         return True
 
 
@@ -144,7 +144,7 @@ class Model(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything except the messages that can change a reply; part of each request's hash."""
+        """Everything that can change a reply, except the messages; part of the hash."""
 
     async def ask(self, messages: Messages) -> Reply:
         """Send one conversation and return the reply."""
@@ -155,7 +155,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training data for a model: the pool's rows that are not test rows of this repeat.
+    """Training data: the pool's rows that are not test rows of this repeat.
 
     `rows` (n rows) has the features and the protected attributes: numbers as numbers, ordinal values as
     ordered categoricals, everything else as text. `labels` (n,) int8 is 1 for yes.

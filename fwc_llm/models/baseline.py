@@ -1,4 +1,4 @@
-"""Table models to compare with language models: logistic regression, boosted trees.
+"""Table models to compare with: logistic regression and boosted trees.
 
 The model `baseline` is the logistic regression. It ignores the prompt, answers every task, and needs neither
 key nor network. Each repeat fits it once, on the pool's rows that are not test rows, protected attributes
@@ -57,7 +57,7 @@ class TableModel:
             self._fitted.fit(self._vectorizer.transform(features), labels)
 
     def probabilities(self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> "npt.NDArray[np.float64]":
-        """P(yes) (n,), in [0, 1], of rows with the same columns; unseen categories are ignored."""
+        """P(yes) (n,), in [0, 1], of n rows; unseen categories are ignored."""
         import numpy as np
         from threadpoolctl import threadpool_limits
 
@@ -80,7 +80,7 @@ class TableModel:
 
 
 def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None], dict[Any, dict[Any, int]]]:
-    """(mean, scale) of each column, None for categories; and the ranks of ordered categories."""
+    """(mean, scale) of columns, None for categories; ranks of ordered categories."""
     import pandas as pd
 
     scales: dict[Any, tuple[float, float] | None] = {}

@@ -41,7 +41,7 @@ _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MU
 
 @dataclass(frozen=True)
 class Parts:
-    """A prompt split into `questions` (by name, main question first) and `input` messages.
+    """A prompt split into `questions` (by name, main one first) and `input`.
 
     `criteria` define "true" and "false" as answers to the main question.
     """
@@ -51,7 +51,7 @@ class Parts:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
     def criteria_of(self, name: str) -> Mapping[str, str]:
-        """The criteria of a question; {} unless it is the main one, or the main one about a record."""
+        """The criteria of the main question and its per-record forms; {} for others."""
         return self.criteria if name == MAIN or name.isdigit() else {}
 
     @property
@@ -83,13 +83,13 @@ def take_apart(messages: Messages) -> Parts:
 
 
 def _with_criteria(parts: Parts, name: str) -> str:
-    """A question with its criteria as text, for the format without a field for criteria."""
+    """A question with its criteria as text."""
     meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria_of(name).items())
     return "\n".join([parts.questions[name], *meant])
 
 
 def conversation(text: str) -> list[Message]:
-    """Split a text made by `Parts.text` into chat messages: examples, answers, last record."""
+    """Split a text of `Parts.text` into messages: examples, answers, last record."""
     pieces = _EXAMPLE.split(text)  # record, answer, record, answer, …
     return [
         {"role": "assistant" if index % 2 else "user", "content": piece.strip()}
@@ -119,7 +119,10 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
-    """P(yes) in an answer, in [0, 1]; None for a refusal; `AttemptError` for any other value."""
+    """P(yes) in an answer, in [0, 1]; None for a refusal.
+
+    `AttemptError` for any other value.
+    """
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
     if answer.get("type") not in _YES_OR_NO:
@@ -162,7 +165,7 @@ class DecisionModel(ChatModel):
         mixed = urlsplit(self._base_url or "").hostname in _MIXED
         self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
         if mixed:
-            self._tell(f"{self.where} takes System One's format at /decisions: that is sent")
+            self._tell(f"{self.where} expects System One's format at /decisions: this format is sent")
         if api == "systemone" and self._base_url is None:
             raise FwcError(
                 "--api systemone needs the service's address: OpenAI does not speak it, so name a server "
@@ -213,7 +216,7 @@ class DecisionModel(ChatModel):
         return {"model": self._served_name, **body, **self._options.params}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`; `AttemptError` if it is missing."""
+        """The reply in a response to `messages`; `AttemptError` if it is missing."""
         answers = answers_by_name(body, take_apart(messages).questions)
         keys = _KEYS[self._sent[_DIALECT][1]]
         others = {name: p_yes(answer, keys) for name, answer in answers.items()}
@@ -221,11 +224,11 @@ class DecisionModel(ChatModel):
         cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), *answers.values()))))
         if cut and self._options.strict:
             raise ProviderError(
-                f"{self.where} read only a part of an input, as it says ({cut}): take fewer examples or a "
-                "shorter template, or leave out --strict"
+                f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a shorter "
+                "template, or leave out --strict"
             )
         if cut:
-            self._tell(f"{self.where} says that it read only a part of some inputs: results.json counts them")
+            self._tell(f"{self.where} reports that it truncated some inputs: results.json counts them")
         return Reply(
             text="" if p is None else "yes" if p >= 0.5 else "no",
             refusal=p is None,
@@ -244,7 +247,7 @@ class DecisionModel(ChatModel):
         return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Change to the other dialect, or to one text if roles are refused, with one notice.
+        """Change to the other dialect, or to one text, with one notice.
 
         Returns whether the request should be sent again.
         """
@@ -259,7 +262,7 @@ class DecisionModel(ChatModel):
         if wrong_form and sent[_DIALECT] == first and not spoken:
             self._sent = {**self._sent, _DIALECT: other}
             sent_instead = "System One's format at /decisions is sent"
-            self._tell(f"{self.where} does not speak --api {self.api} as it is: {sent_instead}")
+            self._tell(f"{self.where} does not accept the standard body of --api {self.api}: {sent_instead}")
             return True
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
@@ -268,7 +271,7 @@ class DecisionModel(ChatModel):
         if not take_apart(messages).has_roles:
             return False
         self._sent = {**self._sent, _ROLES: False}
-        self._tell(f"{self.where} takes no messages of several roles: every prompt is sent as one text")
+        self._tell(f"{self.where} does not accept several roles: every prompt is sent as one text")
         return True
 
     def explain(self, failure: AttemptError) -> str:

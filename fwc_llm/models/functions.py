@@ -1,4 +1,4 @@
-"""Python functions as models (docs/providers.md), and models of installed packages.
+"""Python functions as models (docs/providers.md); installed packages' models.
 
 A function takes the messages and returns text, P(yes) or a `Reply`. A sync function is called in daemon
 threads, by default for one row at a time. A call that hangs cannot keep the process from ending.
@@ -132,8 +132,8 @@ class FunctionModel:
                 if self._hung < _MOST_HUNG:
                     raise
                 raise ProviderError(
-                    f"{self._qualified} has not come back from {self._hung} calls: the run is stopped; what "
-                    "was answered is kept, and the same command continues there"
+                    f"{self._qualified} has not returned from {self._hung} calls: the run is stopped; the "
+                    "answers are kept, and the same command continues the run"
                 ) from None
         return await self._within(value) if inspect.isawaitable(value) else value
 
@@ -149,7 +149,7 @@ class FunctionModel:
             raise RuntimeError(f"SystemExit: {error}") from None
 
     async def _in_a_batch(self, messages: Messages) -> Any:
-        """This row's answer. The first row to get the lock sends all waiting rows as one batch."""
+        """This row's answer; one row sends all waiting rows as a batch."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((messages, answer))
         async with self._batch_turn:
@@ -175,7 +175,7 @@ class NoAnswerError(Exception):
 
 
 def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
-    """Run `call` in a new daemon thread; a pool would wait at exit for calls that hang."""
+    """Run `call` in a daemon thread: a pool would wait at exit for hanging calls."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     context = copy_context()
@@ -201,7 +201,7 @@ def _list_of(value: Any, length: int) -> list[Any]:
 
 
 def read_answer(answer: Any) -> Reply:
-    """Convert a function's result to a reply; an invalid result becomes a reply with an error."""
+    """Convert a function's result to a reply, with an error if it is invalid."""
     if isinstance(answer, Reply):
         return _checked(answer)
     if isinstance(answer, str):
@@ -215,7 +215,7 @@ def read_answer(answer: Any) -> Reply:
 
 
 def _checked(reply: Reply) -> Reply:
-    """The reply, cleaned for the journal; a reply with invalid fields becomes one with an error."""
+    """The reply, cleaned for the journal; with an error if a field is invalid."""
     try:
         reply = TypeAdapter(Reply).validate_python(vars(reply))
         raw = reply.raw if json.dumps(reply.raw) else None
@@ -238,7 +238,7 @@ def _checked(reply: Reply) -> Reply:
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
-    """Wrap a function or an object with `ask_many` as a `Model`; return a `Model` unchanged.
+    """Wrap a function or an object with `ask_many` as a `Model`.
 
     Errors: `FwcError` for anything else: a class, an object that lacks a member, a value that is not
     callable.
@@ -267,7 +267,7 @@ def qualified_name(function: Any) -> str:
 
 
 def _bound(function: Any) -> dict[str, Any]:
-    """The arguments bound by `functools.partial` as JSON; other values by their type alone."""
+    """The arguments bound by `functools.partial`, as JSON or by their type."""
     if not isinstance(function, partial):
         return {}
     text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
@@ -275,7 +275,7 @@ def _bound(function: Any) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """A value's type with an article ("a list"); never its content, which is untrusted."""
+    """A value's type with an article ("a list"), never its untrusted content."""
     if value is None:
         return "nothing (None)"
     name = type(value).__name__
@@ -286,7 +286,7 @@ def _kind(value: Any) -> str:
 
 
 def provided_model(name: str, client: Client) -> Model | None:
-    """The model that an installed package provides for `name`; None if no package does.
+    """The model that an installed package provides for `name`, or None.
 
     The entry point POINT of a package provides the names POINT and POINT:anything. Names in `OURS` are built
     in and cannot be provided.
@@ -326,7 +326,7 @@ def imported_model(name: str, timeout: float) -> Model:
 
 
 def _run(what: str, call: Callable[[], Any]) -> Any:
-    """Call third-party code: its exceptions become `FwcError`, its prints go to standard error."""
+    """Call third-party code: exceptions become `FwcError`, prints go to stderr."""
     try:
         with redirect_stdout(sys.stderr):
             return call()

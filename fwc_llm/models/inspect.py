@@ -43,7 +43,7 @@ _OURS = {
 
 
 def require_inspect(what: str) -> None:
-    """Raise `FwcError` with the pip command if Inspect is not installed; `what` needs Inspect."""
+    """Raise `FwcError` if Inspect is not installed; `what` needs Inspect."""
     if find_spec("inspect_ai") is None:
         raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
 
@@ -88,7 +88,7 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
 
 
 def to_chat(messages: Messages) -> "list[ChatMessage]":
-    """Convert messages to Inspect's classes; the role developer becomes a system message."""
+    """Convert messages to Inspect's classes; developer becomes system."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
     kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -114,7 +114,7 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
 
 
 def watch(model: "Inspected") -> None:
-    """Detect the surrogate's server by the header of its responses; proxies can hide its name."""
+    """Detect the surrogate's server by a header: proxies can hide its name."""
     client: Any = getattr(vars(model.api).get("client"), "_client", None)  # httpx below the provider's SDK
     if hasattr(client, "event_hooks") and not hasattr(model.api, _SIMULATES):
 
@@ -211,11 +211,11 @@ class InspectModel(chat.Service):
         self._opened()
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until there is a reply, the service refuses the row, or its deadline passes."""
+        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
         return await self.ask_within(messages, Attempts())
 
     async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts` and asks it before each further attempt."""
+        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
         from inspect_ai.model import GenerateConfig
 
         model, client = self._opened(), self._options
@@ -223,8 +223,8 @@ class InspectModel(chat.Service):
             self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
         if client.params:
             self._tell(
-                f"{self.name}: Inspect leaves out in silence what its provider does not take "
-                f"(asked for: {', '.join(sorted(client.params))})"
+                f"{self.name}: Inspect silently drops parameters that its provider does not support "
+                f"(given: {', '.join(sorted(client.params))})"
             )
         tokens = sum(len(message["content"]) for message in messages) // 4
         await self._pace.turn(tokens)
@@ -297,7 +297,7 @@ class InspectModel(chat.Service):
         return self._model
 
     def _error_text(self, error: BaseException) -> str:
-        """An error's message on one line, without keys and without Inspect's colour markup."""
+        """An error's message on one line, without keys and colour markup."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)

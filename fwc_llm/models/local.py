@@ -1,4 +1,4 @@
-"""`gguf:FILE` and `smollm2`: llama.cpp runs a GGUF file in this process (extra `local`)."""
+"""`gguf:FILE` and `smollm2`: llama.cpp in this process (extra `local`)."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ _FAILURES = 10  # consecutive failures that stop the run
 
 
 def model_file(name: str) -> Path:
-    """The GGUF file of a model name; `FwcError` for a missing package or an invalid file."""
+    """The GGUF file of a model name; `FwcError` if a package or file is missing."""
     needed = [] if find_spec("xllamacpp") else ["pip install 'fwc-llm[local]'"]
     path = home_expanded(name.removeprefix(PREFIX))
     if name == PACKAGED:  # located without an import, which would load another program
@@ -94,7 +94,7 @@ class LocalModel(Service):
         return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask once, without retries; llama.cpp answers one question per slot at the same time."""
+        """Ask once, without retries; llama.cpp answers one question per slot."""
         sent = raise_token_limit(self._sent, messages)
         body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
         async with self._turn:

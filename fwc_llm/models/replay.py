@@ -35,9 +35,9 @@ class Replay:
     """Replays the recorded replies of a run, without a model, a network or a key.
 
     A question gets the reply that the recorded run got to the same messages in the same arm, repeat, row and
-    variant. If arm, repeat, row or variant differ, or are unknown as in an application's tests, the same
-    messages get their recorded replies one after the other. `name` is the recorded model's name with the word
-    "replayed". Replies of a simulation stay marked as simulated.
+    variant. If arm, repeat, row or variant differ, or are unknown (as in an application's tests), a question
+    gets the next unused reply to its messages. `name` is the recorded model's name with the word "replayed".
+    Replies of a simulation stay marked as simulated.
 
     Errors: `FwcError` for a folder without a run, a journal without prompts, and parameters other than those
     of the run; `ProviderError` for messages that the run did not ask, or asked less often.
@@ -89,7 +89,7 @@ class Replay:
         return self._next(messages, "a question", "was never asked")
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
-        """The reply for the same messages, arm, repeat, row and variant; else the next unused one."""
+        """The reply to the same question of the run; else the next unused one."""
         key = context.arm, context.repeat, context.row, context.variant
         if key in (replies := self._replies.get(_text(messages), {})):
             return self._give(key, replies)
@@ -119,7 +119,7 @@ def _text(messages: Messages) -> str:
 
 
 def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
-    """(key, messages, reply) of every question; the reply has an error if no attempt succeeded."""
+    """(key, messages, reply) of every question; failed ones have an error."""
     prefixes: dict[tuple[str, int], Messages] = {}
     found: dict[str, tuple[Key, str, Reply]] = {}
     for record in read_records(journal):

@@ -1,4 +1,4 @@
-"""Counts a prompt's tokens, exactly with the model's encoding, else as an estimate.
+"""Counts a prompt's tokens: exact with the model's encoding, else an estimate.
 
 tiktoken downloads its rank files on first use without a timeout; this module waits at most `FETCH_SECONDS`.
 """

@@ -15,7 +15,7 @@ from fwc_llm.runs.ablation_arms import STEPS
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The comparisons of the ablation's steps in a run's statistics `stats`; [] for other runs.
+    """The comparisons of the ablation's steps in `stats`; [] for other runs.
 
     Verdicts are corrected for these comparisons only, because the steps were fixed in advance.
     """
@@ -35,7 +35,7 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def ablation(stats: Mapping[str, Any]) -> Section:
-    """A table with one row per step: part of FWC, change, effect on DP gap and accuracy."""
+    """A table of the steps: part of FWC, change, effect on gap and accuracy."""
     steps = ablation_steps(stats)
     shown = list(reversed(COMPARED))
     rows = [
@@ -43,9 +43,10 @@ def ablation(stats: Mapping[str, Any]) -> Section:
         for step in steps
     ]
     notes = [
-        "Differences of the second arm from the first, with 95 % intervals, on the same rows; they hold for "
-        "other draws of the examples, too. ≠ differs, ≈ no difference shown, ≠≈ differs by less than the "
-        "margin, ? cannot be told, all steps together. The steps from slots to order add up to all of FWC.",
+        "Each step's difference, on the same rows, with a 95 % interval that also covers other draws of the "
+        "examples. ≠ differs, ≈ no difference shown, ≠≈ differs by less than the margin, ? not settled by "
+        "these data; verdicts are adjusted for the number of steps. The steps from slots to order add up to "
+        "all of FWC.",
         *dict.fromkeys(step["reason"] for step in steps if step["reason"]),
     ]
     headings = ("Part", "What changes", "DP gap", "Accuracy, points")

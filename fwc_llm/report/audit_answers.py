@@ -57,7 +57,7 @@ class Audit:
         return deepcopy(self._statistics)
 
     def plot(self) -> "Figure":
-        """Draw rates of yes by group and, with labels, accuracy against the DP gap, in one figure.
+        """Draw rates of yes by group and, with labels, accuracy against the DP gap.
 
         Raises `FwcError` without matplotlib (extra `plot`).
         """

@@ -149,7 +149,7 @@ class AuditOfFile:
 def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
-    """Audit a file of predictions; `audited` is the time for the document, by default now.
+    """Audit a file of predictions; `audited` is the document's time, now by default.
 
     Raises `FwcError` for incompatible options, and as `read_predictions` and `from_frame`.
     """
@@ -234,7 +234,6 @@ def audit_of_file(
 
 
 def _check_options(asked: AuditOptions, of_population: bool) -> None:
-    """Raise `FwcError` for incompatible options."""
     at, no_row = asked.threshold, asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
     outcomes = [name for name in asked.protected if name in (asked.label, *answers)]

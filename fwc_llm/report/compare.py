@@ -38,9 +38,9 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
     Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second); `arms`
     (arms of both runs: each metric before and after, their difference with interval, p-value, and verdict by
-    the smaller margin); `only_first`, `only_second` (other arms); `notes`. An arm's comparison is `paired` if
-    the tables are equal, and at least half of the questions of the smaller run are in both runs; unpaired
-    rows still count. Raises `FwcError` for runs of different tasks.
+    the smaller margin); `only_first`, `only_second` (arms of one run); `notes`. An arm's comparison is
+    `paired` if the tables are equal, and at least half of the questions of the smaller run are in both runs;
+    unpaired rows still count. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
@@ -76,13 +76,13 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         yield "A reference is not a language model: its answers come from the rows, not from prompts."
     if first.described.get("protected") != second.described.get("protected"):
         yield (
-            "The two runs protect different attributes: their gaps are between other groups, and no "
-            "difference of them is formed."
+            "The two runs protect different attributes: their gaps are between different groups and are "
+            "not compared."
         )
     if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
-        yield "The two runs drew rows with different base parities: their gaps are not of one population."
+        yield "The two runs drew rows with different base parities: their gaps are of different populations."
     if any(small_groups(run.answered) for run in runs):
-        yield "Gaps count all groups here, also those too small to be judged in a report."
+        yield "Gaps here count all groups, including groups that a report does not judge (too few rows)."
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
 
@@ -124,7 +124,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the keys of run.json whose values differ, except date, command and others shown elsewhere."""
+    """Yield the keys of run.json with different values, except those shown elsewhere."""
     sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):

@@ -9,7 +9,7 @@ from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
-    """Requests, tokens and, with a known price, dollars of a run; `results` is results.json.
+    """Requests, tokens and dollars of a run; `results` is results.json.
 
     By default, `price` is looked up by the model's name. Simulated answers have no price; a model in this
     process costs nothing.
@@ -38,13 +38,13 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     """The usage and cost of a run in one line; arguments as in `cost`."""
     costs = cost(results, price)
     usage = costs["usage"]
-    cut = f"{costs['truncated']:,} inputs were cut off by the service; " if "truncated" in costs else ""
+    cut = f"the service truncated {costs['truncated']:,} inputs; " if "truncated" in costs else ""
     if (
         not any(usage.values())
         and not results.get("local")
         and (costs["requests"] or 0) > (costs["unanswered"] or 0)
     ):
-        return f"{cut}no token counts came with the replies: what the run used is not known"
+        return f"{cut}the replies came without token counts: the tokens that the run used are not known"
     line = (
         f"{cut}used {usage['prompt_tokens']:,} prompt tokens "
         f"({usage['cached_tokens']:,} of them from the cache) "

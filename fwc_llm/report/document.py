@@ -1,4 +1,4 @@
-"""The document behind every report format: runs, statistics, examples, prompts, cost."""
+"""The document behind all report formats: statistics, examples, prompts, cost."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/1"
-_UNUSABLE = "the run's task file and the data found here do not fit together (--task with the file says why)"
+_UNUSABLE = "the run's task file does not fit the data found here (pass the file with --task to see why)"
 
 
 def make_document(
@@ -101,7 +101,7 @@ def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dic
 
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
-    """The non-empty sections of one entry of a document's `runs`, in the order of every format.
+    """The non-empty sections of one entry of a document's `runs`, in order.
 
     An audit of a file has no section on cost.
     """
@@ -145,7 +145,7 @@ def _opens_with_groups(run: Mapping[str, Any]) -> bool:
 def find_task(
     run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
-    """The task with its data, or None and the reason why the data is missing; never downloads.
+    """The task with its data, or None and the reason; never downloads.
 
     Without `named`, the task that the run recorded is used, else the built-in task of that name. Errors of a
     recorded task are not shown in detail, because an untrusted run may name any file.
@@ -173,7 +173,7 @@ def find_task(
 
 
 def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dict[str, Any]:
-    """One run as an entry of a document's `runs`; `missing` is the reason for no `task`."""
+    """A run as an entry of a document; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
     kept = keeping(run)
@@ -213,7 +213,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
 
 
 def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
-    """An entry of a document's `runs` as plain values; keys not in `described` are empty."""
+    """An entry of a document's `runs`; keys not in `described` are empty."""
     made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "missing": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions

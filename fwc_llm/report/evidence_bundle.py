@@ -1,4 +1,4 @@
-"""A run as one zip file: report, results, journal (or hashes), CycloneDX model card.
+"""A run as one zip file: report, results, journal or hashes, model card.
 
 A bundle without rows has no personal data: no row, prompt, reply or example, and no text that may quote one.
 hashes.json has the hash of every file that is left out, so that such a file can be checked later.

@@ -1,4 +1,4 @@
-"""Reads results of other tools (promptfoo, Inspect, OpenAI, Langfuse, MLflow) as tables.
+"""Reads results of promptfoo, Inspect, OpenAI, Langfuse and MLflow as tables.
 
 Every row has `output` (the reply) and `decision` (yes, no, or "" for an unread reply). It has `row`, `repeat`
 and `arm` if they are known. Variables and metadata of the tool are further columns.
@@ -109,7 +109,7 @@ KINDS = {
 
 
 def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
-    """Read results of another tool (one row per reply), or a plain table, from a file's bytes.
+    """Read results of another tool, one row per reply, or a plain table.
 
     `layout` is that of `sniff_source`. Raises `FwcError` for an invalid table, for a value of a wrong type in
     another tool's results, and for a JSON object of no known format.
@@ -139,7 +139,7 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
 
 
 def _kind(keys: Iterable[str], of_file: bool) -> Kind | None:
-    """The format with these keys in the file's object (`of_file`) or its first row, or None."""
+    """The format with these keys in the file's object or first row, or None."""
     found = set(keys)
     fitting = (
         kind
@@ -209,7 +209,7 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _row(result: dict[str, Any], *more: Any) -> dict[str, Any]:
-    """A row: the result, the decision parsed from its reply, and the entries of `more` mappings."""
+    """A row: result, decision parsed from the reply, entries of `more` mappings."""
     row = result | {"decision": parse_answer(Reply(result["output"])).value or ""}
     for values in more:
         for name, cell in values.items() if isinstance(values, Mapping) else ():
@@ -218,7 +218,7 @@ def _row(result: dict[str, Any], *more: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A reply as text: that of a message, or of the last message of a list, else its JSON."""
+    """A reply as text: that of a message, or of a list's last message, else JSON."""
     if isinstance(value, list) and value and isinstance(value[-1], dict):
         value = value[-1]
     for name in ("content", "text", "answer"):

@@ -39,7 +39,7 @@ def marks(simulated: bool, reference: bool) -> list[str]:
 
 
 def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
-    """One figure of a run or audit: rates of yes by group; with labels, accuracy against gap."""
+    """One figure with rates of yes by group and, with labels, accuracy against gap."""
     drawings = [draw for _, draw, _ in _pictures(stats).values()]
     lines = [*title, "95 % intervals"]
     with panels(lines, [6.0] * len(drawings), max(3.5, _height_of_rates(stats))) as (figure, drawn):
@@ -49,7 +49,7 @@ def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the charts of every run of a document (`make_document`) as SVG and PNG; return paths.
+    """Write the charts of a document's runs as SVG and PNG; return their paths.
 
     With one version of matplotlib, the same numbers give the same bytes. Raises `FwcError` without
     matplotlib, and for a folder that cannot be written to.
@@ -98,7 +98,7 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
 
 
 def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
-    """Draw accuracy against DP gap of the arms, and of answers without a language model."""
+    """Draw accuracy against DP gap, also of answers without a language model."""
     names = dict[tuple[float, float], list[str]]()  # names at the same point
     for row in _without_model(stats):
         names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])
@@ -129,7 +129,7 @@ def _point(
 
 
 def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
-    """Distances (2, 1) from the value to the interval's ends; None without an interval."""
+    """Distances (2, 1) from the value to the ends of its interval, or None."""
     if estimate["low"] is None:
         return None
     value = estimate[name]
@@ -137,7 +137,7 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
 
 
 def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Answers without a language model: `name`, accuracy and DP gap, where both are known."""
+    """Answers without a language model: `name`, accuracy and DP gap."""
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
     plain = (
         {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
@@ -146,7 +146,7 @@ def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
-    """The groups of a chart, and their rates by row of the chart: true shares, then arms."""
+    """The groups of a chart, and their rates by row: true shares, then arms."""
     largest = {
         group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
     }
@@ -158,7 +158,7 @@ def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mappi
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bar charts of distance and parity violation as PNG or SVG, closest strategy on top.
+    """Write bar charts of distance and parity violation, closest strategy on top.
 
     Errors: `FwcError` as in `check_plot`, if no strategy has examples, and if the file cannot be written.
     """

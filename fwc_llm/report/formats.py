@@ -23,7 +23,10 @@ _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
-    """The format `name`, else by the file's ending, else html; `FwcError` for an unknown format."""
+    """The format `name`, else by the file's ending, else html.
+
+    `FwcError` for an unknown format.
+    """
     if name is None and out is not None and out.name.endswith(".comment.md"):
         return "comment"
     chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
@@ -53,7 +56,7 @@ def render(
 
 
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
-    """A document (`make_document`) as text in one of `FORMATS`; `appendix` as in `render`."""
+    """A document as text in one of `FORMATS`; `appendix` as in `render`."""
     if format == "json":
         return json_text(document)
     if format == "csv":
@@ -87,7 +90,6 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the report in Markdown."""
     yield from (f"# {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")
@@ -113,7 +115,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _comment(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a comment for a pull request: each run's findings and first table."""
+    """Yield the lines of a pull request comment: findings and first tables."""
     yield from (f"### {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"#### {escaped(run['label'])}", "")

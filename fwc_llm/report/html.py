@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page; all text is escaped, all scripts are its own."""
+"""The report as one self-contained HTML page, with all text escaped."""
 
 import hashlib
 from base64 import b64encode
@@ -22,7 +22,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
-    """The HTML page of a document (`make_document`); its security policy forbids it to load anything.
+    """The HTML page of a document; its security policy forbids it to load anything.
 
     Only a page with rows (`browser` in a run) has a script. With `appendix`, printing includes the folded
     parts.
@@ -36,7 +36,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
 
 
 def environment() -> jinja2.Environment:
-    """The Jinja environment of pages: text is escaped, and invisible characters are made visible."""
+    """The Jinja environment of pages: text is escaped, hidden characters visible."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -61,7 +61,7 @@ def environment() -> jinja2.Environment:
 
 
 def _script() -> dict[str, Any]:
-    """The `script` of a page with rows, and the `policy` that allows only this script, by its hash.
+    """The `script` of a page with rows, and the `policy` that allows only this one.
 
     The policy also forbids the script to create markup from text.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LAW = (
     "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from the "
     "verdict on a gap, which has a margin. Four fifths is a rule of practice (29 CFR 1607.4 (D), read "
-    "2026-11-22 in secondary sources): check that it is in force."
+    "2026-11-22 in secondary sources): check that this rule is in force."
 )
 
 
@@ -32,7 +32,7 @@ def is_designed(run: Run) -> bool:
 
 
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
-    """The `impact_tables` of a run; for runs of earlier versions, `task` must have the table."""
+    """The `impact_tables` of a run; earlier versions' runs need the `task`'s table."""
     counted = run.described.get("population")
     if counted is None and task is not None:
         counted = population(task)
@@ -54,7 +54,7 @@ _RATES = {
 
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """The section with `impact_tables`: for every attribute, rows, selection, pairs, confusion.
+    """The section with `impact_tables`: rows, selection, pairs, confusion.
 
     With `shown`, the report shows the last attribute's selection rates elsewhere; they are left out here.
     """
@@ -84,7 +84,7 @@ def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Ma
 def _table(
     view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Iterable[Row], **more: Any
 ) -> Section:
-    """A table with a row for each of `_lines`, named by group and, with several arms, by arm."""
+    """A table with a row for each of `_lines`, named by group and by arm."""
     several = len(view["arms"]) > 1
     keys = [view["attribute"], *["Arm"] * several]
     named = [
@@ -100,7 +100,7 @@ def _marked(name: str, of: Mapping[str, Any]) -> str:
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
-    """Numbers of rows lost, asked and answered; columns without information are left out."""
+    """Numbers of rows lost, asked and answered, without uninformative columns."""
     groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
     before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
@@ -114,7 +114,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
         [*[before.get(name, DASH)] * lost, *(_count(group[key]) for key in counted.values())]
         for name, group in groups
     ]
-    summed = "Counts are sums over repeats, rates are means over repeats: one need not give the other."
+    summed = "Counts are sums over repeats and rates are means over repeats: counts need not give the rates."
     notes = [summed] * again
     if view["unknown"]:
         notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
@@ -134,7 +134,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
-            ratio = replace(ratio, note="" if most else "the highest rate")
+            ratio = replace(ratio, note="" if most else "highest rate")
         rule, verdict = group["four_fifths"], TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
@@ -158,14 +158,14 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
         notes += _reasons({"arms": [arm | {"groups": rest}]}, {"impact_ratio": "No ratio"}, 3)
         return _table(view, title, headings[1:4], [row[1:4] for row in rows], notes=notes)
     notes = [*_reading(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
-    intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
+    intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
     keys = 1 + (len(view["arms"]) > 1)
     scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
     return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales)
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """At most `most` groups: those with the lowest impact ratios, and that with the highest.
+    """At most `most` groups: the lowest impact ratios, and the highest.
 
     If no group has a ratio, the first groups and the last.
     """
@@ -219,21 +219,20 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> T
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield explanations of ratios and shortfall, if any."""
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
     if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
         yield "Undecided: the interval of the ratio contains 0.8."
     yield (
-        "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
-        f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "
-        "have to be selected for a ratio of 1."
+        "Intervals of ratios hold jointly for all groups, and allow for another group's rate being the "
+        f"highest. The shortfall is how many more {'people' if reweighted else 'rows with an answer'} of the "
+        "group would have to be selected for a ratio of 1."
     )
 
 
 def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -> Iterator[str]:
-    """Yield one sentence per reason for undefined values, with all arms and groups concerned."""
+    """Yield one sentence per reason for undefined values, with arms and groups."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
         where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name

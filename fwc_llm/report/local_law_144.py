@@ -1,4 +1,4 @@
-"""New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): the summary of a bias audit.
+"""New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): public summary.
 
 § 5-301 requires, for each sex category, each race/ethnicity category and each intersection of both: the
 number of applicants, the selection rate and the impact ratio. For a score, the scoring rate (the share above
@@ -32,17 +32,17 @@ _COUNTS = "applicants", "no_answer", "selected", "above_median"
 
 
 def refusal(audit: Mapping[str, Any], where: str) -> str:
-    """The reason why an audit (`impact_tables`) cannot give the law's tables; "" if it can."""
+    """Why an audit (`impact_tables`) cannot give the law's tables, or "" if it can."""
     if audit["basis"]["kind"] != AS_DRAWN:
         return (
-            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are "
-            "not applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, "
-            "or use fwc-llm audit --ll144 on decisions"
+            f"the test rows of {where} were drawn in fixed numbers per group and label: they are not "
+            "applicants, as Local Law 144's table requires; run with --base-parity none, or use fwc-llm "
+            "audit --ll144 on decisions"
         )
     if not audit["asked_once"]:
         return (
-            f"{where} asked about rows more than once, weighted them, has several of a person or stopped "
-            "once decided, and Local Law 144's table counts every applicant once: run with --repeats 1"
+            f"{where} has repeats, weights, several rows of a person or --until-decided, and Local Law "
+            "144's table counts every applicant once: run without them"
         )
     return ""
 
@@ -62,7 +62,7 @@ def summary(
     audited: str | None,
     because: str = "",
 ) -> dict[str, Any]:
-    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines` of the tables.
+    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines`.
 
     `refused` is the reason why there is no table; "" if there is one. `heading` has the cells that all lines
     share. The argument `about` has the statements of [about] in a task file, `audited` is the time of the
@@ -110,7 +110,7 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Ite
             continue
         rates = "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio"
         some = counts["no_answer"] > 0 and group["selection_rate"] is not None
-        note = "; ".join(filter(None, (_note(group, because), "rate of those answered" * some)))
+        note = "; ".join(filter(None, (_note(group, because), "rate among applicants with an answer" * some)))
         rounded = {rate: "" if group.get(rate) is None else round(group[rate], 4) for rate in rates}
         yield {
             **first,

@@ -1,4 +1,4 @@
-"""Continuous monitoring: counts by period, confidence sequences, alarms of changes."""
+"""Continuous monitoring: counts, confidence sequences, alarms of changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +95,7 @@ def watch(
         was, now = (
             f"with {flag} {_written(of[name])}" if of[name] else f"without {flag}" for of in (known, asked)
         )
-        raise FwcError(f"{state.path} was begun {was}, and this call is {now}: name another --state")
+        raise FwcError(f"{state.path} was begun {was}, but this call is {now}: name another --state")
     waiting = [alarm for alarm in summary["alarms"] if not alarm["acknowledged"]]
     for alarm in waiting:
         alarm["acknowledged"] = acknowledge
@@ -121,7 +121,7 @@ def watch(
     by_period, by_version = state.counts("period")[order], state.counts("version")
     periods = [names[p] for p in order]
     if acknowledge and not waiting:
-        late.append("--acknowledge: no earlier alarm waits for a reason")
+        late.append("--acknowledge has no effect: every earlier alarm has a reason")
     return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
 
 
@@ -132,7 +132,7 @@ def _written(value: Any) -> str:
 def _read(
     path: Path, asked: dict[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
 ) -> "tuple[pd.DataFrame, Sequence[str]]":
-    """The decisions of a file in the order of time, and notes on rows that were left out.
+    """The decisions of a file in order of time, and notes on dropped rows.
 
     Columns: key, group, kind (3 · label + answer; unread is 2), version, time and period.
     """
@@ -172,7 +172,7 @@ def _read(
 
 
 def _times(texts: "Names", where: str) -> tuple[Floats, list[date]]:
-    """Times (n,) in seconds and their n dates; for numbers, these numbers and no dates.
+    """Times (n,) in seconds and their n dates; or numbers (n,) and no dates.
 
     A time without a zone is UTC. A date is that of the text, in the text's own zone.
     """
@@ -197,7 +197,7 @@ def _period(day: date, kind: str) -> str:
 
 
 def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, list[str]]:
-    """Add the new decisions to the state; return their cells (n,), their periods (n,), and notes."""
+    """Add the new decisions; return their cells (n,), periods (n,), and notes."""
     nothing, summary, notes = np.zeros(0, np.int64), state.summary, list[str]()
     if not len(rows):
         return nothing, nothing, notes
@@ -207,7 +207,7 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     if (groups := len(summary["groups"])) > _MOST_GROUPS:
         raise FwcError(f"{path}: {groups} groups are too many to compare all pairs: protect fewer columns")
     if known and groups > known:
-        notes.append(f"new groups, or new names: {', '.join(summary['groups'][known:])}")
+        notes.append(f"groups not seen before (or renamed): {', '.join(summary['groups'][known:])}")
     rows = rows.iloc[state.add(rows, path)]
     if not len(rows):
         return nothing, nothing, notes
@@ -216,7 +216,9 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     cell, time = rows["cell"].to_numpy(), rows["time"]
     state.count(period, rows["version"].to_numpy(), cell)
     if late := int((time < summary.get("latest", -np.inf)).sum()):
-        notes.append(f"{late:,} decisions are older than some before; alarms take them as they came")
+        notes.append(
+            f"{late:,} decisions are older than those of earlier calls; alarms use the order of arrival"
+        )
     if time.notna().all():
         summary["latest"] = max(summary.get("latest", -np.inf), time.iloc[-1])
     return cell, period, notes
@@ -230,7 +232,7 @@ def _numbers(names: "pd.Series[Any]", known: list[str]) -> Codes:
 
 
 def sums(counts: Codes, metric: Metric) -> Codes:
-    """Decisions and hits (R, 2, ..., G) for the R rates of a metric, from counts (..., G, 2, 3).
+    """Decisions and hits (R, 2, ..., G) of R rates, from counts (..., G, 2, 3).
 
     A hit is a decision that the rate's numerator counts. For a metric of kind "share", all groups are summed.
     """
@@ -242,7 +244,7 @@ def sums(counts: Codes, metric: Metric) -> Codes:
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
-    """Log an alarm; return [alarm], or [] if it continues a logged alarm of the same groups.
+    """Log an alarm; return [alarm], or [] if it continues a logged one.
 
     A logged alarm continues unless the decisions between it and the new alarm passed the condition.
     """
@@ -262,14 +264,14 @@ def log_alarm(
 
 
 def _keeps(detector: Detector, of: Codes, checks: int) -> bool:
-    """Whether the confidence sequence of decisions and hits (R, 2, G) passes the condition."""
+    """Whether the sequence of decisions and hits (R, 2, G) passes the condition."""
     _, low, high = sequence(of[:, :, None], detector.metric, checks)[:, 0]
     return outcome_of(detector.condition, low, high) == "passed"
 
 
 @np.errstate(invalid="ignore", divide="ignore")
 def sequence(of: Codes, metric: Metric, checks: int = 1) -> Floats:
-    """(value, low, high) (3, P) of a metric with its confidence sequence, for P columns.
+    """(value, low, high) (3, P) of a metric, with its confidence sequence.
 
     `of` (R, 2, P, G) has decisions and hits as from `sums`. The limits hold simultaneously over all calls and
     all `checks`. Groups with fewer than 30 decisions are left out; with fewer than two groups left, a gap or

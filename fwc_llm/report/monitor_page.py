@@ -1,4 +1,4 @@
-"""Output of `fwc-llm monitor`: checks, alarms, tables by period and version, HTML page."""
+"""Output of `fwc-llm monitor`: checks, alarms, tables, HTML page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,14 +21,14 @@ from fwc_llm.report.table_model import Scale, Section, TableCell, valued
 _GROUPS = 8  # most groups in a table
 _SEQUENCE = "value", "low", "high"
 _WORDS = {
-    "failed": "all of it is beyond the bound",
-    "passed": "none of it is beyond the bound",
-    "undecided": "{0:g} lies within: wait for more decisions",
+    "failed": "the whole interval is beyond the bound",
+    "passed": "no value in the interval is beyond the bound",
+    "undecided": "{0:g} lies in the interval: wait for more decisions",
 }
 
 
 def decide(seen: Monitored, window: str | None = None) -> list[Check]:
-    """Two checks of each condition: its metric in a window, and new alarms of this call.
+    """Two checks of each condition: metric in a window, new alarms of this call.
 
     `window` is "all", a number of latest periods, or the first period; None means since the last alarm. An
     alarm fails only the call that logs it. While it lasts and `window` is None, the metric is not checked.
@@ -42,7 +42,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
         why = f"no alarm: change of {text} (evidence {detector.evidence:,.0f} of {limit:,})"
         if logged:
             why = "; ".join(alarm_sentence(detector, alarm) for alarm in new or lasting or logged[-1:])
-            why += "" if new else "; not over yet" if lasting else "; it is over"
+            why += "" if new else "; this alarm continues" if lasting else "; this alarm is over"
         if window is not None or not lasting:
             counts, where = _window(seen, detector, window)
             value, low, high = _sequence(counts[None], detector, len(seen.detectors))[:, 0].tolist()
@@ -50,7 +50,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
             rows, said = f"of {counts.sum():,} decisions {where}", _WORDS[outcome].format(condition.bound)
             about = f"{number(value)} ({number(low)} to {number(high)}) {rows}; {said}"
             if np.isnan(low):
-                about = f"unknown {rows}: two groups need {MIN_ROWS_FIRST_LOOK} each; wait for more decisions"
+                about = f"unknown {rows}: wait until two groups have {MIN_ROWS_FIRST_LOOK} rows each"
             checks.append(Check(text, outcome, f"{text}: {about}", value, low, high))
         evidence = max([alarm["evidence"] for alarm in new], default=detector.evidence)
         checks.append(Check(f"change: {text}", "failed" if new else "passed", why, evidence))
@@ -69,12 +69,14 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
     if start is None and window.isdecimal() and int(window):
         start = max(0, len(seen.periods) - int(window))
     if start is None:
-        raise FwcError(f"--window {window!r:.40} is not a period, a number of periods or all")
+        raise FwcError(
+            f"--window {window!r:.40} is unknown: give all, a number of periods, or a period's name"
+        )
     return seen.by_period[start:].sum(0), f"since {seen.periods[start]}"
 
 
 def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
-    """A sentence on an alarm: its first period, its groups' rates, the metric before the alarm."""
+    """A sentence on an alarm: first period, rates, the metric before the alarm."""
     rate = alarm["rate"]
     metric, values = replace(detector.metric, rates=(rate,)), list[str]()
     inside, before = (np.reshape(alarm[stretch], (2, 2)).T for stretch in ("inside", "before"))
@@ -87,7 +89,7 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
     of_groups = f" ({rate.replace('_', ' ')}: {groups})" if groups else ""
     noted = f"; acknowledged: {alarm['acknowledged']}" if alarm["acknowledged"] else ""
     of_new = f"{detector.condition.metric} of new decisions {values[0]}{of_groups}"
-    return f"ALARM since {alarm['from']}: {of_new}, before {values[1]}{noted}"
+    return f"ALARM since {alarm['from']}: {of_new}, previously {values[1]}{noted}"
 
 
 def document(seen: Monitored) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _sequence(counts: Codes, detector: Detector, checks: int = 1) -> Floats:
 
 
 def _so_far(seen: Monitored, detector: Detector) -> Floats:
-    """(value, low, high) (3, P) of the metric over all decisions up to the end of each period."""
+    """(value, low, high) (3, P) over all decisions up to each period's end."""
     return _sequence(seen.by_period.cumsum(0), detector, len(seen.detectors))
 
 
@@ -125,7 +127,7 @@ def _cells(digits: int, value: Floats, low: Any = np.nan, high: Any = np.nan) ->
 
 
 def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, list[Any]]:
-    """Columns of a table from counts (P, G, 2, 3): decisions, and rates of the largest groups."""
+    """Columns of a table from counts (P, G, 2, 3): decisions, rates of groups."""
     columns: dict[str, list[Any]] = {"Decisions": [f"{n:,}" for n in counts.sum((1, 2, 3))]}
     largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
     for rate, group in product(detector.metric.rates, largest):
@@ -156,7 +158,7 @@ def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
         notes = [alarm_sentence(detector, alarm) for alarm in alarms[::-1]]
         notes = [note for note in notes if not any(note in check.reason for check in checks)]
         if (n := len(seen.summary["groups"])) > _GROUPS:
-            notes.append(f"Rates: the {_GROUPS} largest of {n} groups; the metric is that of all.")
+            notes.append(f"Rates are of the {_GROUPS} largest of {n} groups; the metric is of all groups.")
         rows, metrics = list(zip(*columns.values(), strict=True))[::-1], len(columns) - 2
         known = [end for row in rows for cell in row[metrics:] for end in cell.plotted if end is not None]
         scales = dict.fromkeys(range(2, metrics), Scale(0.0, 1.0))
@@ -178,7 +180,7 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
     length = f"{seen.summary['asked']['run_length']:,}"
     answer = " ".join(f"{check.reason}." for check in checks)
     notes = [
-        "Confidence sequences (95 %) hold at all calls jointly; the horizontal line is the bound. False "
+        "Confidence sequences (95 %) hold jointly at all calls; the horizontal line is the bound. False "
         f"alarms: on average at most one in {length} decisions."
     ]
     shown = [Section("Checks", notes=notes, intro=answer), *sections(seen, checks)]

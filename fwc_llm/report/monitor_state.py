@@ -48,7 +48,7 @@ class State:
     summary: dict[str, Any]
 
     def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add the new ones of `decisions` (columns key, cell, version, time); return their indices.
+        """Add the new ones of `decisions`; return their indices.
 
         Raises `FwcError` for a known decision with changed values. `where` is the file, for errors.
         """
@@ -91,7 +91,7 @@ class State:
         return counts.reshape(len(counts), -1, 2, 3)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Replace decisions by another hash of their key: counts stay, and they never count again.
+        """Replace decisions by another hash: counts stay, and they never count again.
 
         `FwcError` for an unknown key.
         """
@@ -117,7 +117,7 @@ class State:
 
 
 def plain_keys(keys: "pd.Series[Any]") -> "pd.Series[str]":
-    """Keys (n,) as text, with 17.0 as 17: pandas writes integers so in a column with an empty cell."""
+    """Keys (n,) as text, with 17.0 as 17: an empty cell makes integers floats."""
     return keys.astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
 
 
@@ -129,7 +129,7 @@ def _checksums(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The summary of a state; an empty file becomes a new state. `FwcError` for a changed state."""
+    """The summary of a state, new for an empty file; `FwcError` if changed."""
     application, version = (
         database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -159,7 +159,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state as one transaction: committed at the end of the block, rolled back on an error.
+    """Open a state as one transaction, which an error rolls back.
 
     A missing or empty file becomes a new state. Raises `FwcError` for a file that is no state, for a state
     that is damaged, changed or of another version, and for a state that other calls are using.

@@ -1,4 +1,4 @@
-"""Sentences of reports: description of a run, findings, next step, power of a design."""
+"""Sentences of reports: runs, findings, next step, power of a design."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
+        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
     times += f", every question {run.times} times" if run.times > 1 else ""
     several = len(run.arms) > 1
     arms = f"{len(run.arms)} ways of prompting" if several else "one way of prompting"
@@ -71,15 +71,15 @@ def _how(run: "Run") -> str:
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
     """A paragraph on an audit of decisions; `audit` describes their source."""
     names = " & ".join(audit["protected"])
-    against = f"against one another, by {names}; what would have been right is not known"
+    against = f"between groups, by {names}; the true outcomes are not known"
     if stats["labelled"]:
         rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
-        against = f"against {audit['label']}, by {names} (share of true yes: {rates})"
-    at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
-    who = f" Who decided: {', '.join(arms)}." if len(arms) > 1 else ""
+        against = f"with {audit['label']}, by {names} (share of true yes: {rates})"
+    at = f" (yes from {audit['threshold']:g} up)" if audit.get("threshold") is not None else ""
+    who = f" Decided by: {', '.join(arms)}." if len(arms) > 1 else ""
     return (
-        f"{stats['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are set {against}.{who} Intervals take rows as "
+        f"{stats['arms'][0]['n']:,} decisions made elsewhere are in the column {audit['answer']} "
+        f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take rows as "
         "independent random draws."
     )
 
@@ -89,11 +89,14 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
     for arm in arms:
         if (coverage := arm["coverage"]) is not None and coverage < least:
             text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
-            yield {"arm": "", "text": f"{text} (below {least:.0%}): all numbers are of these alone."}
+            yield {
+                "arm": "",
+                "text": f"{text} (below {least:.0%}): all numbers are about these replies alone.",
+            }
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
-    """The arms that pass the run's gates and its tuning target; None for a run without either."""
+    """The arms that pass a run's gates and tuning target; None if it has neither."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -104,7 +107,7 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
 
 def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """The arms that have at least one condition and pass all of theirs; None without conditions."""
+    """The arms that have conditions and pass all of them; None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
     kept = dict[str, bool]()
@@ -118,10 +121,10 @@ def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[s
 def findings(
     stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
 ) -> list[dict[str, str]]:
-    """The findings as dicts with `text`, and `arm`, the arm that the text is about ("" for none).
+    """The findings as dicts: `text`, and the arm it is about in `arm`, or "".
 
     The first is about the best arm (`best_arm` with `kept`), and ends with the date `created`. Findings on
-    other arms, on arms with equal answers to all rows, on differing refusals and on undecided differences
+    other arms, on arms with the same answer to all rows, on differing refusals and on undecided differences
     follow.
     """
     arms, base, tests = _against_first(stats)
@@ -165,13 +168,13 @@ def findings(
 
 
 def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
-    """The best of the arms that are significantly better than the first arm; None without any.
+    """The best of the arms that are significantly better than the first, or None.
 
     Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
     the margin, by intervals widened for the number of comparisons; the arm with the smallest gap is best.
     Otherwise, only arms in `kept` are candidates. If the first arm is in `kept`, better means a higher
-    accuracy, else a smaller gap; the arm with the highest accuracy is best, without labels that with the
-    smallest gap. An arm with equal answers to all rows is never better.
+    accuracy, else a smaller gap. With labels, the arm with the highest accuracy is then best; without labels,
+    the arm with the smallest gap. An arm with the same answer to all rows is never better.
     """
     arms, base, tests = _against_first(stats)
 
@@ -190,7 +193,7 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
 
 
 def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """(arms by name, name of the baseline arm, comparisons with the baseline by the other arm)."""
+    """(arms by name, baseline's name, comparisons with the baseline by arm)."""
     arms = {arm["arm"]: arm for arm in stats["arms"]}
     base = stats["comparisons"][0]["first"] if stats["comparisons"] else next(iter(arms))
     return arms, base, {test["second"]: test for test in stats["comparisons"] if test["first"] == base}
@@ -205,15 +208,15 @@ def asked(stats: Mapping[str, Any], created: str = "") -> str:
 
 
 def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
-    """The lowest and highest rate of yes, the gap, and its difference from the baseline's gap."""
+    """The lowest and highest rate of yes, the gap, its change from the baseline."""
     gap = arm[GAP]
     groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
     if gap["value"] is None or not groups:
-        return f"no DP gap to give, {arm['reasons'].get(GAP, 'it is not defined')}"
+        return f"no DP gap: {arm['reasons'].get(GAP, 'it is not defined')}"
     rates = {name: group["rate"] for name, group in groups}
     order = sorted(rates, key=lambda name: rates[name])
     low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
-    of = f", the ends of {len(rates)} groups" if len(rates) > 2 else ""
+    of = f", the lowest and highest of {len(rates)} groups" if len(rates) > 2 else ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     why = "too few rows to tell whether the groups differ"
     if gap["low"] is not None:
@@ -246,7 +249,7 @@ def _points(value: float) -> str:
 
 
 def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
-    """A significant difference from the baseline in points, with its interval; else ""."""
+    """A significant difference from the baseline, with its interval, or ""."""
     if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
         return ""
     change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
@@ -273,13 +276,13 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The largest of the differences, in points, that the tests detect with power 80 %; or ""."""
+    """The largest difference, in points, that a test detects with power 80 %."""
     known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
     return number(min(1.0, max(known)), 1, 100) if known else ""
 
 
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on the differences that these rows detect with a power below 80 %."""
+    """Yield a sentence on the differences with a power below 80 %."""
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
     between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
@@ -297,15 +300,13 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
-    """A sentence on the next step after a run, or after an audit of decisions (no `run`).
+    """A sentence on the next step after a `run`, or after an audit.
 
     `kept` is as in `best_arm`. What makes the numbers doubtful comes before what they show.
     """
     arms, tests = stats["arms"], [test for test in stats["comparisons"] if not test["alike"]]
     telling = [arm for arm in arms if not arm["alike"]]
-    verdicts = {
-        found["verdict"] for found in (*(arm[GAP] for arm in telling), *(test[GAP] for test in tests))
-    }
+    verdicts = {found[GAP]["verdict"] for found in (*telling, *tests)}
     differs = any(arm[key]["verdict"] == DIFFERS for arm in telling for key in _UNEQUAL)
     best = best_arm(stats, kept) if run else None
     leads = [arm for arm in arms if arm["arm"] == best] or arms
@@ -314,11 +315,11 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
     elif run and any(arm["unanswered"] for arm in arms):
-        step = "the same command again, which asks only what has no reply"
+        step = "run the same command again: it asks only what has no reply"
     elif any(map(_lacks_answers, leads)):
         step = "find out why answers are lacking: more rows do not help"
     elif suspects:
-        step = f"check column {_cut(suspects[0])}"
+        step = f"check column {_cut(suspects[0])} first"
     elif run and best in (run.described.get("untrue") or {}):
         step = "compare ways of prompting whose examples are true (--shots)"
     elif best:
@@ -326,23 +327,23 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     elif run and run.at_threshold and len(telling) < len(arms):
         step = "read the results at the threshold"
     elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
-        step = "a threshold (--threshold), as P(yes) tells rows apart where the answers do not"
+        step = "use --threshold: P(yes) ranks rows where an arm's answers are alike"
     elif not telling:
-        step = "other prompts or another model, as answers that are all alike tell nothing"
+        step = "try other prompts or another model: answers that are all alike tell nothing"
     elif tests and all(test["same"] for test in tests):
-        step = "other examples, as these change no answer"
+        step = "try other examples: these change no answer"
     elif kept is not None and set(kept) >= {arm["arm"] for arm in arms}:
         step = _WATCH
     elif INCONCLUSIVE in verdicts:
-        step = "more rows: four times as many show differences half as large"
+        step = "ask about more rows: four times as many show differences half as large"
     elif not verdicts - {None}:
-        step = "answers for two groups at least, as a gap takes two"
+        step = "get answers about at least two groups: a gap needs two"
     elif not differs and kept is None:
         step = _WATCH
     elif run:
         step = "compare other ways of prompting (--shots)"
     else:
-        step = "find out, with those who know these decisions, what makes the difference"
+        step = "find out the cause of the gap, with people who know these decisions"
     return f"Next: {step}."
 
 
@@ -353,7 +354,7 @@ def _lacks_answers(arm: Mapping[str, Any]) -> bool:
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings (as in `findings`) on groups below four fifths, or on their absence.
+    """Yield findings on groups below four fifths, or on their absence.
 
     `view` is one of the `attributes` of `impact_tables`.
     """
@@ -378,7 +379,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a finding (as in `findings`) for every arm with the same answer to (nearly) all rows."""
+    """Yield a finding for each arm with the same answer to (nearly) all rows."""
     for arm in stats["arms"]:
         if not (alike := arm["alike"]):
             continue
@@ -392,7 +393,7 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
                 for of, *how in shown
             )
             text += (
-                f" P(yes) ranks rows: AUC {auc}. Cut at the mean log-odds, it says yes to "
+                f" P(yes) ranks rows: AUC {auc}. With the mean log-odds as threshold, the model says yes to "
                 f"{' and '.join(ends)}: accuracy {right} %, DP gap {gap} points."
             )
         yield {"arm": arm["arm"], "text": text}
@@ -446,7 +447,7 @@ def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
-    """Sentences on lost rows by group and reason, on the warning, and on the outcome's values.
+    """Sentences on lost rows, on the warning, and on the outcome's values.
 
     `rows` is that of results.json.
     """
@@ -464,9 +465,9 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
-    """Lines on the differences that a design detects with power 80 %, and on the assumptions."""
+    """Lines on differences detected with power 80 %, and on the assumptions."""
     assumed = assumptions or Assumptions()
-    lines = ["found 4 times in 5, by tests at 5 %:"]
+    lines = ["differences that tests at 5 % detect 4 times in 5:"]
     lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
     if design.repeats < MIN_SETS:
         lines.append(

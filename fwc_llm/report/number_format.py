@@ -58,6 +58,6 @@ def p_value(value: float | None) -> str:
 
 
 def day(time: str) -> str:
-    """The day of a time in ISO 8601, as "26 Nov 2026"; "" for any other, untrusted text."""
+    """The day of an ISO 8601 time, as "26 Nov 2026"; "" for any other text."""
     found = re.match(r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)", time)
     return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}" if found else ""

@@ -61,7 +61,7 @@ def read_predictions(
     layout: Mapping[str, Any] = {},
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file (see `read_columns`) as the table for an audit; return the table and notes.
+    """Read a file (`read_columns`) as the table for an audit; also return notes.
 
     `columns` maps the audit's columns (answer, label, arm, repeat, row, p_yes, score, examples, weight,
     cluster, given) to columns of the file. The table has these columns and the protected ones. Its index
@@ -145,7 +145,7 @@ def read_predictions(
 def _without_missing(
     table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str, path: Path
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """Apply the rule for missing values; return the table and a note with the numbers by group."""
+    """Apply the rule for missing values; return the table and a note."""
     from fwc_llm.data.clean_table import crossed
 
     needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
@@ -155,12 +155,12 @@ def _without_missing(
         return table, []
     for name, lacks in empty.items():
         if rule == "refuse" or (rule == "group" and name not in protected):
-            others = "; --missing group makes them a group" if name in protected else ""
+            others = "; --missing group makes one group of them" if name in protected else ""
             n = int(lacks.sum())
             rows = f"{n:,} row{'s' * (n > 1)}"
             raise FwcError(
-                f"{path}:{table.index[int(np.argmax(lacks))]}: no {columns.get(name, name)}, as in {rows}; "
-                f"--missing drop leaves them out{others}"
+                f"{path}:{table.index[int(np.argmax(lacks))]}: no value in column {columns.get(name, name)} "
+                f"({rows} in total); --missing drop leaves such rows out{others}"
             )
     table = table.copy(deep=False)
     for name in protected:
@@ -193,7 +193,7 @@ def read_columns(
 
 
 def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
-    """A note on repeated rows, which are compared without the columns `given`; [] for none."""
+    """A note on rows that are equal without the columns `given`; [] for none."""
     import pandas as pd
 
     from fwc_llm.data.table_checks import repeated_rows
@@ -212,7 +212,7 @@ def filled(texts: "Names") -> "Names":
 
 
 def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
-    """All columns of a table; columns with only numbers are numeric, except `key` and `texts`."""
+    """All columns of a table, numeric where possible, except `key` and `texts`."""
     import pandas as pd
 
     table.require([key])

@@ -8,12 +8,12 @@ from fwc_llm.report.number_format import DASH, interval, number, percent
 from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference
 
 Stats = Mapping[str, Any]
-_THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
+_THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")
 _NAMES = {
     "one_half": "one half",
     "most_accurate": "most accurate",
-    "base_rate": "as many yes as labels",
-    "least_gap_keeping_half": "least gap, half the gain",
+    "base_rate": "share of yes = base rate",
+    "least_gap_keeping_half": "least gap with half the gain",
     "held_out": "the same, held out",
     "least_gap": "least gap of all",
 }
@@ -22,9 +22,9 @@ _NAMES = {
 def probabilities(stats: Stats) -> Section:
     """The section on P(yes); empty if no arm has P(yes)."""
     intro = (
-        "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
-        "unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is chance; always "
-        "answering 0.5 has a Brier score of 0.25."
+        "The model also gave its probability of yes. Coverage is the share of rows with a known P(yes): it "
+        "is unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is chance; a "
+        "constant P(yes) of 0.5 has a Brier score of 0.25."
     )
     rows = [
         [
@@ -62,8 +62,9 @@ def calibration(stats: Stats) -> Section:
         for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
     ]
     intro = (
-        "Mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, yes is overstated. "
-        "The calibration error is that of ten bins; beside it the error that calibrated P(yes) would show."
+        "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, "
+        "P(yes) is too high. The calibration error uses ten bins; “by noise” is the error that perfectly "
+        "calibrated P(yes) would show on so many rows."
     )
     headings = [
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
@@ -78,8 +79,8 @@ def thresholds(stats: Stats) -> Section:
     """The results of each arm at candidate thresholds, such as the most accurate."""
     rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
     intro = (
-        "Yes where P(yes) is at the threshold or above. In brackets the 95 % interval, where the threshold "
-        "was not chosen on these rows."
+        "The answer is yes if P(yes) is at least the threshold; ties are rows exactly at it. In brackets the "
+        "95 % interval, for the threshold that was not chosen on these rows."
     )
     headings = ["Arm", "Threshold", *_THRESHOLDS]
     return Section("Results at one threshold for all groups", headings, rows, (), intro, 2, "thresholds")
@@ -110,8 +111,9 @@ def notes(stats: Stats) -> list[str]:
     if not arms:
         return []
     lines = [
-        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows; "
-        "held out: chosen on one half of the rows and used on the other."
+        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows. “Held "
+        "out”: chosen on one half of the rows and applied to the other half. “Half the gain”: the accuracy "
+        "keeps at least half of its gain."
     ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(
@@ -131,13 +133,13 @@ def notes(stats: Stats) -> list[str]:
             )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
-            own.append(f"not every row has P(yes) ({shares}); the rest is left out here.")
+            own.append(f"not every row has P(yes) ({shares}); rows without P(yes) are left out here.")
         lines += [f"{arm['arm']}: {line}" for line in own]
     return lines
 
 
 def is_clipped(arm: Mapping[str, Any]) -> bool:
-    """Whether most of an arm's P(yes) are so near 0 or 1 that calibration is not shown."""
+    """Whether most P(yes) are too near 0 or 1 to show calibration."""
     return bool(arm["probabilities"]["clipped"] > 0.5)
 
 

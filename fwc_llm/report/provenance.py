@@ -1,4 +1,4 @@
-"""The record of a run to sign: purpose, data, limits, versions, hashes; and its cost."""
+"""The record of a run to sign: purpose, data, limits, hashes; and the cost."""
 
 import hashlib
 from collections.abc import Mapping

@@ -58,7 +58,7 @@ class _Line(BaseModel):
 
 
 class References(BaseModel):
-    """reference.json: `questions` are (repeat, row); each line has an answer to each question."""
+    """reference.json: `questions` (repeat, row), and each line's answers to them."""
 
     format: Literal["fwc-llm-reference/1"] = "fwc-llm-reference/1"
     about: _About
@@ -66,7 +66,7 @@ class References(BaseModel):
     lines: list[_Line]
 
     def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Each line's values with intervals, and the difference of every arm from every line.
+        """Each line's values with intervals, and the arms' differences from each line.
 
         Lines with a threshold per group are not compared. Holm's correction covers these comparisons alone.
         """
@@ -175,7 +175,7 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield (mask of questions, training rows, rows to answer, number of excluded pool rows).
+    """Yield (mask of questions, training rows, rows to answer, excluded rows).
 
     There is one item for all repeats if at least 90 % of the pool is left without their test rows, else one
     per repeat.

@@ -105,7 +105,7 @@ class RowBlock:
             }
 
     def answer(self, line: Mapping[str, Any], *prompt: Messages) -> dict[str, Any]:
-        """An answer for the page; `line` has `answer`, `reason`, `p_yes` and `reply` as in answers.csv."""
+        """An answer for the page, from a `line` with keys of answers.csv."""
         reply, p = _shown(line["reply"], _LONGEST_REPLY), float(line["p_yes"] or "nan")
         answer = {
             "answer": line["answer"],
@@ -142,7 +142,7 @@ def _shown(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def chosen(rows: int, answers_of_each: int) -> list[int]:
-    """Indices of the rows on the page: all of `rows`, or a random sample with a fixed seed."""
+    """Indices of the rows on the page: all of `rows`, or a fixed random sample."""
     most = max(1, min(MOST_ROWS, _MOST_ANSWERS // max(answers_of_each, 1)))
     if rows <= most:
         return list(range(rows))

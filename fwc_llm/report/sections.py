@@ -26,7 +26,7 @@ _COMPARISON = (
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
-ALIKE = "†"  # marks an arm with (nearly) equal answers to all rows, whose gaps have no verdict
+ALIKE = "†"  # marks an arm with (nearly) the same answer to all rows; its gaps have no verdict
 DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
@@ -34,15 +34,15 @@ DEFINITIONS = {  # of terms in headings
     "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds difference).",
     "TPR gap": "the gap in true positive rates (equal opportunity).",
     "FPR gap": "the gap in false positive rates.",
-    "Precision gap": "the gap in the share of right answers among those answered yes (predictive parity).",
-    "Coverage": "the share of replies that contain a yes or a no; other numbers are about these alone.",
-    "Selection rate": "the share of the rows answered that got a yes.",
+    "Precision gap": "the gap in precision, the share of true yes among answers of yes (predictive parity).",
+    "Coverage": "the share of replies that contain a yes or a no; other numbers use these replies alone.",
+    "Selection rate": "the share of yes among the rows with an answer.",
     "Impact ratio": "a group's selection rate divided by the highest group's.",
     "Four fifths": "whether the impact ratio is below 0.8, a rule of practice.",
-    "Shortfall": "how many more would have to be selected for an impact ratio of 1.",
-    "AUC": "how often a yes has a higher P(yes) than a no; 0.5 is chance.",
+    "Shortfall": "how many more of a group would have to be selected for an impact ratio of 1.",
+    "AUC": "how often a row with a true yes has a higher P(yes) than a row with a true no; 0.5 is chance.",
     "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
-    "Calibration error": "how far P(yes) is from the share of yes, on average over ten bins.",
+    "Calibration error": "how far P(yes) is from the share of true yes, on average over ten bins.",
     "p (adjusted)": "the p-value, adjusted for the number of comparisons (Holm).",
     "Verdict": "the conclusion from the interval, widened for the number of comparisons.",
 }
@@ -96,7 +96,7 @@ def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
 
 
 def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group, or (not `few`) the lowest and the highest with names."""
+    """Rates of yes in percent: of each group (`few`), or lowest and highest."""
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if few or not known:
         return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
@@ -105,7 +105,7 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
 
 
 def results(stats: Stats) -> Section:
-    """The arms with all headline metrics and 95 % intervals; a mark after a gap is its verdict."""
+    """The arms with headline metrics; a mark after a gap is its verdict."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
     rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # the first table has these two
@@ -175,12 +175,12 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    """Yield sentences that explain the results."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
-        THESE_EXAMPLES: "It covers other rows with these examples; several repeats cover other examples too.",
-        THIS_STRATEGY: "It covers other rows and other draws of the examples.",
+        THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, also other "
+        "examples).",
+        THIS_STRATEGY: "Intervals cover other rows and other draws of the examples.",
     }
     for of, covers in kinds.items() if stats["with_examples"] else ():
         if arms := [arm["arm"] for arm in stats["arms"] if arm["of"] == of]:
@@ -194,7 +194,7 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
         "≠≈": "groups differ, by less than the margin",
         "≈": f"no difference that matters (under {margin:g})",
         "?": "not settled by these data",
-        ALIKE: "(nearly) all answers alike: says nothing",
+        ALIKE: "(nearly) all answers alike: the gap says nothing",
     }
     if marks is None:
         meanings["≈"] = f"no difference that matters (under {margin:g}; of a ratio, above {RATIO_MARGIN:g})"
@@ -203,7 +203,7 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
 
 
 def rates(stats: Stats) -> Section:
-    """The groups: rows, true share of yes, and each arm's rate of yes with its interval."""
+    """The groups: rows, true share of yes, rates of yes with intervals."""
     arms, rows = stats["arms"], list[Row]()
     beside = len(arms) <= _BESIDE
     for group in stats["groups"]:
@@ -217,7 +217,7 @@ def rates(stats: Stats) -> Section:
     leading = ["Rows", *["True share of yes"] * stats["labelled"]]
     headings = ["Group", *leading, *(f"Yes, {arm['arm']}" for arm in arms)]
     headings = headings if beside else ["Group", "Arm", *leading, "Rate of yes"]
-    notes = ["Shares of yes with 95 % intervals. The DP gap is the largest less the smallest."]
+    notes = ["Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."]
     sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
     title = "Rate of yes per group"
     keys = 1 if beside else 2
@@ -226,7 +226,7 @@ def rates(stats: Stats) -> Section:
 
 
 def paper(stats: Stats) -> Section:
-    """The paper's summary: mean ± standard deviation over repeats of the metrics per repeat."""
+    """The paper's summary: mean ± SD over repeats of the metrics per repeat."""
 
     def cell(arm: Mapping[str, Any], metric: Metric) -> str:
         own = arm[metric.key]["paper_summary"]
@@ -235,8 +235,8 @@ def paper(stats: Stats) -> Section:
     several = [arm for arm in stats["arms"] if len(arm["accuracy"]["per_repeat"]) > 1]
     rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in several]
     intro = (
-        "Mean ± standard deviation of each repeat’s own value. The mean of gaps is never below the gap of "
-        "means; noise adds to it, the more so the fewer rows a repeat has."
+        "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of the mean "
+        "rates: noise raises it, and raises it more with fewer rows per repeat."
     )
     return Section(
         "The paper’s summary",
@@ -248,11 +248,11 @@ def paper(stats: Stats) -> Section:
 
 
 def comparisons(stats: Stats) -> Section:
-    """Compared pairs of arms: differences, intervals, p-values, verdicts and their scope."""
+    """Compared pairs of arms: differences, p-values, verdicts and scope."""
     intro = (
-        "All arms were asked about the same rows, so differences are taken row by row. A comparison “of this "
-        "strategy” holds for other draws of the examples and counts repeats; one “of these examples” holds "
-        "for the prompts that were sent and counts rows."
+        "All arms were asked about the same rows, so differences are taken row by row. A comparison that "
+        "holds for “this strategy” covers other draws of the examples and counts repeats. A comparison that "
+        "holds for “these examples” covers only the prompts that were sent and counts rows."
     )
     if not stats["with_examples"]:
         intro = "All arms decided about the same rows, so differences are taken row by row."
@@ -278,7 +278,7 @@ def verdict_on(test: Mapping[str, Any]) -> str:
 
 
 def references(stats: Stats) -> Section:
-    """The reference lines: their values, and the difference of every arm from every line."""
+    """The reference lines: values, and each arm's difference from each line."""
     lines = stats.get("reference_lines")
     if lines is None:
         return Section("Reference lines")
@@ -288,16 +288,16 @@ def references(stats: Stats) -> Section:
     ]
     compared = _compared(lines, ("line", "arm"), stats["with_examples"])
     tests = Section("Arms minus reference lines", _COMPARISON, compared, name="lines")
-    intro = "Answers of plain models of the table to the same rows; no language model."
+    intro = "Reference models (no language models), trained on the table, answer the same rows."
     least, most = lines["trained_on"]
     rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
     notes = [
-        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} that are test rows, or equal to "
-        "one, are left out. Numbers are standardised, categories have a column each.",
-        f"Without {', '.join(lines['protected'])}: that column is left out; others may still reveal it. The "
-        "answer is yes from a probability of 0.5 on. Differences are taken row by row; their verdicts are "
-        "adjusted for these comparisons alone.",
+        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} further rows are left out: test "
+        "rows, and rows equal to a test row. Numbers are standardised; every category has its own column.",
+        f"Models without {', '.join(lines['protected'])} do not get these columns; other columns may still "
+        "reveal them. An answer is yes if its probability is at least 0.5. Differences are taken row by row; "
+        "their verdicts are adjusted for these comparisons alone.",
     ]
     headings = ["Line", *(metric.title for metric in PLAIN)]
     return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
@@ -319,12 +319,12 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
         for group in counts["groups"]
     ]
     headings = ["Group", "Rows read", "Kept", "Lost", "Lost %", *reasons]
-    notes = ["A row that lacks several values counts for each."]
+    notes = ["A row that lacks several values counts under each of its reasons."]
     return Section(title, headings, rows, notes, lost_lines(counts)[0])
 
 
 def coverage(stats: Stats) -> Section:
-    """Shares of replies with an answer, refused or filtered, by group, with verdicts on gaps.
+    """Shares of replies with an answer, refused or filtered, by group.
 
     Also: reasons of unread replies, and results under other treatments of these.
     """
@@ -349,8 +349,8 @@ def coverage(stats: Stats) -> Section:
             other.append([arm["arm"], metric.title, *values, *ends])
     intro = (
         "Shares of the replies, in percent, with 95 % intervals, and the largest difference between groups "
-        "with its verdict. Replies without an answer are rarely missing at random: verdicts on answers hold "
-        "for every possible answer of such replies, unless an assumption is set."
+        "with its verdict. Replies without an answer are rarely missing at random: verdicts hold whether "
+        "each of them counts as yes or as no, unless an assumption is set."
     )
     headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "Its 95 % interval"]
     parts = [Section("Other treatments of replies without an answer", headings, other, keys=2)]
@@ -363,7 +363,7 @@ def flips(stats: Stats) -> Section:
     rows = [
         [
             arm["arm"],
-            f"{flip['group']} told as {flip['told_as']}",
+            f"{flip['group']} shown as {flip['told_as']}",
             TableCell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
             *(str(flip[name]) for name in ("to_yes", "to_no", "n")),
         ]
@@ -380,19 +380,20 @@ _PROBES = {
         "Several rows in one request",
         "The same rows were asked alone and several in one request, in random order. It shows how other "
         "rows change answers, not which answer is right.",
-        "the rows of a request",
+        "request",
     ),
     "names": (
         "First names of another group",
-        "The same row with a line “first name”, of one group and of another. It shows the effect of "
-        "the name in addition to the row; names also hint at age and class, and the lists are American.",
-        "the answers to a row",
+        "The same row, once with a first name of one group and once with a first name of another. It shows "
+        "the effect of the name in addition to the row; names also hint at age and class, and the lists are "
+        "American.",
+        "row",
     ),
     "proxies": (
         "Exchanged columns that reveal the group",
         "The same row with the columns that reveal the group best, taken from the most similar row of "
         "another group. It shows their joint effect, part of which may be legitimate.",
-        "the answers to a row",
+        "row",
     ),
 }
 
@@ -400,7 +401,7 @@ _PROBES = {
 def probes(stats: Stats) -> list[Section]:
     """The effects of probes and multi-row requests on answers, one table each."""
     shown = []
-    for kind, (title, intro, alike) in _PROBES.items():
+    for kind, (title, intro, cluster) in _PROBES.items():
         rows = [
             [
                 arm["arm"],
@@ -413,8 +414,8 @@ def probes(stats: Stats) -> list[Section]:
             for probe in arm["probes"]
             if probe["probe"] == kind
         ]
-        ends = f"Changes are in percentage points; in brackets 95 % intervals, paired, with {alike} as one."
-        headings = ["Arm", "Of", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
+        ends = f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by {cluster}."
+        headings = ["Arm", "Group", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
         shown.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
     return shown
 
@@ -440,12 +441,14 @@ def attributes(stats: Stats) -> Section:
         for attribute in arm["by_attribute"]
     ]
     headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
-    intro = "The groups above cross several attributes; here each is taken alone. In brackets 95 % intervals."
+    intro = (
+        "The groups above cross several attributes; here each attribute is alone. In brackets 95 % intervals."
+    )
     return Section("Each protected attribute alone", headings, rows, intro=intro, keys=2)
 
 
 def repetition(stats: Stats) -> Section:
-    """Each arm's self-agreement over repeated prompts, and the quality of the share of yes as P(yes)."""
+    """Each arm's self-agreement, and the quality of its share of yes as P(yes)."""
     rows = [
         [
             arm["arm"],
@@ -457,7 +460,7 @@ def repetition(stats: Stats) -> Section:
         for arm in stats["arms"]
         if (again := arm.get("repetition"))
     ]
-    notes = ["Ranking and calibration are of the share of yes among a prompt’s answers."]
+    notes = ["Here P(yes) is the share of yes among a prompt’s answers."]
     headings = ["Arm", "Same answer twice %", "Prompts with both answers %", "Prompts", *_RANKED.values()]
     return Section("The same prompt asked again", headings, rows, notes)
 

@@ -29,7 +29,7 @@ QUERIES = 20
 
 @dataclass(frozen=True)
 class StrategyComparison:
-    """Measurements of one strategy's examples; None without examples, with the reason in `note`.
+    """Measurements of one strategy's examples; None if it has no examples (`note`).
 
     distance         exact Wasserstein distance to the table, in the cost of FWC: L1 over z-scored numbers,
                      plus 1 for each other category, for another level and for another outcome
@@ -102,7 +102,7 @@ def compare(
 
 
 def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> StrategyComparison:
-    """Distance, clustering cost, violation and positives of `shots`; `rows` is the encoded pool."""
+    """Measure `shots`; `rows` is the encoded pool."""
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return StrategyComparison(shots.strategy, note=note or "no examples")
@@ -129,7 +129,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
 
 
 def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
-    """The mean over the test rows of a strategy that chooses per row; otherwise the only item."""
+    """The mean over test rows for a strategy that chooses per row."""
     first, levels = measured[0], [line.positives for line in measured if line.positives]
     if len(measured) == 1 or not levels:
         return first
@@ -138,5 +138,5 @@ def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
     means["positives"] = {
         name: tuple(np.mean([level[name] for level in levels], axis=0).tolist()) for name in levels[0]
     }
-    note = f"chosen per row: means over {len(measured)} test rows, the time too"
+    note = f"chosen for each row: values and seconds are means over {len(measured)} test rows"
     return replace(first, **means, note=note)

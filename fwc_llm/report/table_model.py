@@ -1,4 +1,4 @@
-"""`Section`, the report's table, and its rendering for terminal, Markdown and notebook.
+"""`Section`, the report's table, for terminal, Markdown and notebook.
 
 Modules such as `sections` and `impact` build sections. The HTML page renders them with a template.
 """
@@ -25,7 +25,7 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 @dataclass(frozen=True)
 class TableCell:
-    """One value: its text, a `mark` after it (≠, ≈), and a `note` such as its interval.
+    """A value: its text, a `mark` after it (≠, ≈), a `note` such as its interval.
 
     `plotted` is (low, value, high) for a chart in the cell.
     """
@@ -45,7 +45,7 @@ Row = Sequence[TableCell | str]
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of the charts in a column: its ends, a dashed `line`, and a band from 0 to `band`.
+    """The axis of a column's charts: its ends, a dashed `line`, a band to `band`.
 
     The heading shows the ends multiplied by `factor`.
     """
@@ -63,7 +63,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with a sentence above (`intro`), `notes` below, and nested `parts`.
+    """A titled table with `intro` above, `notes` below, and nested `parts`.
 
     The first `keys` columns name a row. `name` is the section's CSS class on the page. `scales` maps columns,
     by index, to the axes of their charts. A section with more than 100 rows keeps the 100 rows with the
@@ -100,7 +100,7 @@ class Section:
 def valued(
     of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
 ) -> TableCell:
-    """A cell with the value `key` and its interval, whose keys are `ends` + "low" and "high"."""
+    """A cell with the value `key` and its interval (keys: `ends` + low, high)."""
     limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
     plotted = of[f"{ends}low"], of[key], of[f"{ends}high"]
     return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted)
@@ -131,7 +131,7 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 
 
 def notebook(title: str, *sections: Section, **marks: bool) -> str:
-    """The tables and notes of sections as HTML for a notebook; `marks` are those of `figure`."""
+    """Tables and notes of sections as HTML; `marks` are those of `figure`."""
     shown = [section for section in sections if section]
     parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
     return figure(title, *parts, *(note(text) for section in shown for text in section.notes), **marks)
@@ -196,7 +196,7 @@ class _Fitting:
 
 
 def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
-    """A table of the first `keys` columns and the columns from `start` to `end` (exclusive).
+    """A table of the first `keys` columns, and those from `start` to before `end`.
 
     `lines` begins with the headings. With `stacked`, intervals are on their own lines.
     """

@@ -96,7 +96,7 @@ def summary(
     kept: Collection[str] | None = None,
     run: "Run | None" = None,
 ) -> RenderableType:
-    """The findings and the first table from the content of `Audit.to_dict`, for rich to print.
+    """The findings and the first table of an audit or run, for rich to print.
 
     `kept` and `run` are as in `next_step`. Notes on single arms are only in `everything`. With `verbose`, no
     note is shown here.
@@ -117,7 +117,7 @@ def audit_summary(
     verbose: bool,
     kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
-    """The findings and first tables of audits by attribute, then common sentences and notes once.
+    """The findings and first tables of audits by attribute, with common notes.
 
     `views` are the `attributes` of `impact_tables`, in the same order as `audits`. `kept` has the argument of
     `findings` by attribute.
@@ -160,7 +160,7 @@ def _notes(stats: Mapping[str, Any]) -> list[str]:
 
 
 def everything(run: Mapping[str, Any]) -> RenderableType:
-    """All sections except the first, of one entry of a document's `runs`, for rich to print."""
+    """All sections except the first of a document's run, for rich to print."""
     return Group(*map(terminal, sections_of(run)[1:]))
 
 

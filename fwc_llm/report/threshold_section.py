@@ -1,4 +1,4 @@
-"""Compares answers at the run's threshold with answers as given (docs/protocol.md)."""
+"""Compares answers at a threshold with those as given (docs/protocol.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ _HEADINGS = (
 )
 _RULES = {
     "fit": "the most accurate",
-    "base-rate": "that at which, as nearly as can be, as many are answered yes as have the label yes",
+    "base-rate": "the one at which the share of yes is nearest to the share of labels that are yes",
 }
 
 
@@ -59,17 +59,17 @@ def _arm(run: Run, arm: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
     how = "set beforehand"
     if str(rule) in _RULES:
-        how = "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
+        how = "chosen on pool rows that were asked first and are neither test rows nor examples: "
         how += _RULES[str(rule)] + (_shares(arms) if rule == "base-rate" else "")
     return (
-        f"Here the answer is yes if P(yes) is at least the threshold, the same for all groups, {how}. "
+        f"Here the answer is yes if P(yes) is at least the threshold. All groups share a threshold, {how}. "
         "All other sections are about the answers as given. Intervals take the threshold as fixed, and hold "
-        "for these examples. Ties are test rows exactly at the threshold."
+        "for these examples. Ties are test rows with P(yes) exactly at the threshold."
     )
 
 
 def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
-    """Share of yes and base rate of every arm, as means over repeats; ties can make them differ."""
+    """Share of yes and base rate of every arm; ties can make them differ."""
     shares = []
     for arm in arms:
         known = [repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None]
@@ -108,7 +108,7 @@ def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
-    """The total number of validation rows over all repeats, and how many have no P(yes)."""
+    """The total number of validation rows, and of those without P(yes)."""
     rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
     unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH

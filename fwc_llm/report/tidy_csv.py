@@ -17,7 +17,7 @@ _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negat
 
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
-    """The document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
+    """The document's numbers as CSV with `COLUMNS`; undefined values are empty.
 
     `repeat` is empty for a mean over repeats, `group` for a number about all rows. Text that a spreadsheet
     would read as a formula begins with an apostrophe.
@@ -84,7 +84,7 @@ def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
 def _line(
     metric: str, of: Mapping[str, Any], key: str = "value", ends: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A line with the value `key` of `of`; the keys of its interval begin with `ends`."""
+    """A line with the value of[key]; the keys of its interval begin with `ends`."""
     limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
     return {"metric": metric, "value": of[key], **limits, "verdict": of.get("verdict") or "", **more}
 
@@ -126,7 +126,7 @@ def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield from (where | line for line in _of_group(group, arm["reference"]))
             for pair in arm["pairs"]:
                 where = of | {"arm": arm["arm"], "group": pair["first"], "against": pair["second"]}
-                why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
+                why = "0/0: no answer to any group is yes" if pair["ratio"] is None else ""
                 yield where | _line("selection_rate_difference", pair, "difference")
                 yield where | _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
                 values = {name: pair[name] for name in ("p_value", "p_adjusted")}

@@ -16,7 +16,7 @@ FILE_NAME = "tuning.json"
 # Forms of the surrogate with equal fit to recordings disagree about the sign (evals/surrogate.md).
 ASSUMED = (
     "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
-    "assumption, so neither winner nor test says anything about another model."
+    "assumption, so neither the winner nor the test says anything about another model."
 )
 _MOST_BEST = 3  # most candidates in the terminal without --verbose
 _TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # formats of keys that distinguish candidates
@@ -24,7 +24,7 @@ _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8"
 
 
 def tuning_goal(folder: Path) -> Mapping[str, Any]:
-    """The tuning goal of a run: `metric` (its name in gates) and `target`; {} without a tuning."""
+    """The tuning goal of a run: `metric`, `target`; {} without a tuning."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         goal = parse_json(read_text(folder / FILE_NAME))["goal"]
         return {"metric": str(goal["metric"]), "target": float(goal["target"])}
@@ -45,7 +45,7 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the contents of tuning.json and results.json as texts; see `read_tuning`."""
+    """Describe tuning.json and results.json as texts; see `read_tuning`."""
     metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
@@ -77,7 +77,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
-    """The cells of a candidate; its name includes the `varied` ones of m, order and template."""
+    """The cells of a candidate; `varied` keys are part of its name."""
     sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
     how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
     return [
@@ -102,7 +102,8 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
         return Section(title)
     note = (
         "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows is "
-        "better in both. Dropped: clearly worse, or not among the best, on the rows asked so far."
+        "better in accuracy and gap. Dropped: clearly worse, or not among the best, on the rows asked until "
+        "then."
     )
     front = Section("All candidates", described["headings"], described["front"], intro=note)
     intro = f"{described['verdict']}. {described['assumed']}".strip()
@@ -111,12 +112,12 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
 
 def validation(described: Mapping[str, Any]) -> Section:
     """Accuracy and metric on the pool rows, on which the winner was chosen, and on the test rows."""
-    title = "Pool rows, for the choice, and test rows: the difference is the optimism of the choice"
+    title = "Pool rows (used for the choice) and test rows: their difference is the optimism of the choice"
     return Section(title, described["validation_headings"], described["validation"])
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
-    """The candidates of a tuning for the terminal: the best three, zero-shot and balanced.
+    """The candidates for the terminal: the best three, zero-shot and balanced.
 
     With `verbose`, all candidates. `folder` is that of tuning.json.
     """
@@ -133,5 +134,5 @@ def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -
         row[0] = f"{name}, seed {seed}" if name == "balanced" else name
     headings = [described["headings"][column] for column in (0, 3, 4, 5)]
     if any(row[3] == "front" for row in rows):
-        where = f"front: no other candidate is better in both. {where}"
+        where = f"front: no other candidate is better in accuracy and gap. {where}"
     return Section(title, headings, rows, [*notes, where])

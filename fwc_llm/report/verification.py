@@ -1,4 +1,4 @@
-"""Recomputes every number of a folder from its journal and table, and checks the hashes.
+"""Recomputes all numbers of a folder from journal and table; checks hashes.
 
 No request is sent, and the folder is not changed. A run is planned and scored again. Its questions, requests,
 prompts and examples must follow from its settings, and its answers and numbers from its replies. An audit is
@@ -137,7 +137,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
     settings = described["settings"] | {"model": described["model"]}
     found = [*_expected("run.json", settings, checker.expected)]
     if lacking := [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]:
-        why = f"{lacking[0]} is not here: answers and results cannot be made again"
+        why = f"{lacking[0]} is missing: answers and results cannot be recomputed"
         found += [Claim("results.json", UNVERIFIED, why), _unplanned(described, "it needs the journal")]
         with suppress(FwcError):
             found.append(_table(folder, checker)[0])
@@ -151,7 +151,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
 ) -> Iterator[Claim]:
-    """Score the run again in the folder `again`, plan it again with its table, and yield findings."""
+    """Score and plan the run again, in the folder `again`; yield findings."""
     yield from _records(folder, described)
     for name in folder.own_files():
         if name != "assisted.json":
@@ -165,16 +165,16 @@ def _made_again(
         run = read_run(again.path)
     except FwcError as error:
         text = str(error).replace(str(again.path), str(folder.path))
-        yield Claim("results.json", DIFFERS, f"it cannot be made again: {text}")
+        yield Claim("results.json", DIFFERS, f"it cannot be recomputed: {text}")
         return
     texts = _lines(folder.read_answers(), again.read_answers())
-    yield from _some("answers.csv", texts, "every line is made from the journal again")
+    yield from _some("answers.csv", texts, "every line is recomputed from the journal")
     if missing := ", ".join(missing_keys(next(folder.read_answers(), {}), next(again.read_answers(), {}))):
         yield Claim("answers.csv", UNVERIFIED, f"columns that are not recorded: {missing}")
     if not today:
         changed = sum((scored.get("reparsed") or {}).values())
-        read = f"parser version {version} read the replies; version {PARSER} reads {changed:,} otherwise"
-        yield Claim("answers.csv", UNVERIFIED, f"{read} (`fwc-llm rescore` writes those answers)")
+        read = f"parser version {version} read the replies; version {PARSER} reads {changed:,} differently"
+        yield Claim("answers.csv", UNVERIFIED, f"{read} (`fwc-llm rescore` writes the new answers)")
     table, task = _table(folder, checker)
     yield table
     plan = None
@@ -198,7 +198,7 @@ def _made_again(
         yield from _same("results.json", recorded, now)
     else:
         yield Claim("results.json", UNVERIFIED, "an earlier version wrote it: rescore it, and verify again")
-    yield Claim("results.json", STATED, "nothing else shows: stopped")
+    yield Claim("results.json", STATED, "no other file confirms: stopped")
     if is_file(folder.path / (name := "assisted.json")):
         if is_file(again.path / name):
             yield from _same(name, folder.read_json(name), again.read_json(name), _PREDICTED)
@@ -208,18 +208,18 @@ def _made_again(
 
 
 def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield settings that differ from the verifier's, and settings that the verifier did not give."""
+    """Yield settings that differ from the verifier's, or that the verifier omits."""
     for name, value in expected.items():
         if (was := recorded.get(name)) != value:
             yield Claim(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
     usual = Settings().as_json()
     others = (name for name in recorded if name not in expected and recorded[name] != usual.get(name))
     texts = ", ".join(f"{name} = {recorded[name]!r}" for name in others)
-    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others are yours or the defaults")
+    yield Claim(file, STATED, f"settings: {texts or 'none'}; all others equal yours or the defaults")
 
 
 def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
-    """The verifier's task with its table; else the built-in task, else the task in the folder."""
+    """The verifier's task with its table; else the built-in or the folder's task."""
     run = read_run(folder.path)
     named, own = checker.task, checker.task is None and run.task not in task_names()
     if not own and (named is None or isinstance(named, str | Path)):
@@ -234,9 +234,9 @@ def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
     if task is None:
         return Claim("table", DIFFERS if "not the table" in missing else UNVERIFIED, missing), None
     if own:
-        why = "task and table are the ones that the folder names (--task and --data-dir take yours)"
+        why = "task and table are those that the folder names (give yours with --task and --data-dir)"
         return Claim("table", STATED, why), task
-    return Claim("table", SAME, "its hash is that of run.json"), task
+    return Claim("table", SAME, "its hash equals the hash in run.json"), task
 
 
 def _unplanned(described: Mapping[str, Any], why: str) -> Claim:
@@ -272,7 +272,7 @@ def _planned(
 def _of_plan(
     folder: RunFolder, described: Mapping[str, Any], scored: Mapping[str, Any], plan: Plan
 ) -> Iterator[Claim]:
-    """Yield findings on run.json, questions, requests, examples and prompts, compared with the plan."""
+    """Yield findings on run.json, questions, requests, examples and prompts."""
     made_by = (described.get("versions") or {}).get("fwc-llm", __version__)
     # Another version may draw other rows and build other prompts.
     status = DIFFERS if made_by == __version__ else UNVERIFIED
@@ -289,16 +289,16 @@ def _of_plan(
     text = described.get("task_file") or ""
     if text != now.get("task_file", "") and asks_the_same(now.get("task_file", ""), text):
         now["task_file"] = text
-        yield Claim("run.json", STATED, "task_file is another text that asks the same")
+        yield Claim("run.json", STATED, "task_file has another text, which asks the same questions")
     was = {key: described.get(key) for key in now}
     texts = chain(differences(described, scored), differences(was, now))
-    yield from _some("run.json", texts, "it describes the run that is planned again", status)
+    yield from _some("run.json", texts, "it agrees with a new plan of the run", status)
     others = ", ".join(key for key in described if key not in now)
-    yield Claim("run.json", STATED, f"nothing else shows: {others}")
+    yield Claim("run.json", STATED, f"no other file confirms: {others}")
     for name, of_pool in (("questions.jsonl", False), (POOL, True)):
         if not of_pool or is_file(folder.path / name):
             lines = _lines(folder.read_questions(name), questions(plan, of_pool))
-            yield from _some(name, lines, "rows, groups and labels are the table's", status)
+            yield from _some(name, lines, "rows, groups and labels agree with the table", status)
     findings, plan = _with_kept_examples(folder, plan)
     yield from findings
     ids = {call_id(_model(described), call) for call in plan.calls()}
@@ -309,26 +309,26 @@ def _of_plan(
         request for request in answered - ids if tuned and arms[request].startswith("pool ")
     }:
         answered -= of_candidates
-        yield Claim(JOURNAL, STATED, f"{len(of_candidates):,} requests are those of the tuning's candidates")
+        yield Claim(JOURNAL, STATED, f"{len(of_candidates):,} requests belong to the tuning's candidates")
     if strangers := len(answered - ids):
-        yield Claim(JOURNAL, status, f"{strangers} requests are none of the plan's")
+        yield Claim(JOURNAL, status, f"{strangers} requests are not in the plan")
     if lacking := len(ids - answered):
         yield Claim(JOURNAL, UNVERIFIED, f"{lacking} of the plan's {len(ids)} requests have no reply")
     for call in plan.first_calls:
         if is_file(path := folder.path / f"prompts/{file_name(call.arm)}.json"):
             unlike = differences(_content(path, list), list(call.messages))
-            yield from _some(f"prompts/{path.name}", unlike, "it is the plan's first", status)
+            yield from _some(f"prompts/{path.name}", unlike, "it is the first prompt of the plan", status)
 
 
 def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Plan]:
-    """Findings on examples, compared with newly chosen ones; and the plan with the folder's examples."""
+    """Findings on examples; and the plan with the folder's examples."""
     findings, repeats = [], []
     for repeat in plan.repeats:
         shots = dict(repeat.shots)
         for arm, chosen in repeat.shots.items():
             name = f"shots/{file_name(arm)}-{repeat.index}.json"
             if not is_file(folder.path / name):
-                findings.append(Claim(name, UNVERIFIED, "it is not here"))
+                findings.append(Claim(name, UNVERIFIED, "it is missing"))
                 continue
             try:
                 shots[arm] = load_shots(folder.path / name, plan.task, allow_changed_data=True)
@@ -337,41 +337,45 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Pla
                 continue
             now = json.loads(json.dumps(shots_json(chosen)))
             texts = list(differences(_content(folder.path / name), now, close=_PREDICTED))
-            why = f"{texts[0]}; near-ties fall otherwise on another processor" if texts else "chosen again"
+            why = (
+                f"{texts[0]}; another processor can decide near-ties differently" if texts else "chosen again"
+            )
             findings.append(Claim(name, UNVERIFIED if texts else SAME, why))
         repeats.append(replace(repeat, shots=shots))
     return findings, replace(plan, repeats=tuple(repeats))
 
 
 def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
-    """Yield a finding for each file that is not checked: a matching hash alone proves nothing."""
+    """Yield a finding for each file that nothing but a hash checks."""
     read = {HASHES, *(finding.file for finding in found)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
-    yield from (Claim(name, STATED, "nothing shows what stands in it") for name in names if name not in read)
+    yield from (
+        Claim(name, STATED, "no other file confirms its content") for name in names if name not in read
+    )
 
 
 def _hashes(folder: RunFolder) -> Iterator[Claim]:
     recorded = folder.hashes()
     if not recorded:
-        yield Claim(HASHES, UNVERIFIED, "there is none: files are checked by what follows from them alone")
+        yield Claim(HASHES, UNVERIFIED, "it is missing: files are checked only by recomputing")
     for name, digest in recorded.items():
         path = folder.path / name
         if path.resolve().is_relative_to(folder.path.resolve()) and is_file(path):
             yield _hashed(path, digest, name)
         else:
-            yield Claim(name, DIFFERS, "it is missing, and hashes.json has its hash")
+            yield Claim(name, DIFFERS, "it is missing, although hashes.json has its hash")
     for name, digest in folder.hashes("left_out").items():
         yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
 
 
 def _hashed(path: Path, digest: str, name: str = "") -> Claim:
     now = sha256(path)
-    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, recorded is {digest}"
+    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, but {digest} is recorded"
     return Claim(name or path.name, SAME if now == digest else DIFFERS, text)
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
-    """Yield a finding with `status` for each of the first differences; without any, `otherwise`."""
+    """Yield findings for the first differences; without any, `otherwise`."""
     texts = list[str]()
     try:
         texts += differences
@@ -387,18 +391,18 @@ def _some(file: str, differences: Iterator[str], otherwise: str, status: str = D
 def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Claim]:
     """Yield findings on recorded values `was`, compared with recomputed values `now`."""
     if '"noise_expected"' in json.dumps(was):
-        yield Claim(file, UNVERIFIED, "an earlier version wrote it, which defined its numbers otherwise")
+        yield Claim(file, UNVERIFIED, "an earlier version wrote it, with other definitions of the numbers")
         return
-    yield from _some(file, differences(was, now, close=close), "every number is made again")
+    yield from _some(file, differences(was, now, close=close), "every number is recomputed")
     if missing := list(missing_keys(was, now)):
         names = ", ".join(missing[:_MOST]) + ", …" * (len(missing) > _MOST)
         yield Claim(file, UNVERIFIED, f"{len(missing)} values are not recorded: {names}")
 
 
 def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield findings on the journal: prompts against request ids, answers against replies."""
+    """Yield findings on prompts against request ids, and answers against replies."""
     yield from _some(
-        JOURNAL, _requests(folder, described), "prompts are their requests', answers their replies'"
+        JOURNAL, _requests(folder, described), "prompts agree with requests, and answers with replies"
     )
     names, bare = dict[str, None](), 0
     for record in read_records(folder.path / JOURNAL):
@@ -407,7 +411,7 @@ def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]
     if bare:
         yield Claim(JOURNAL, UNVERIFIED, f"{bare} records have no prompt")
     stated = ", ".join(name for name in names if name not in _CHECKED)
-    yield Claim(JOURNAL, STATED, f"nothing shows that the model gave this: {stated}")
+    yield Claim(JOURNAL, STATED, f"nothing proves that the model gave: {stated}")
 
 
 def _model(described: Mapping[str, Any]) -> str:
@@ -416,7 +420,7 @@ def _model(described: Mapping[str, Any]) -> str:
 
 
 def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield records whose prompt does not match the request id, or whose answer not the reply."""
+    """Yield records whose prompt or answer does not match request id or reply."""
     words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
     prompts: dict[str, set[str]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
@@ -447,35 +451,35 @@ def _lines(was: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -
     for number, (line, made) in enumerate(zip_longest(was, now, fillvalue=nothing), 2):
         for name in line or made:
             if (cell := str(line.get(name))) != (other := str(made.get(name))):
-                yield f"line {number}, {name}: {cell!r:.60} is recorded, {other!r:.60} is made again"
+                yield f"line {number}, {name}: {cell!r:.60} is recorded, {other!r:.60} is recomputed"
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
-    """Yield findings on reports of this run and its model card, compared with recomputed ones."""
+    """Yield findings on reports and the model card, compared with new ones."""
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
         runs = content.get("runs") if content.get("format") == REPORT else None
         if isinstance(runs, list) and len(runs) == 1 and isinstance(was := runs[0], dict):
             now = make_document([again.path], task)["runs"][0]
             texts = differences({key: was.get(key) for key in _NUMBERS}, {key: now[key] for key in _NUMBERS})
-            yield from _some(path.name, texts, "every number is made again")
+            yield from _some(path.name, texts, "every number is recomputed")
             others = ", ".join(key for key in was if key not in _NUMBERS)
-            yield Claim(path.name, STATED, f"read the run for {others}")
+            yield Claim(path.name, STATED, f"not compared: {others}")
         elif path.name == CARD:
             card = model_card(make_document([again.path], task)["runs"][0])
             yield from _same(path.name, content, card | {"metadata": content.get("metadata")})
-            yield Claim(path.name, STATED, "nothing shows: metadata")
+            yield Claim(path.name, STATED, "no other file confirms: metadata")
         elif path.suffix in (".html", ".md"):
             made = (make_document([again.path], task, with_rows=rows) for rows in (True, False))
             known = read_text(path) in (write_document(document, path.suffix[1:]) for document in made)
-            why = "it is written again" if known else "it is not the report that is written here"
+            why = "a new report is the same" if known else "a new report has another content"
             yield Claim(path.name, SAME if known else UNVERIFIED, why)
 
 
 def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
     recorded, tables = _content(path), dict[str, Path]()
     if not isinstance(recorded.get("files"), dict):
-        yield Claim(path.name, UNVERIFIED, "it does not say which options made it: audit again")
+        yield Claim(path.name, UNVERIFIED, "it does not record its options: repeat the audit")
         return
     files = check(_HashedFiles, recorded, str(path)).files
     for what, entry in files.items():
@@ -484,9 +488,9 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         if what == "predictions" and checker.data is not None:
             file = Path(checker.data)
         elif table:
-            yield Claim(name, STATED, "the table is the folder's (--data takes yours)")
+            yield Claim(name, STATED, "the table is the one in the folder (give yours with --data)")
         if not is_file(file):
-            yield Claim(name, UNVERIFIED, "it is not here" + ": no number can be made again" * table)
+            yield Claim(name, UNVERIFIED, "it is missing" + ": no number can be recomputed" * table)
         else:
             yield _hashed(file, entry.sha256)
         tables |= {what: file} if table else {}
@@ -496,13 +500,13 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
     asked = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
     yield from _expected(path.name, asked.settings, checker.expected)
     options = asked.model_dump(mode="json", exclude={"settings"}, exclude_defaults=True)
-    yield Claim(path.name, STATED, f"the options are the audit's own: {options}; created, versions")
+    yield Claim(path.name, STATED, f"no other file confirms the options: {options}; created, versions")
     try:
         made = audit_of_file(
             tables["predictions"], asked, tables.get("population"), str(recorded.get("created"))
         )
     except FwcError as error:
-        yield Claim(path.name, DIFFERS, f"it cannot be made again: {error}")
+        yield Claim(path.name, DIFFERS, f"it cannot be recomputed: {error}")
         return
     remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
     was = {key: value for key, value in recorded.items() if key not in _OF_MACHINE}
@@ -511,13 +515,13 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places where two JSON values differ, numbers by more than the tolerance.
+    """Yield the places where two JSON values differ beyond the tolerance.
 
     Keys that only `now` has are ignored.
     """
     for at, before, after in _leaves(was, now):
         if before is not _ABSENT and before != after and not _close(before, after, close):
-            yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is made again"
+            yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is recomputed"
 
 
 def missing_keys(was: Any, now: Any) -> Iterator[str]:
@@ -526,7 +530,7 @@ def missing_keys(was: Any, now: Any) -> Iterator[str]:
 
 
 def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value of `was`, value of `now`) for each leaf and structural difference.
+    """Yield (path, value of `was`, value of `now`) for each leaf or difference.
 
     `_ABSENT` is the value for a key that `was` lacks.
     """
@@ -547,7 +551,7 @@ def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:
 
 
 def _content(path: Path, kind: type[Any] = dict) -> Any:
-    """The JSON of a file; an empty `kind` if the file cannot be read or has another type."""
+    """The JSON of a file; an empty `kind` if it is unreadable or of another type."""
     with suppress(OSError, ValueError):
         content = parse_json(read_text(path))
         return content if isinstance(content, kind) else kind()

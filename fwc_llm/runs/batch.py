@@ -72,7 +72,7 @@ async def run_batch(
     begin: bool = True,
     cancel: bool = False,
 ) -> None:
-    """Send all unanswered `calls` through the Batch API and wait for the replies (up to a day).
+    """Send all unanswered `calls` through the Batch API; wait for the replies.
 
     The service is polled every `poll_seconds`, at first more often. If the folder has batches that are not
     collected, or without `begin`, no new batches are written, and only existing batches are waited for. With
@@ -96,7 +96,7 @@ async def run_batch(
 
 
 def batches_under_way(folder: str | Path) -> bool:
-    """Whether a run has batches that are uploaded but not collected; `FwcError` if damaged."""
+    """Whether a run has uploaded, uncollected batches; `FwcError` if damaged."""
     parts = _read_state(Path(folder) / "batch")
     return any(part.file_id is not None and not part.collected for part in parts)
 
@@ -147,7 +147,7 @@ class _Batches:
         self._save()
 
     def _unanswered(self, calls: Iterable[PlannedCall]) -> Iterator[tuple[str, PlannedCall]]:
-        """Yield (request id, call) of unanswered calls in no batch, as far as the budget allows."""
+        """Yield (request id, call) of calls to send, as far as the budget allows."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
         for call in calls:
@@ -170,8 +170,8 @@ class _Batches:
         """Upload and submit the batches that are not submitted yet.
 
         Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
-        requests are left to a live run. A batch that the service has already is then found by its file, and
-        waited for.
+        requests are left to a live run. If the service has a batch for an uploaded file
+        already, this batch is used.
         """
         for part in self.under_way:
             if part.batch_id is not None:
@@ -217,7 +217,7 @@ class _Batches:
                 pause *= POLL_GROWTH
 
     async def _collect(self, part: _BatchPart, state: BatchState) -> None:
-        """Download a batch's result files, and write replies to unanswered requests to the journal."""
+        """Download a batch's result files, and write new replies to the journal."""
         if state.status == "failed":
             part.batch_id = None
             self._save()
@@ -243,7 +243,7 @@ class _Batches:
         self._save()
 
     def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Process one line of a result file; return the id of its request if it is settled.
+        """Process a line of a result file; return the id of a settled request.
 
         A settled request is answered, or refused without charge. "" for any other line.
         """
@@ -292,7 +292,7 @@ class _Batches:
 
 
 def batch_reply(result: Mapping[str, Any]) -> Reply:
-    """The reply in one line of a result file; `AttemptError` for a line without a reply."""
+    """The reply in a line of a result file; `AttemptError` if it has none."""
     response = result.get("response")
     response = response if isinstance(response, Mapping) else {}
     status, body = parse_uint(response.get("status_code"), 600) or 200, response.get("body")
@@ -307,7 +307,7 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
 
 
 def _read_state(folder: Path) -> list[_BatchPart]:
-    """Read the batches from state.json; [] without this file, `FwcError` if it is damaged."""
+    """Read the batches from state.json; [] without it, `FwcError` if damaged."""
     state = folder / "state.json"
     try:
         return _State.model_validate(parse_json(read_text(state))).parts

@@ -24,7 +24,7 @@ _COUNTED = ("response_format", "tools", "functions")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Requests, tokens and dollars that a run will use; tokens are estimates unless `exact`.
+    """Requests, tokens and dollars of a run; tokens are estimates unless `exact`.
 
     `cached_tokens` is the part of `prompt_tokens` that the provider can read from its cache: the common
     beginning of an arm's prompts, if it is long enough. `completion_tokens` is the largest possible number.
@@ -50,7 +50,7 @@ def forecast(
     batch: bool = False,
     counter: TokenCounter | None = None,
 ) -> Forecast:
-    """Forecast the use of `calls` without sending them; each call is built and counted once.
+    """Forecast the use of `calls` without sending them.
 
     Errors: `FwcError` if a prompt and its reply exceed the model's context window (`price.context`).
     """
@@ -61,9 +61,9 @@ def forecast(
         tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
         if price is not None and price.context is not None and tokens + limit > price.context:
             raise FwcError(
-                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
-                f"{limit}: more than the {price.context} of {model.name}: use fewer examples (--m, "
-                "--max-prompt-tokens)"
+                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its reply up to "
+                f"{limit}: together more than the context of {model.name}, {price.context} tokens; use fewer "
+                "examples (--m, --max-prompt-tokens)"
             )
         arm = call.arm, call.repeat
         if arm in prefixes:
@@ -81,7 +81,7 @@ def forecast(
 
 
 class Budget:
-    """A cost limit in dollars for a run; an attempt is allowed only if its worst case fits.
+    """A cost limit in dollars; attempts are allowed if their worst case fits.
 
     The worst case is an uncached prompt and a reply of maximal length, times a factor that rises if a reply
     costs more than its worst case. The unused part of a reserve is released; an attempt of unknown usage
@@ -143,7 +143,7 @@ class Budget:
         return True
 
     def settle(self, reserved: float, dollars: float, unknown: int = 0) -> None:
-        """Replace a reserve by the cost in `dollars`, plus the reserve for each `unknown` attempt."""
+        """Replace a reserve by the cost in `dollars`, plus that of `unknown` attempts."""
         self.under_way -= 1
         self._reserved = self._reserved - reserved if self.under_way else 0.0
         self.spent += dollars + unknown * reserved

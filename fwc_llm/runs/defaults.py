@@ -20,7 +20,7 @@ _LEAST = 40  # with fewer test rows in equal groups, draw rows without a base pa
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings from task, table and the model's `api`; return them with notes.
+    """Complete the settings from task, table and `api`; return them with notes.
 
     Each note is a line on one adjusted number. Base parity and weight are those of the task. The number of
     test rows is the nearest with whole cells that leaves examples in every cell; if cells are too small, rows
@@ -50,14 +50,14 @@ def fit_defaults(
 
 
 def fit_m(task: Task) -> tuple[int, str]:
-    """The default of `m`, reduced to what the pool's cells can give, and a note ("" if unchanged)."""
+    """The default of `m`, reduced to what the pool's cells give, and a note."""
     cells = _Cells.of(task)
     return _fit_m(cells, DEFAULT_M, cells.values)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Numbers of rows per cell, (G, 2) by group and outcome ("no" first), for G groups.
+    """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
     `rows` counts the rows to draw test rows from, `values` the distinct rows of the pool. `shared` (G, 1)
     counts the distinct rows that occur with both outcomes. `share` (G, 2) is the share of `rows` that is in
@@ -93,14 +93,14 @@ class _Cells:
         return cls(task, rows, values, shared, share)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """The least numbers of distinct rows (G, 2) left for examples after drawing `n` test rows."""
+        """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""
         if base_parity is None:
             return self.values // 2 if self.share.any() else self.values
         drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
-        """Whether `n` test rows can be drawn such that every cell keeps `reserve` distinct rows."""
+        """Whether a draw of `n` test rows leaves `reserve` distinct rows per cell."""
         drawn = cell_counts(self.task.groups, n, base_parity)
         return bool((drawn <= self.rows).all() and (self.left(n, base_parity) >= reserve).all())
 
@@ -127,7 +127,7 @@ def _fit_rows(
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
     if fitting is None and is_default:
         why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
-        drawn = f"{as_they_fall} test rows are drawn as they fall (--base-parity none)"
+        drawn = f"{as_they_fall} test rows are drawn with --base-parity none"
         return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
     if fitting is None:  # an explicit parity: any number that can be drawn, else the draw fails
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
@@ -139,16 +139,16 @@ def _fit_rows(
 
 
 def _not_whole(rows: int, groups: Sequence[str]) -> str:
-    return f"{rows} rows over {len(groups)} groups give no whole cells"
+    return f"{rows} rows do not divide evenly into the cells of {len(groups)} groups"
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
-    """The number of examples, up to `m`, that cells with `left` rows can give in equal parts."""
+    """The number of examples, up to `m`, that cells can give in equal parts."""
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
         return m, ""  # with an empty cell, strategies that need every cell fail; others do not need it
     fitting = number if m < number else min(m, number * each)
     why = f"fewer than the {number} cells of group and answer"
     if m >= number:
-        why = f"in equal parts more than the different rows of {cells.smallest(left)} give"
+        why = f"in equal parts more than the distinct rows of the cell {cells.smallest(left)} allow"
     return fitting, f"{m} examples are {why}: {fitting} are shown (--m sets another number)"

@@ -30,8 +30,9 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """Numbers of calls: `done` got a reply, `errors` got none, `skipped` were answered before.
+    """Numbers of calls by result, and the reason for an early stop.
 
+    `done` calls got a reply, `errors` got none, `skipped` were answered in an earlier pass.
     `stopped` is the reason why the run ended before its last call (the cost limit), else None.
     """
 
@@ -52,7 +53,7 @@ async def execute(
     price: Price | None = None,
     watch: "Watch | None" = None,
 ) -> ExecutionSummary:
-    """Send every call without an answer in the journal, at most `concurrency` at the same time.
+    """Send all calls without an answer in the journal, `concurrency` at a time.
 
     `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
     it counts. `progress` is called about ten times per second and at the end, with the cost at `price`.
@@ -87,7 +88,7 @@ async def execute(
 
 
 def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
-    """The work of each call for a model with a prompt cache, in characters, by request id.
+    """The work of each call with a prompt cache, in characters, by request id.
 
     Only new characters count: examples and row for the first call of an arm and repeat, the row for others.
     """
@@ -124,7 +125,7 @@ class _Execution:
         self.lately = deque([(self.reported, 0)], _LATELY + 1)  # (time, work) of the latest replies
 
     async def work(self) -> None:
-        """Process one call after another; after an exception, no worker begins another call."""
+        """Process one call after another; after an exception, none begins."""
         try:
             while not self.closing and (call := next(self.calls, None)) is not None:
                 await self._answer(call)
@@ -219,7 +220,7 @@ class _Attempts(Attempts):
         self.unknown = 0
 
     async def again(self) -> bool:
-        """Reserve the worst-case cost of an attempt, waiting for other calls to end if necessary.
+        """Reserve the worst-case cost of an attempt; this may wait for other calls.
 
         False if no attempt is allowed.
         """
@@ -236,12 +237,12 @@ class _Attempts(Attempts):
         return True
 
     def lost(self, billed: bool) -> None:
-        """Count the current attempt's full reserve if it was `billed`, else release the reserve."""
+        """Count the attempt's full reserve if it was `billed`, else release it."""
         self._close(0.0, int(billed))
         self._run.settled.set()
 
     def settle(self, reply: Reply) -> None:
-        """Count the successful attempt, and earlier attempts that the model made without permission."""
+        """Count the successful attempt, and earlier ones made without permission."""
         unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
         if reply.usage is None or self._budget is None:
             self._close(0.0, unknown + 1)
@@ -293,7 +294,7 @@ class Watch:
         self._under_way[call.arm] -= 1
 
     def take(self, call: PlannedCall, request: str) -> None:
-        """Check a call's reply in the journal; `UnreadError` for the twelfth reply without an answer."""
+        """Check a call's reply; `UnreadError` for the twelfth without an answer."""
         if not self._watches(call):
             return
         reason = self._journal.answerless.get(bytes.fromhex(request))
@@ -313,7 +314,8 @@ class Watch:
         example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
             f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "
-            f"{self._remedy(reasons)}, in a new --out; what came is kept, and --no-watch goes on here"
+            f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and --no-watch "
+            "continues this run"
         )
 
     def _remedy(self, reasons: Counter[str]) -> str:

@@ -61,7 +61,7 @@ LATER = {"table_checks", "words", "reference", "rows", "task_file", "population"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and file formats of one run; every file except the journal is written atomically.
+    """Paths and formats of a run's files; all except the journal are written whole.
 
     Errors: `StorageError` for a file that cannot be written; `FwcError` with the remedy for a damaged file.
     """
@@ -70,7 +70,7 @@ class RunFolder:
 
     @classmethod
     def default(cls, task: str, model: str) -> "RunFolder":
-        """A new folder `./runs/<time>-<task>-<model>`; task and model are made valid in file names."""
+        """A new folder `./runs/<time>-<task>-<model>`, with valid file names."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
         paths = chain([Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2)))
         return cls(next(path for path in paths if not path.exists()))
@@ -90,7 +90,7 @@ class RunFolder:
         return isfile(self.path / "run.json")
 
     def create(self) -> None:
-        """Create the folder; `FwcError` if that fails, or if the folder has other files than a run."""
+        """Create the folder; `FwcError` if it fails, or has other files than a run."""
         with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
@@ -148,7 +148,7 @@ class RunFolder:
                 raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Read a JSON object from a file of the folder; `FwcError` if it is missing or damaged."""
+        """Read a JSON object of the folder; `FwcError` if missing or damaged."""
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
         if (self.path / "tuning.json").is_file() and not path.exists():
@@ -169,7 +169,7 @@ class RunFolder:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv: `ANSWER_COLUMNS`, then further columns of the rows, formulas escaped."""
+        """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
@@ -179,7 +179,7 @@ class RunFolder:
                 writer.writerow({n: escape_formula(x) if isinstance(x, str) else x for n, x in cells})
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """Yield the lines of answers.csv; `FwcError` if a line is no answer, or lines are missing."""
+        """Yield the lines of answers.csv; `FwcError` if invalid or incomplete."""
         path, number = self.path / "answers.csv", 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
         # Allow cells of any length that was ever written; the limit is global in the process.
@@ -201,7 +201,7 @@ class RunFolder:
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 
     def write_questions(self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl") -> None:
-        """Write questions.jsonl, or another file of this format, with the questions in order."""
+        """Write the questions in order to questions.jsonl, or a file of its format."""
         further = _shared(rows, ROW_COLUMNS)
         with self._writing(name) as file:
             header = {"format": QUESTIONS_FORMAT, "questions": len(rows)}
@@ -211,7 +211,7 @@ class RunFolder:
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
-        """Yield the questions of the run; an earlier version's folder has them in answers.csv."""
+        """Yield the questions of the run; in old folders, from answers.csv."""
         path = self.path / name
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
@@ -241,7 +241,7 @@ class RunFolder:
             yield from (f"{below}/{path.name}" for path in files if is_own(path))
 
     def write_hashes(self, *names: str) -> None:
-        """Write the SHA-256 of all files of the run into hashes.json, or of the files `names` only.
+        """Write the SHA-256 of all files, or of the files `names`, to hashes.json.
 
         The hashes reveal later changes of a file. Anyone who changes a file can also rewrite its hash: to
         detect this, keep the hash of hashes.json elsewhere (in a signed report or a mail).
@@ -271,7 +271,7 @@ def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str
 
 
 def _is_answer(row: Mapping[Any, Any]) -> bool:
-    """Whether this is a valid line of answers.csv; csv.DictReader gives None for extra or missing cells."""
+    """Whether a line of answers.csv is valid; None is an extra or missing cell."""
     if None in row or None in row.values():
         return False
     words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row["label"] in _LABELS
@@ -283,7 +283,7 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name: letters, digits and `.@-_`; a long text ends with a checksum."""
+    """`text` as part of a file name: letters, digits, `.@-_`, at most 100 bytes."""
     name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
@@ -306,7 +306,7 @@ def versions() -> dict[str, str]:
 
 
 def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Yield ((key, name within it), value) of all that must not change in a continued run."""
+    """Yield ((key, name within it), value) of what a continued run must keep."""
     for key, value in {"settings": None, **described}.items():
         entries = value if isinstance(value, dict) else {"": value}
         for name, entry in entries.items():
@@ -353,7 +353,7 @@ class _People(BaseModel, strict=True):
 
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
-    """Validate the settings, and add the defaults of settings that an earlier version lacks."""
+    """Validate the settings, and add defaults that an earlier version lacks."""
     known = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
         return content | Settings(**known).as_json()

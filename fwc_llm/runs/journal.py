@@ -63,7 +63,7 @@ def parameters_json(model: Model) -> str:
 
 
 def request_id(parameters_json: str, *parts: Any) -> str:
-    """The identity of a request: a 128-bit hash (hex) of model, parameters and `parts`."""
+    """The identity of a request: 128-bit hash (hex) of parameters and `parts`."""
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(parameters_json.encode())
     digest.update(text.encode("utf-8", "surrogatepass"))
@@ -71,7 +71,7 @@ def request_id(parameters_json: str, *parts: Any) -> str:
 
 
 def call_id(parameters: str, call: PlannedCall) -> str:
-    """The identity of a call; it contains the arm, because arms with equal messages need own replies."""
+    """The identity of a call, with its arm: arms do not share replies."""
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
@@ -191,11 +191,11 @@ class Journal:
         self.append({"request": 32 * "0", "text": None, "earlier": aside.name, **lost})
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record in file order; a failed request may have a later record with its reply."""
+        """Yield every record; a failed request may have a later record with a reply."""
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """The cost of all attempts in dollars, with upper limits for attempts of unknown usage."""
+        """The cost of all attempts in dollars; unknown usage counts as its limit."""
         live = price.dollars(self.usage + self.unknown, longest=self._longest)
         batched = self.batch_usage + self.unknown_batch
         return live + price.dollars(batched, batch=True, longest=self._longest)
@@ -221,7 +221,7 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):  # else the next process cuts off the incomplete line
                 os.ftruncate(self._file, self._size)
-            kept = "everything before is kept, and the same command continues once there is room"
+            kept = "all earlier replies are kept; free disk space, and the same command continues"
             raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
         self._size += written
 
@@ -246,7 +246,7 @@ class Journal:
             self.usage, self.unknown = self.usage + usage, self.unknown + lost
 
     def _load(self) -> int:
-        """Read an existing journal, cut off an incomplete last line, and return the size in bytes."""
+        """Read a journal, cut off an incomplete last line, and return the size."""
         good = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):

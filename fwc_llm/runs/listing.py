@@ -16,14 +16,14 @@ FORMAT = "fwc-llm-models/1"
 
 @dataclass(frozen=True)
 class Group:
-    """A folder with one run for each of `models`, on the same questions; models.json lists them."""
+    """A folder with one run for each of `models`, listed in models.json."""
 
     path: Path
     models: tuple[str, ...]
 
     @classmethod
     def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
-        """Create the folder, or continue with an existing one; `FwcError` if it is for other models."""
+        """Create the folder, or continue; `FwcError` if it is for other models."""
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
         folder, before = RunFolder(group.path), cls.find(group.path)
@@ -38,7 +38,7 @@ class Group:
 
     @classmethod
     def find(cls, path: Path) -> "Group | None":
-        """The group in a folder; None for any other folder, `FwcError` for a damaged models.json."""
+        """The group in a folder, or None; `FwcError` for a damaged models.json."""
         if not is_file(path / GROUP_FILE):
             return None
         content = RunFolder(path).read_json(GROUP_FILE)
@@ -53,7 +53,7 @@ class Group:
 
 
 def expanded(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the paths, replacing each group by its runs; `FwcError` for a group without begun runs."""
+    """Yield paths, replacing groups by their runs; `FwcError` for a group without any."""
     for path in paths:
         group = Group.find(path)
         models = map(group.folder, group.models) if group else ()
@@ -64,9 +64,10 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def list_runs(folder: Path) -> list[dict[str, Any]]:
-    """The runs in a folder and its subfolders, oldest first, as dicts; links are not followed.
+    """The runs in a folder and below, oldest first, as dicts.
 
-    Of `requests`, `answered` have a reply. `problem` describes the fault of a damaged run, else None.
+    Links are not followed. Of `requests`, `answered` have a reply. `problem` describes the fault of a damaged
+    run, else None.
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")

@@ -1,4 +1,4 @@
-"""Requests about several rows (`rows_per_request`): build messages, split replies by row.
+"""Requests about several rows: build messages, split replies by row.
 
 In the journal, the record of such a request has the JSON list of its rows as `row`.
 """
@@ -19,7 +19,7 @@ _LINE = re.compile(r"[\W_]*(?:record\s+)?(\d{1,6})[\s.:)\]*_|-]+(\S.*)", re.IGNO
 def joint_messages(
     fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str] = YES_NO
 ) -> list[Message]:
-    """Combine prompts into one about all their rows: `fixed`, numbered records, one instruction.
+    """Combine prompts into one: `fixed`, numbered records, one instruction.
 
     `asked` has the messages of each row after the `fixed` ones. A decision model gets one question per record
     instead of the instruction; the first question has no name, each other one has its number as name.
@@ -44,7 +44,7 @@ def _text(messages: Messages) -> str:
 
 
 def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Split the journal's record of a multi-row request into one per row; yield others unchanged.
+    """Split a multi-row request's record by row; yield other records unchanged.
 
     A chat's reply must have one numbered line per row, in the order of the rows. Any other reply counts as no
     answer for every row, so that no row gets the answer of another.

@@ -41,7 +41,7 @@ def _word(level: str) -> str:
 
 
 def named_levels(task: "Task") -> dict[str, list[str]]:
-    """The levels with a list of first names, by protected attribute with at least two of them.
+    """Levels with first names, by protected attribute with at least two of them.
 
     `FwcError` without such an attribute.
     """
@@ -61,7 +61,7 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
 
 
 def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
-    """Append the first name in `values`, if any, as the last line of the record in `messages`."""
+    """Append the first name in `values`, if any, to the record in `messages`."""
     if FIRST_NAME not in values:
         return messages
     index = max(index for index, message in enumerate(messages) if message["role"] == "user")
@@ -93,7 +93,7 @@ def name_variants(
 
 @dataclass(frozen=True)
 class Proxies:
-    """The proxy columns of a protected attribute, and the rows that provide new values.
+    """The proxy columns of a protected attribute, and rows with new values.
 
     `telling` has the AUC of each column alone and of all columns together ("all"), on held-out rows.
     """
@@ -111,11 +111,11 @@ class Proxies:
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
-        told = f"{self.attribute} is told by {', '.join(self.columns)} ({auc})"
+        told = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
         return f"{told}; the probe `proxies` exchanges these"
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield (variant, values) of the row with the proxies of the most similar row of each other level."""
+        """Yield (variant, values) with the proxies of each other level's nearest row."""
         import pandas as pd
 
         levels = self.pool[self.attribute].astype(str).to_numpy()
@@ -129,7 +129,7 @@ class Proxies:
 
 
 def find_proxies(task: "Task", pool: "pd.DataFrame") -> list[Proxies]:
-    """The proxies of every protected attribute; `FwcError` for an attribute without any."""
+    """The proxies of all protected attributes; `FwcError` if one has none."""
     return [_proxies(task, pool.iloc[:_MOST_ROWS], attribute) for attribute in task.protected]
 
 
@@ -154,7 +154,7 @@ def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
     columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
     if not columns:
         told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
-        raise FwcError(f"no column tells {attribute}: {told}; leave the probe `proxies` out")
+        raise FwcError(f"no column reveals {attribute}: {told}; leave out the probe `proxies`")
     rest = pool[[c for c in features if c not in columns]]
     numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
     encoder = make_column_transformer(

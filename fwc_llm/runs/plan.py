@@ -1,4 +1,4 @@
-"""The plan of a run: test rows of repeats, examples of arms, and the resulting calls."""
+"""The plan of a run: test rows, examples of arms, and the resulting calls."""
 
 import json
 import time
@@ -42,7 +42,7 @@ _ROWS = 10_000  # most rows that exist as dicts at the same time
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to prompt: name, strategy or shots file (`source`), order of the examples.
+    """One way to prompt: name, strategy or shots file (`source`), order.
 
     `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`). `template` is the
     arm's template set; None means that of the settings. `family` is the name without order and template; arms
@@ -102,7 +102,7 @@ class Plan:
         notes = list(self.moved)
         if more := self.n_threshold_calls:
             asked = f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and repeat"
-            notes.append(f"--threshold {self.settings.threshold} first asks about {asked}: {more:,} requests")
+            notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {asked}")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
@@ -113,7 +113,7 @@ class Plan:
             return []
         if (yes, no) == ("yes", "no"):
             _, *further = (" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False))
-            named = f"the question is not English: {', '.join(further)} are read as yes and no, too"
+            named = f"the question is not English: {', '.join(further)} are also read as yes and no"
             return [named] * bool(further)
         alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
         return [f"{yes!r} and {no!r} may begin with the same token: P(yes) is then unknown"] * alike
@@ -163,7 +163,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> "np.ndarray":
-        """The numbers of test rows (U,) after which each person is complete; 1, 2, … without clusters."""
+        """The numbers of test rows (U,) after which each person is complete."""
         test = self.repeats[0].split.test
         ends = np.arange(1, len(test) + 1)
         if not self.task.cluster:
@@ -185,7 +185,7 @@ class Plan:
 
     @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
-        """The family, order and template of each arm; {} without several orders or templates."""
+        """The family, order and template of each arm, if any of these vary."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
             return {}
         return {
@@ -194,7 +194,7 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Yield every request of the run, built on demand: validation rows first, then test rows.
+        """Yield every request on demand: validation rows first, then test rows.
 
         The first `after` rows of each arm and repeat are skipped.
         """
@@ -217,7 +217,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the multi-row request for each test row of a repeat, by row id.
+        """Map the id of each test row of a repeat to the index of its multi-row request.
 
         Rows are assigned in random order; {} if `rows_per_request` is 1.
         """
@@ -243,7 +243,7 @@ class Plan:
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
-        """The first request of every arm, to check it before the run and to keep it as a sample."""
+        """The first request of every arm, for checks and as a sample."""
         row = str(self.repeats[0].split.test.index[0])
         return tuple(PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
 
@@ -275,7 +275,7 @@ class Plan:
 
     @cached_property
     def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """Cached builders by seed and arm; for an arm with new examples per row, the first row's."""
+        """Cached builders by seed and arm; with examples per row, the first row's."""
         return {}
 
     @cached_property
@@ -297,7 +297,7 @@ class Plan:
         return [proxies.note for proxies in self._proxies]
 
     def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield (variant, values): "" and the row, then the changed rows of probes and counterfactuals."""
+        """Yield (variant, values): the row itself, then probes and counterfactuals."""
         yield "", values
         if self._named:
             yield from name_variants(self._named, row, values)
@@ -321,7 +321,7 @@ def make_plan(
     model: Model | None = None,
     max_prompt_tokens: int | None = None,
 ) -> Plan:
-    """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
+    """Draw the test rows and choose the examples of every repeat.
 
     Repeat r draws test rows, examples and the solver's start with the seed `settings.seed` + r. All arms of a
     repeat have the same test rows. Rows that equal an example of a saved shots file are never test rows, in
@@ -367,7 +367,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
     task, settings = plan.task, plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
         remedy = "leave --cluster out, or give --base-parity none"
-        raise FwcError(f"--until-decided asks about whole people, whom a base parity would divide: {remedy}")
+        raise FwcError(f"--until-decided asks about all rows of a person, which base parity splits: {remedy}")
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
@@ -398,7 +398,8 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
     if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
         raise FwcError(
-            "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
+            "rows_per_request needs the same examples for all rows of a request: leave out arms that choose "
+            "examples for each row"
         )
     plan.first_calls  # noqa: B018 (raises template errors before anything is written)
     plan.n_questions  # noqa: B018 (raises errors of impossible probes)
@@ -428,7 +429,7 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
 
 
 def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
-    """Notes on revealing columns, repeated rows, and columns that may be weights or people."""
+    """Notes on revealing columns, repeated rows, possible weights and people."""
     from fwc_llm.metrics.audit_table import unused_columns
 
     checks = task.checks.as_json(task.cluster)
@@ -441,7 +442,7 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
-    """The training data for table models in a repeat: the pool without validation rows."""
+    """The training data of a repeat: the pool without validation rows."""
     from fwc_llm.shots.examples import features_frame
 
     pool = repeat.split.pool
@@ -456,7 +457,7 @@ def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "seve
 
 
 def default_model(task: "Task") -> str:
-    """The default model: the surrogate if it can read the task's prompts, else the baseline."""
+    """The default model: the surrogate if it can read the prompts, else baseline."""
     from fwc_llm.models.surrogate.model import Surrogate
 
     try:
@@ -467,7 +468,7 @@ def default_model(task: "Task") -> str:
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (row id, values) of every row; at most `_ROWS` rows are dicts at the same time."""
+    """Yield (row id, values) of every row; at most `_ROWS` are dicts at a time."""
     names = frame.columns.tolist()
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
@@ -530,7 +531,7 @@ def _short(template: str) -> str:
 
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
-    """The strategy options that the arm's strategy accepts; all, if a plugin does not declare any."""
+    """The strategy options that an arm accepts; all for an undeclared plugin."""
     accepted, given = accepted_options(arm.source), settings.strategy_options
     options = {name: given[name] for name in given if accepted is None or name in accepted}
     return options | ({"redraw": settings.redraw} if arm.source == "balanced" else {})
@@ -549,7 +550,7 @@ def _select(
 def describe_asked(
     plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
 ) -> dict[str, Any]:
-    """The content of run.json; the model is described by its name, parameters and marks."""
+    """The content of run.json; the caller describes the model."""
     task = plan.task
     described = {
         "format": FORMAT,

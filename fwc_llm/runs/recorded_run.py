@@ -49,7 +49,7 @@ class _PromptMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished or interrupted run; `described` is run.json, `results` is results.json.
+    """A finished or interrupted run: run.json is `described`, results.json `results`.
 
     `groups` are sorted by their base rate in the test rows, lowest first. The following map arms to answers:
     `answers` for unchanged rows, `counterfactuals` and `probes` for changed rows, `at_threshold` for
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def simulated_answers(self) -> bool:
-        """Whether the model is simulated (a real model can answer about a simulated table)."""
+        """Whether the model is simulated."""
         return bool(self.described.get("simulated_answers", self.simulated))
 
     @property
@@ -111,18 +111,18 @@ class Run:
 
     @property
     def times(self) -> int:
-        """Samples per prompt: this number of consecutive repeats has the same rows and examples."""
+        """Samples per prompt: as many consecutive repeats have equal rows and examples."""
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
     @property
     def table_checks(self) -> dict[str, str]:
-        """Warnings about the run's table, by column; the key "" has that about repeated rows."""
+        """Warnings about the table, by column; the key "" is for repeated rows."""
         return self.described.get("table_checks") or {}
 
     @cached_property
     def answered(self) -> RunAnswers:
-        """The input of the statistics; reads the saved examples to find repeats that share them."""
+        """The input of the statistics, with the saved examples."""
         settings, variations = self.described["settings"], self.described.get("variations") or {}
         return RunAnswers(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
@@ -152,7 +152,7 @@ class Run:
         )
 
     def _examples(self, arm: str) -> "Names":
-        """The name of the set of examples for each question; different sets have different names.
+        """The name of the set of examples for each question.
 
         In a run that saved the examples of any arm, an arm without saved examples (except zero) chose new
         examples for every row.
@@ -231,7 +231,7 @@ def read_run(path: str | Path) -> Run:
 
 
 class _PredictionsFile(BaseModel):
-    """assisted.json: predictions by arm, with hashes of the `answers` and the `table` they belong to."""
+    """assisted.json: predictions by arm, and hashes of `answers` and `table`."""
 
     format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
     answers: str
@@ -288,7 +288,7 @@ def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
-    """The run with assisted estimates; `FwcError` with `why` if predictions and `task` are missing."""
+    """The run with assisted estimates; `FwcError` if they lack the table (`why`)."""
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")
@@ -296,7 +296,7 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
 
 
 def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, ArmAnswers]:
-    """The answers about changed rows, of counterfactuals or of probes, by arm that has any."""
+    """Answers about changed rows, of counterfactuals or probes, by arm with any."""
     by_arm = {}
     for arm, a in answers.items():
         names = a.variant.categories
@@ -388,7 +388,7 @@ def _check_results(run: Run) -> None:
 def answers_by_arm(
     folder: RunFolder, arms: Sequence[str]
 ) -> tuple[dict[str, ArmAnswers], dict[str, ArmAnswers]]:
-    """Every arm's answers as given, and its answers at the threshold ({} for a run without one)."""
+    """Every arm's answers as given, and those at the threshold, if any."""
     where, names = folder.path / "answers.csv", _columns(folder)
     if not names:
         raise FwcError(f"{where} is empty: the run never began")

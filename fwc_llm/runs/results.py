@@ -51,7 +51,7 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
 
 
 def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the questions about test rows, or with `validation` those about validation rows."""
+    """Yield the questions about test rows, or with `validation` of the pool."""
     from fwc_llm.runs.plan import rows_of
 
     for repeat in plan.repeats:
@@ -72,7 +72,7 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
 
 
 class _Last(NamedTuple):
-    """The last reply to a question: cells of `PARSED_COLUMNS`, and further fields of its record."""
+    """The last reply to a question: `PARSED_COLUMNS`, further fields of its record."""
 
     cells: tuple[Any, ...] = ("", "error", None, "")
     error: str = ""
@@ -83,7 +83,7 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words` or the journal's words.
+    """The last reply to each question in a journal, parsed by `words`.
 
     `models` are the model names in replies. `simulated` means that at least one reply is marked as simulated.
     `truncated` counts replies whose input the service reported as truncated. `others` has, by arm, a pair for
@@ -130,7 +130,7 @@ def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
 def score(
     folder: RunFolder, journal: Journal, stopped: str | None = None, parse: bool = True
 ) -> dict[str, Any]:
-    """Parse all replies, write answers.csv and results.json; return the content of the latter.
+    """Parse all replies; write answers.csv and results.json; return the latter.
 
     `stopped` is the reason why the run ended before its last request. Without `parse`, the answers in
     answers.csv stay. If another version of the parser wrote answers.csv, the returned value also has
@@ -241,7 +241,7 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm from its lines of answers.csv: mean, SD and value of each repeat."""
+    """The metrics of an arm from answers.csv: mean, SD and each repeat's value."""
     from fwc_llm.metrics.arm_estimates import ArmEstimates
     from fwc_llm.metrics.variance import arrays_of
 

@@ -31,9 +31,9 @@ def needed(
 
     There is one dict per question and number of repeats (1 to 50, and that of `settings`). `question` is one
     of `metrics.planning.QUESTIONS`; `of` is the scope of its answer (these examples or the strategy).
-    `n_test` is the smallest number of test rows per repeat; None if the table has too few. `requests` is the
-    total over all arms. `dollars` (with the provider's cache) and `dollars_most` (without) are scaled from
-    `cost`, a forecast of a few requests.
+    `n_test` is the smallest number of test rows per repeat; None if the table has too few rows. `requests` is
+    the total over all arms. `dollars` (with the provider's cache) and `dollars_most` (without) are scaled
+    from `cost`, a forecast of a few requests.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
@@ -56,7 +56,7 @@ def needed(
 
 
 def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
-    """Simulate the rows until a run's first condition on the DP gap is decided, at some true gaps.
+    """Simulate the rows until a run's first condition on the DP gap is decided.
 
     The simulation (`metrics.sequential.expected_rows`) assumes rates near one half and independently drawn
     rows. `condition` has the condition's text. None without a condition on the DP gap, or with fewer than two

@@ -24,7 +24,7 @@ def _template(values: Mapping[str, Any]) -> str:
 
 
 class Settings(Options):
-    """Everything that determines what is asked; the defaults are the paper's experiment.
+    """Everything that determines what is asked; defaults: the paper's experiment.
 
     The defaults of `m`, `n_test` and `base_parity` are adjusted to what the table allows, and a given number
     of rows is rounded to whole cells. The plan's notes list these changes (docs/own-data.md, "Defaults";
@@ -32,33 +32,33 @@ class Settings(Options):
     """
 
     m: int = option(
-        DEFAULT_M, "Examples per prompt.", shown=f"{DEFAULT_M}, or what the table's cells can give"
+        DEFAULT_M, "Examples per prompt.", shown=f"{DEFAULT_M}, or the nearest number that the cells allow"
     )
     epsilon: float | None = option(
         0.01, "Largest relative parity violation of the coreset; `none` for no limit."
     )
     until_decided: tuple[str, ...] = option(
         (),
-        "Conditions such as `dp > 0.1`: ask until they are decided, or until n_test rows (`verdict`: until "
-        "the verdict on the DP gap is settled). Intervals then hold at every check.",
+        "Conditions such as `dp > 0.1`: stop asking as soon as all are decided, at the latest after n_test "
+        "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all checks.",
         VERDICT,
         flag="",
     )
     stopping: Literal["group-sequential", "confidence-sequence"] = option(
         "group-sequential",
-        "Intervals with --until-decided: ten `group-sequential` checks, or a `confidence-sequence`.",
+        "Intervals of --until-decided: `group-sequential` (ten checks) or `confidence-sequence`.",
         VERDICT,
-        shown="group-sequential; confidence-sequence if only --max-cost ends the run",
+        shown="group-sequential; confidence-sequence with --max-cost and without --n-test",
     )
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
-        shown="200, at most 2,000 until decided, or the nearest number that the table allows",
+        shown="200 (at most 2,000 with --until-decided), or the nearest number that the table allows",
     )
     base_parity: float | None = option(
         None,
         "Gap of the groups' base rates among test rows; `none`: unconstrained.",
-        shown="the task's own, or none if cells are too small",
+        shown="the task's, or none if cells are too small",
         none=True,
     )
     repeats: int = option(1, "Number of repeats; each draws new rows and examples.", ge=1)
@@ -69,7 +69,7 @@ class Settings(Options):
     template: str = option(
         _template,
         "Template set (default, decision, paper, decodingtrust) or your own folder.",
-        shown="default; decision with another api than chat",
+        shown="default; decision unless the api is chat",
     )
     templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
     orders: tuple[str, ...] = option(
@@ -78,14 +78,16 @@ class Settings(Options):
         shown="the strategy's own",
         flag="order",
     )
-    weights: Literal["show", "hide"] = option("show", "Show or hide the weights of the examples.")
+    weights: Literal["show", "hide"] = option("show", "Show or hide the examples' weights in prompts.")
     redraw: Literal["once", "per-row"] = option(
-        "once", "Draw balanced examples `once` per repeat or `per-row`."
+        "once", "Draw the examples of `balanced` `once` per repeat or `per-row`."
     )
     samples: int = option(1, "Requests per prompt, to measure the model's self-agreement.", ge=1)
-    counterfactual: bool = option(False, "Ask again with the protected level changed; doubles the requests.")
+    counterfactual: bool = option(
+        False, "Ask each row again with every other protected level (more requests)."
+    )
     probe: tuple[Literal["names", "proxies"], ...] = option(
-        (), "Ask again with each group's first `names`, or with exchanged `proxies`."
+        (), "Ask again with first `names` of each group, or with exchanged `proxies`."
     )
     rows_per_request: int = option(
         1, "Also send batches of N rows, and report how answers change.", ge=1, le=400
@@ -95,7 +97,7 @@ class Settings(Options):
     )
     threshold_rows: int | None = option(
         None,
-        "Rows of the pool that --threshold fit or base-rate asks about.",
+        "Number of pool rows for --threshold fit or base-rate.",
         shown="as many as test rows, at most 200",
         ge=2,
     )
@@ -125,7 +127,7 @@ class Settings(Options):
         False, "Also use rows not asked about, by predicted answers (prediction-powered estimates).", VERDICT
     )
     against: str = option(
-        "", "Arm to compare the others with, or `all` for all pairs.", VERDICT, shown="the first"
+        "", "Arm to compare the others with, or `all` for all pairs.", VERDICT, shown="the first arm"
     )
 
     @field_validator("until_decided", mode="before")
@@ -169,7 +171,7 @@ class Settings(Options):
             why = "its intervals are of rows that are each asked once"
             raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
         if self.cluster and self.stopping != "group-sequential":
-            raise ValueError("a confidence sequence does not go with cluster: give the cap, --n-test")
+            raise ValueError("a confidence sequence does not work with cluster: cap the rows with --n-test")
         return self
 
     @property

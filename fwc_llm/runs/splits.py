@@ -1,4 +1,4 @@
-"""Draws test rows with controlled base rates, and marks the candidates for examples.
+"""Draws test rows with controlled base rates; marks candidates for examples.
 
 Test rows are drawn first. A pool row with the values of a test row cannot become an example. With a base
 parity b, groups have equal numbers of test rows, and base rates evenly spaced over 0.5 ± b/2.
@@ -27,7 +27,7 @@ _VALIDATION, _PEOPLE = 1, 2  # added to the seed: independent streams for other 
 
 @dataclass(frozen=True)
 class Split:
-    """`test` rows in the order of asking; `candidates` (n,) marks rows of `pool` for examples."""
+    """`test` rows in order; `candidates` (n,) marks rows of `pool` for examples."""
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
@@ -41,7 +41,7 @@ def draw_split(
     seed: int = 0,
     not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]]" = (),
 ) -> Split:
-    """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
+    """Draw `n_test` test rows without replacement, and mark possible examples.
 
     With a `base_parity` b, each of the G groups has n_test / G rows, and the base rates are evenly spaced
     from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly. Rows that equal one of
@@ -111,7 +111,7 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
 
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
-    """Positions of the rows that are `free` (n,), for each of the 2G cells in the order of `task.groups`.
+    """Positions of `free` rows (n,) in each of 2G cells, in order of `task.groups`.
 
     `cells` (n,) are the rows' cells, encoded as in `DiskTable.cells`.
     """
@@ -127,7 +127,7 @@ def draw(
     base_parity: float | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Positions of `n` of the rows that are `free`, drawn as in `draw_split`, in random order."""
+    """Positions of `n` of the `free` rows, drawn as in `draw_split`."""
     if base_parity is None:
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
@@ -141,7 +141,7 @@ def draw(
 
 
 def interleave_cells(cells: np.ndarray) -> np.ndarray:
-    """A permutation of rows (n,) whose prefixes all have about the same shares of cells.
+    """A permutation of rows (n,) whose prefixes have about equal shares of cells.
 
     Rows of one cell keep their order.
     """
@@ -153,14 +153,14 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
 
 
 def whole_people(people: Any, seed: int) -> np.ndarray:
-    """A permutation of rows (n,) with people in random order, and each person's rows together."""
+    """A permutation of rows (n,): people in random order, their rows together."""
     names, code = np.unique(np.asarray(people, dtype=str), return_inverse=True)
     rank = np.random.default_rng([seed, _PEOPLE]).permutation(len(names))
     return np.argsort(rank[code], kind="stable")
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
-    """The numbers of test rows (G, 2) by group and outcome, "no" first, for base parity b.
+    """Numbers of test rows (G, 2) by group and outcome, "no" first.
 
     Group k = 0, …, G − 1 gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes. `FwcError` if these
     numbers are not whole.
@@ -172,13 +172,13 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
         what = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
         works = f"the nearest number that works is {nearest} (any multiple of {step})"
-        raise FwcError(f"{what} do not come out whole; {works}")
+        raise FwcError(f"{what} do not divide evenly into cells; {works}")
     size = n // len(groups)
     return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
-    """The smallest number of test rows with whole cells; all such numbers are its multiples."""
+    """The smallest number of test rows with whole cells; others are multiples."""
     return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
 
 
@@ -208,7 +208,7 @@ def check_size(n: int, available: int) -> None:
 
 
 def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
-    """Raise `FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2).
+    """`FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2).
 
     The message has the largest possible number of test rows.
     """
@@ -256,7 +256,7 @@ def value_names(task: Task) -> list[str]:
 
 
 def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
-    """The values of `value_names` as one tuple per row; `FwcError` if an example lacks one."""
+    """The values of `value_names` as tuples; `FwcError` if an example lacks one."""
     names = value_names(task)
     if isinstance(rows, Sequence):
         if lacking := {name for row in rows for name in names if name not in row}:
@@ -268,7 +268,7 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
 def equal_rows(
     task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
 ) -> np.ndarray:
-    """Mark the rows (n,) that equal one of the others by value, or belong to a person among them."""
+    """Mark the rows (n,) that equal one of `others`, or share its cluster."""
     import pandas as pd
 
     other_values = set(row_values(task, others))

@@ -1,4 +1,4 @@
-"""Chooses a threshold on P(yes) from answers about validation rows, and applies it.
+"""Chooses a threshold on P(yes) by validation rows, and applies it.
 
 See docs/protocol.md, "A threshold". answers.csv has P(yes) with all digits, so that a threshold gives the
 same answers from the file.
@@ -79,7 +79,7 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
 def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """The threshold of every (arm, repeat) in `keys`, with its statistics on validation `rows`.
+    """The threshold of every (arm, repeat) in `keys`, by validation `rows`.
 
     If `rule` is a number, it is the threshold. "fit" takes the most accurate threshold; ties go to the
     smallest DP gap, then to the nearest to 0.5. "base-rate" takes the threshold whose share of yes is nearest
@@ -122,7 +122,7 @@ def at_threshold(row: Row, threshold: float | None) -> str:
 
 
 def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
-    """`ProviderError` if the model has replied to some of these calls, always without P(yes)."""
+    """`ProviderError` if all replies to these calls lack P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}
     replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]

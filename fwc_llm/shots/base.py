@@ -23,7 +23,7 @@ _OF_SHOTS = ("rows", "weights")
 
 @dataclass(frozen=True)
 class Example:
-    """One example: a real row with its true label, unless `altered` describes a change.
+    """A real row with its true label, unless `altered` describes a change.
 
     `row` is the row's id ("adult.data:17": file and line). `values` maps every column that a prompt may show
     (including the protected attribute, without the outcome) to its value. `weight` is the exact θ of the
@@ -108,10 +108,10 @@ class Shots:
         return any(example.weight is not None for example in self.examples)
 
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
-        """Return the examples in the prompt, each with its displayed weight θ/max θ (None if unweighted).
+        """Return the examples in the prompt, each with its displayed weight θ/max θ.
 
-        Examples with θ = 0 are left out; a displayed weight has two decimals and is at least 0.01
-        (docs/method.md, "Weights in prompts").
+        The weight is None if the examples are unweighted. Examples with θ = 0 are left out; a displayed
+        weight has two decimals and is at least 0.01 (docs/method.md, "Weights in prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
         if not self.weighted or largest == 0.0:
@@ -123,9 +123,10 @@ class Shots:
         )
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return the examples as a table, indexed by row id: values, `label`, `weight` (NaN if unweighted).
+        """Return the examples as a table, indexed by row id.
 
-        If the task has a column `label` or `weight`, the added column is `label_` or `weight_`.
+        Columns are the values, `label` and `weight` (NaN if unweighted). If the task has a column `label` or
+        `weight`, the added column is `label_` or `weight_`.
         """
         import pandas as pd
 

@@ -65,11 +65,12 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
 @strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
 def balanced(request: Request, redraw: str) -> Shots:
-    """Equal numbers of examples per cell, drawn uniformly without replacement; unweighted.
+    """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
-    Labels alternate: no, yes, …. These are the demographically balanced few-shot examples of DecodingTrust
-    and of the paper (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells,
-    the numbers of two cells differ by at most one, and the labels stay balanced.
+    Draws are uniform within a cell. Labels alternate: no, yes, …. These are the demographically balanced
+    few-shot examples of DecodingTrust and of the paper (docs/protocol.md, "Balanced examples"). If m is not a
+    multiple of the number of cells, the numbers of two cells differ by at most one, and the labels stay
+    balanced.
 
     Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as in DecodingTrust; the
     draw then depends on the seed and on the row's values.
@@ -102,7 +103,7 @@ def _draw_labelled(
 
 @strategy()
 def reweighing(request: Request) -> Shots:
-    """m rows drawn without replacement, in proportion to their reweighing weights; unweighted examples.
+    """m rows drawn without replacement by their reweighing weights; unweighted.
 
     Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
     the reweighing weights every protected level has the table's rate of yes.
@@ -116,7 +117,9 @@ def reweighing(request: Request) -> Shots:
 def strata(
     request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
 ) -> Shots:
-    """Examples with given shares of one group and of yes; uniform in each cell, labels alternating.
+    """Examples with given shares of one group and of yes.
+
+    Draws are uniform within a cell, and labels alternate.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024). The paper's strategies are `group_share=1, positive_share=0.5` (the minority group only; the
@@ -183,7 +186,9 @@ def _by_shares(
 
 @strategy(labels=tuple(LABELLED), group=None)
 def minority(request: Request, labels: str, group: str | None) -> Shots:
-    """m examples from one group, by default the smallest, drawn uniformly, labels alternating.
+    """m examples from one group, by default the smallest.
+
+    Draws are uniform within a cell, and labels alternate.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024): prioritised minority samples, with balanced labels or with the positive label alone. The paper
@@ -200,7 +205,7 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
 
 @strategy(group=None)
 def counterfactual(request: Request, group: str | None) -> Shots:
-    """Rows of one group, by default the smallest, each followed by a copy with another protected level.
+    """Rows of one group, each followed by a copy with another protected level.
 
     The counterfactual baseline of Bhaila, Van, Edemacu, Zhao, Chen, Wu (*Fair In-Context Learning via Latent
     Concept Variables*, 2024): minority examples with copies whose protected attribute is changed, same
@@ -241,7 +246,7 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 
 @strategy(flip=("parity", "all"))
 def flipped(request: Request, flip: str) -> Shots:
-    """m candidates drawn uniformly, with labels flipped so that every group has the same share of yes.
+    """m random candidates, with labels flipped to give all groups one share of yes.
 
     Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
     Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a

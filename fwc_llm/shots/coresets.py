@@ -53,7 +53,7 @@ def fwc(
     crossed: bool,
     prove: bool,
 ) -> Shots:
-    """m real rows with weights whose distribution is close to the table's, within the parity limit ε.
+    """m weighted real rows distributed like the table, within the parity limit ε.
 
     Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
     among the candidate rows, in order of weight, highest first. The distance is L1 over z-scored features; a
@@ -101,7 +101,7 @@ def disk_shots(
     say: Callable[[str], None] = lambda words: None,
     **options: Any,
 ) -> Shots:
-    """Choose examples from a task's table on disk with the strategy `fwc` and its `options`.
+    """Choose examples from a task's table on disk by `fwc` with its `options`.
 
     Errors: `FwcError` for an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
     """
@@ -235,7 +235,9 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
 
 @strategy(max_iter=300)
 def kmeans(request: Request, max_iter: int) -> Shots:
-    """The nearest row to each of m k-means centres within its cell, weighted by the cluster's size.
+    """The nearest row to each of m k-means centres, weighted by cluster size.
+
+    The row is from the cell of the centre.
 
     Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
     most frequent protected level and outcome of its cluster. Centres get their rows in order of falling
@@ -275,12 +277,12 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 
 @strategy(balance=None)
 def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
-    """m medoids of the fairlets' centres, weighted by the rows in their clusters; for two protected levels.
+    """m medoids of the fairlets' centres, weighted by the rows in their clusters.
 
-    Backurs et al., *Scalable Fair Clustering* (ICML 2019). A quadtree groups the rows into fairlets. In each
-    fairlet, the rarer level is at least p/q times as frequent as the other. The centre of a fairlet is the
-    row with the least summed distance to the others. k-medoids clusters the centres, here without a distance
-    matrix.
+    The table must have two protected levels. Backurs et al., *Scalable Fair Clustering* (ICML 2019). A
+    quadtree groups the rows into fairlets. In each fairlet, the rarer level is at least p/q times as frequent
+    as the other. The centre of a fairlet is the row with the least summed distance to the others. k-medoids
+    clusters the centres, here without a distance matrix.
 
     Option: `balance`, (p, q) or "p/q"; by default the largest that the table allows, with q at most 5 or the
     ratio of the two levels.

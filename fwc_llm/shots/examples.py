@@ -34,10 +34,11 @@ def make_shots(
     note: str = "",
     **options: Any,
 ) -> Shots:
-    """Make shots from the pool's rows at `positions`, in this order or, with `weights` (m,), highest first.
+    """Make shots from the pool's rows at `positions`.
 
-    Weights are scaled so that they sum to m; None makes unweighted shots. The shots record m, the `options`
-    and a `note` on deviations, so that a shots file says how its examples were chosen.
+    Their order is that of `positions` or, with `weights` (m,), the highest weight first. Weights are scaled
+    so that they sum to m; None makes unweighted shots. The shots record m, the `options` and a `note` on
+    deviations, so that a shots file says how its examples were chosen.
     """
     chosen = np.asarray(positions, dtype=np.int64)
     if weights is not None:
@@ -78,7 +79,7 @@ def plain(value: Any) -> Any:
 def cell_shares(
     request: Request, counts: Mapping[tuple[str, str], int] | None = None
 ) -> list[tuple[str, np.ndarray, int]]:
-    """Return every cell's label, its candidates (positions), and its number of examples.
+    """Return every cell's label, candidates (positions), and number of examples.
 
     Levels are sorted, "no" before "yes". `counts` has the numbers by (level, label), 0 for missing cells. By
     default numbers are equal; if m is not a multiple of the number of cells, the first cells get one more.
@@ -96,8 +97,9 @@ def cell_shares(
         rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
-                f"the cell '{level}', {label!r} is too small: it must give {wanted} examples, and "
-                f"{len(rows)} rows may become examples; lower m or its share, or merge levels by a map"
+                f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from it, and only "
+                f"{len(rows)} of its rows may become examples; lower m or this cell's share, or merge levels "
+                "by a map"
             )
         shares.append((label, rows, wanted))
     return shares
@@ -116,9 +118,10 @@ def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.
 
 
 def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
-    """Return the columns of the distance in file order: features, and if `protected` those columns too.
+    """Return the columns of the distance, in file order.
 
-    Ordinal columns become ordered categoricals, so that encoders know their ranks.
+    These are the features and, if `protected`, the protected columns. Ordinal columns become ordered
+    categoricals, so that encoders know their ranks.
     """
     chosen = {column.name for column in task.features} | (set(task.protected) if protected else set())
     columns = [column for column in task.columns if column.name in chosen]
@@ -134,10 +137,10 @@ def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -
 
 
 def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Predict class probabilities (n, classes) by a logistic regression on the rows `train` (positions).
+    """Predict class probabilities (n, classes) by a logistic regression.
 
-    `codes` (n,) are the true classes. The features are FWC's, without protected attributes. A class without
-    rows in `train` has probability 0.
+    `train` has the positions of the training rows. `codes` (n,) are the true classes. The features are FWC's,
+    without protected attributes. A class without rows in `train` has probability 0.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler

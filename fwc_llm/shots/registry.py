@@ -61,10 +61,11 @@ def find_strategy(name: str) -> Strategy:
 def strategy(
     per_row: Callable[[Mapping[str, Any]], bool] | bool = False, **defaults: Any
 ) -> Callable[[_F], Strategy]:
-    """Turn `function(request, **options)` into a strategy; `defaults` are its options with default values.
+    """Turn `function(request, **options)` into a strategy.
 
-    A tuple of texts as a default lists the values of an option, the default first. `per_row`: whether every
-    queried row gets new examples; it may depend on the options. Unknown options are refused.
+    `defaults` are its options with default values. A tuple of texts as a default lists the values of an
+    option, the default first. `per_row`: whether every queried row gets new examples; it may depend on the
+    options. Unknown options are refused.
     """
     choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
     first = defaults | {name: values[0] for name, values in choices.items()}
@@ -87,9 +88,10 @@ def strategy(
 
 
 def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
-    """Whether the strategy chooses new examples for each queried row (`nearest`, `balanced` per row).
+    """Whether the strategy chooses new examples for each queried row.
 
-    A plugin's function may have an attribute `per_row`: a bool, or a function of the options.
+    Such are `nearest`, and `balanced` per row. A plugin's function may have an attribute `per_row`: a bool,
+    or a function of the options.
     """
     per_row = getattr(find_strategy(name), "per_row", False)
     return bool(per_row(options or {}) if callable(per_row) else per_row)

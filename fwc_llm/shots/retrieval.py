@@ -77,7 +77,9 @@ def _distances(
 
 @strategy(coverage=0.95)
 def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates whose protected level is uncertain given the features, drawn uniformly; unweighted.
+    """m candidates whose protected level is uncertain given the features; unweighted.
+
+    Draws are uniform.
 
     Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
     2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into
@@ -112,6 +114,6 @@ def uncertain(request: Request, coverage: float) -> Shots:
             request, "uncertain", examples.shuffle(request, rng, free)[: request.m], coverage=coverage
         )
     surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
-    note = f"{len(free)} rows are uncertain at this coverage: the least certain ones were taken"
+    note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
     least = np.argsort(surest, kind="stable")[: request.m]
     return examples.make_shots(request, "uncertain", least, coverage=coverage, note=note)

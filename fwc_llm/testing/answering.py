@@ -28,7 +28,7 @@ Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]
 
 @contextmanager
 def answers(source: Source = None) -> "Iterator[Answers]":
-    """Answer all calls of OpenAI's SDK within the `with` block; yields an `Answers` with the `calls`.
+    """Answer all calls of OpenAI's SDK in the block; yields `Answers` with `calls`.
 
     `source` determines the answers:
 
@@ -74,7 +74,7 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
 
 def _passes(request: httpx2.Request) -> bool:
-    """Whether a request is for a server on this machine, and none of the mocked interfaces."""
+    """Whether a request is for a local server and not for a mocked interface."""
     return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 

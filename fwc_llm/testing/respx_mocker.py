@@ -11,7 +11,7 @@ from respx.mocks import HTTPCoreMocker
 
 
 class HTTPCore2Mocker(HTTPCoreMocker):  # type: ignore[misc]
-    """respx's mocker of httpcore, for httpcore2; respx registers the subclass by its `name`."""
+    """respx's mocker for httpcore2; respx registers it by its `name`."""
 
     name = "httpcore2"
     targets = [target.replace("httpcore.", "httpcore2.", 1) for target in HTTPCoreMocker.targets]  # noqa: RUF012

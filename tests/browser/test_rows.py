@@ -120,11 +120,11 @@ def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
     assert 0 < count(page) < flips
     choose(page)
     shown = page.locator(ONE).inner_text()
-    assert "told as Male" in shown
+    assert "shown as Male" in shown
     assert "(changed)" in shown
     assert re.search(r"\d\d\.\d %", shown)  # P(yes)
     assert page.locator(f"{ONE} pre").count() == 0  # on demand
-    page.locator(f"{ONE} summary", has_text="Prompt of zero, told as Male").click()
+    page.locator(f"{ONE} summary", has_text="Prompt of zero, shown as Male").click()
     assert "sex: Male" in page.locator(f"{ONE} pre").last.inner_text()
 
 

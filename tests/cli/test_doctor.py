@@ -36,7 +36,7 @@ def test_what_is_broken_is_named_with_code_2(fwc: Run, monkeypatch: pytest.Monke
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "")
     found = checks(fwc("doctor", "--json"))
     assert found["key AZURE_OPENAI_API_KEY"]["found"] == "not set"
-    assert found["key OPENAI_API_KEY"]["found"] == "set, with white space around or in it"
+    assert found["key OPENAI_API_KEY"]["found"] == "set, but with white space"
 
 
 def test_a_service_is_asked_where_named_and_without_a_key(fwc: Run, monkeypatch: pytest.MonkeyPatch) -> None:

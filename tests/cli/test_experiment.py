@@ -155,7 +155,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> None:
     """A function's price is its own affair; neither it nor a decision model writes tokens."""
     function = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", "--dry-run", code=0)
-    assert "a function of yours, which alone knows what it asks" in function.out
+    assert "requests to services are not known" in function.out
     assert "--prices" not in function.out
     decides = fwc(*ZERO_SHOT, "--model", "m", "--api", "decisions", *URL, "--dry-run")
     for outcome in (function, decides):
@@ -177,7 +177,7 @@ def test_an_interruption_of_the_choice_says_what_is_kept(fwc: Run, mine: str, tm
         assert outcome.line == "fwc-llm: interrupted before any request: nothing is written"
         (tmp_path / "there").mkdir(exist_ok=True)
         kept = fwc(*words, "--out", tmp_path / "there").line
-        assert kept.endswith(f"what is in {tmp_path / 'there'} is as it was")
+        assert kept.endswith(f"{tmp_path / 'there'} is unchanged")
 
 
 def test_logprobs_that_a_model_gives_in_any_case_are_not_switched_on(fwc: Run) -> None:

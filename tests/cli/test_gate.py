@@ -40,7 +40,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     for undecided, code, kind in ((None, 6, "error"), ("fail", 5, "failure"), ("pass", 0, "skipped")):
         given = () if undecided is None else ("--undecided", undecided)
         outcome = fwc(*words, "--fail-if", open_, *given, code=code)
-        assert "0.3 lies within it: too few rows to tell" in outcome.out
+        assert "0.3 lies in the interval: too few rows" in outcome.out
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
     assert "applicants" in fwc(*words, "--fail-if", "dp_ratio < 0").out

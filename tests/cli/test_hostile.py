@@ -161,7 +161,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
         ("--task adult --shots os:fspath", "os:fspath"), (f"--shots {'x' * 300}", "unknown strategy"),
         ("--template , --shots zero", "template"),
-        ("--data here", "name the task too"), ("--task german --shots zero", "the surrogate cannot read"),
+        ("--data here", "name that task"), ("--task german --shots zero", "the surrogate cannot read"),
         ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
         (f"--param x={'[' * 1000}", "nested"), (f"--shots zero --out {'x' * 300}", "File name too long"),
         ("--task ~nobody-at-all/x.toml", "cannot read the task file"),
@@ -173,9 +173,9 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "a task is named with --task"), ("--ablate --shots zero", "--ablate names its arms"),
-        ("--ablate --against fwc", "--ablate names its arms"),
-        ("--stopping confidence-sequence", "is for a run with --until-decided"),
+        ("adult", "name a task with --task"), ("--ablate --shots zero", "--ablate sets its arms"),
+        ("--ablate --against fwc", "--ablate sets its arms"),
+        ("--stopping confidence-sequence", "needs --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
@@ -194,7 +194,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
     ],
     "prompt --task census": [
-        ("--row 200", "row 200 is outside the test split: it has rows 0 to 199"),
+        ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
         ("--weights maybe", "weights"), ("--api oracle", "api"),
         ("--consistency", "choose --api decisions or --api systemone"),
@@ -209,7 +209,7 @@ OF: dict[str, list[tuple[str, str]]] = {
     "serve-surrogate": [
         ("--port 99999", "cannot listen on 127.0.0.1, port 99999"),
         ("--host 203.0.113.1 --port 0", "cannot listen on 203.0.113.1"),
-        ("--require-key NO_SUCH_KEY", "the environment variable that it names is not set"),
+        ("--require-key NO_SUCH_KEY", "an environment variable that is not set"),
         ("--temperature -1", "temperature is -1.0"),
     ],
 }  # fmt: skip

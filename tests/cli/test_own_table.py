@@ -109,7 +109,7 @@ def loan_task(fwc: Run, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc: Run, loan_task: Path) -> None:
-    moved = "200 rows over 3 groups give no whole cells: 204"
+    moved = "200 rows do not divide evenly into the cells of 3 groups: 204"
     dry = ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run")
     for command in (dry, ("prompt",), ("power",)):
         designed = ("--task", loan_task, "--base-parity", "0.5")
@@ -124,7 +124,7 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
     unnamed = fwc("eval", "--task", loan_task, "--shots", "zero", "--dry-run", code=0)
-    assert "measured with baseline" in unnamed.err
+    assert "the model is baseline" in unnamed.err
     assert unnamed.out == outcome.out
     table = next(loan_task.parent.glob("*.csv"))
     assert f"fwc-llm task init {table}" in fwc("task", "check", table).line

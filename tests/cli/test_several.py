@@ -32,7 +32,7 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
     with serve_in_thread(service) as url:
         command = (*SMALL, "--base-url", f"{url}/v1", "-o", out)
         first = fwc(*command, "--model", "a,b/c,d", code=3)
-        assert "not asked to the end: b/c" in first.line
+        assert "incomplete: b/c" in first.line
         assert "does not know the model 'b/c'" in first.err
         assert asked(service, "a") == asked(service, "d") == 16
         assert re.search(r"\ba( · | +)zero", first.out)

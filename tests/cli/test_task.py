@@ -69,7 +69,7 @@ def test_tasks_without_data(fwc: Run, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_draft_can_be_used_at_once(init: Init, tmp_path: Path) -> None:
     output = init(people(tmp_path))
-    assert "It can be read: people.csv: 60 of 60 rows kept" in output
+    assert "The file can be used: people.csv: 60 of 60 rows kept" in output
     assert "column person: every value differs" in output
     task = load_task(tmp_path / "people.toml")
     assert {column.name: column.kind for column in task.features} == {"age": "numeric", "city": "categorical"}
@@ -90,7 +90,7 @@ def test_a_parquet_table_with_a_nested_column(init: Init, tmp_path: Path) -> Non
     frame = pd.read_csv(people(tmp_path))
     frame["visits"] = [[k, k + 1] for k in range(len(frame))]
     frame.to_parquet(tmp_path / "people.parquet")
-    assert "It can be read" in init(tmp_path / "people.parquet")
+    assert "can be used" in init(tmp_path / "people.parquet")
 
 
 def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init,
     most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
     output = init(people(tmp_path, some=some, words=words, most=most), "--force")
     assert "67 % of its values are missing; it is left out" in output
-    assert "20 % are missing; bands" in output
+    assert "20 % are missing; with bands" in output
     pool = load_task(table.with_suffix(".toml")).pool()
     assert len(pool) == 60  # nothing is lost
     assert len(set(pool["some"])) == 5
@@ -125,7 +125,7 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init,
 def test_what_cannot_be_guessed(init: Init, tmp_path: Path, columns: Any, said: str, problem: str) -> None:
     output = " ".join(init(people(tmp_path, **columns)).split())
     assert said in output
-    assert "It cannot be used yet" in output
+    assert "cannot be used yet" in output
     assert problem in output
 
 

@@ -62,7 +62,7 @@ def test_starting_from_a_result_stays_there(data):
     ("parameters", "words"),
     [
         ({"m": 0}, "m=0: give a whole number"), ({"m": 201}, "larger than the 200 rows"),
-        ({"m": 3}, "smaller than the 4 cells"), ({"epsilon": float("nan")}, "epsilon is nan"),
+        ({"m": 3}, "each of the 4 cells"), ({"epsilon": float("nan")}, "epsilon is nan"),
         ({"cost": "l3"}, "cost='l3' is unknown"), ({"support": "none"}, "support='none' is unknown"),
         ({"init": "pca"}, "init='pca' is unknown"), ({"init": np.arange(3)}, "init must be m=12 row numbers"),
         ({"init": np.zeros(12, int)}, "names a row twice"), ({"slots": "fair"}, "slots='fair' is unknown"),

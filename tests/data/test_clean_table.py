@@ -147,7 +147,7 @@ BAD_DATA = {
     "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
     "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
     "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
-    "one level": ("1,a,f,yes\n2,b,f,no", {}, "protected attribute 'sex' has the one level 'f' in all 2 rows"),
+    "one level": ("1,a,f,yes\n2,b,f,no", {}, "'sex' has only the level 'f' in all 2 rows"),
     "many levels": ("\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)), {}, "has 30 levels"),
     "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
     "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),

@@ -53,7 +53,7 @@ def test_a_column_that_tells_outcome_or_group_is_named(kind: str) -> None:
     assert not checked(frame).sentences
     found = checked(frame.assign(extra=leak(frame, kind))).columns
     assert list(found) == ["extra"]
-    assert ("the protected attribute g" if kind == "group" else "the answer, y") in found["extra"]
+    assert ("the protected attribute g" if kind == "group" else "the outcome y") in found["extra"]
 
 
 @pytest.mark.parametrize(("n", "share"), [(80, 0.3), (300, 0.03), (3000, 0.3)])
@@ -101,15 +101,15 @@ def test_init_check_eval_and_report_name_what_tells_and_what_repeats(fwc: Run, t
     frame.to_csv(tmp_path / "t.csv", index=False)
     task = tmp_path / "t.toml"
     drafted = fwc("task", "init", tmp_path / "t.csv", "--protected", "g", "--outcome", "y", code=0)
-    assert "column reject: it tells the answer, y" in drafted.out
+    assert "column reject: reveals the outcome y" in drafted.out
     assert "20 of 420 rows repeat" in drafted.out
-    assert re.search('name = "reject".* # CHECK: .*tells the answer', task.read_text())
+    assert re.search('name = "reject".* # CHECK: .*reveals the outcome', task.read_text())
     assert "CHECK: column reject" in fwc("task", "check", task, code=0).out
     run = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 100)
-    assert "column reject: it tells" in fwc(*run, "-o", tmp_path / "run", code=0).err
+    assert "column reject: reveals" in fwc(*run, "-o", tmp_path / "run", code=0).err
     fwc("report", tmp_path / "run", "-o", tmp_path / "r.md", code=0)
     head, _, rest = (tmp_path / "r.md").read_text().partition("### Results")
-    assert "Check column reject: it tells the answer" in head
+    assert "Check column reject: reveals the outcome" in head
     assert "20 of 420 rows repeat" in rest
     audited = fwc("audit", tmp_path / "t.csv", "--answer", "y", "--protected", "g", code=0)
     assert "20 of 420 rows repeat" in " ".join(audited.out.split())

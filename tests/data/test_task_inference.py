@@ -282,7 +282,7 @@ def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) ->
         load_task(frame(), **options).pool()  # type: ignore[arg-type]
     with pytest.raises(FwcError, match="has no rows"):
         load_task(frame().head(0), protected="sex", outcome="ok")
-    with pytest.raises(FwcError, match="for a data frame alone"):
+    with pytest.raises(FwcError, match="only for a data frame"):
         load_task("census", outcome="sex")
 
 

@@ -74,11 +74,11 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
     usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
     for model, options, words in (
-        ("surrogate", {}, "surrogate does not take --api decisions"),
-        ("azure:mine", {"base_url": "http://127.0.0.1:9"}, "azure:mine does not take --api decisions"),
-        ("gpt-6-luna", {"batch": True}, "--batch and --api decisions do not go together"),
+        ("surrogate", {}, "surrogate does not support --api decisions"),
+        ("azure:mine", {"base_url": "http://127.0.0.1:9"}, "azure:mine does not support --api decisions"),
+        ("gpt-6-luna", {"batch": True}, "--batch does not work with --api decisions"),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
-        ("surrogate", {"api": "chat", "template": "decision"}, "'decision' does not say the question"),
+        ("surrogate", {"api": "chat", "template": "decision"}, "'decision' is for decision models"),
     ):
         with pytest.raises(FwcError, match=words):
             evaluate(CENSUS, model, **usual | options)
@@ -179,4 +179,4 @@ def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_p
     assert 0 < forties < 40
     page = render([result.folder], "md", None, None)
     assert re.search(rf"truncated \| {forties} \|", page)
-    assert f"{forties} inputs were cut off by the service" in cost_line(result.data)
+    assert f"the service truncated {forties} inputs" in cost_line(result.data)

@@ -80,7 +80,7 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     ("probe", "words"),
     [
         ("names", "no lists of first names for the levels a, b"), ("ages", "probe"),
-        ("proxies", r"no column tells group: the best, \w+, has an AUC of 0\.\d\d"),
+        ("proxies", r"no column reveals group: the best, \w+, has an AUC of 0\.\d\d"),
     ],
 )  # fmt: skip
 def test_a_probe_that_a_table_has_nothing_for_is_refused(two: Task, probe: Any, words: str) -> None:
@@ -100,7 +100,7 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
     assert proxies.columns[0] == "relationship"
     assert proxies.telling["age"] < 0.6 < proxies.telling["relationship"] <= proxies.telling["all"] + 0.05
     page = render([result.folder], "md", None, None)
-    assert "sex is told by relationship" in page
+    assert "sex is revealed by relationship" in page
     assert "Exchanged columns that reveal the group" in page
 
 

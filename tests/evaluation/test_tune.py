@@ -234,7 +234,7 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
     [
         ({"target_dp": 0.1, "instructions": []}, "hold no sentence"),
         ({"target_dp": 0.1, "instructions": "no-such-file"}, "cannot read the instructions no-such-file"),
-        ({"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")}, "7 wordings take at least 8"),
+        ({"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")}, "7 wordings need at least 8"),
         ({"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]}, "has no system message"),
         ({"target_dp": float("nan")}, "outside \\[0, 1\\)"), ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
         ({"target": "kindness=0.1"}, "names no metric"), ({"target": "eo=low"}, "has no number"),

@@ -62,9 +62,9 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
     content = verify(stopped.folder)
     assert (content["differs"], content["not_verified"]) == (0, 0), content
     described = statistics(read_run(stopped.folder).answered)
-    assert f"Asked until decided: {rows} of at most 400 rows, {400 - rows} questions" in described["notes"][0]
+    assert f"Asked until decided: {rows} of at most 400 rows ({400 - rows} requests" in described["notes"][0]
     assert described["comparisons"][0][GAP]["p_value"] is None
-    assert "a fixed number of rows does not hold" in described["comparisons"][0]["reason"]
+    assert "fixed number of rows are invalid" in described["comparisons"][0]["reason"]
     sample = read_run(stopped.folder).answered.samples["zero"]
     gap, fixed = ArmEstimates(sample)[GAP], ArmEstimates(read_run(whole.folder).answered.samples["zero"])[GAP]
     assert gap.high - gap.low > 1.3 * (fixed.high - fixed.low)
@@ -112,10 +112,10 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
 
 def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run, stopped: Result) -> None:
     change = stopped.compare(stopped.folder)["arms"][0]
-    assert "fixed number of rows does not hold" in change["reason"]
+    assert "fixed number of rows are invalid" in change["reason"]
     assert change[GAP]["p_value"] is change[GAP]["low"] is None
     assert "--until-decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
-    assert "of the population, at every look" in stopped.check("dp[zero] > 0.1").reason
+    assert "of the population, valid at every check" in stopped.check("dp[zero] > 0.1").reason
     with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
         evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})
 
@@ -222,8 +222,8 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     wanted = {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
     assert result.check("dp > 0.1").outcome in wanted
     for more, why in (
-        ({"base_parity": 0.5}, "divide"),
-        ({"stopping": "confidence-sequence"}, "go with cluster"),
+        ({"base_parity": 0.5}, "splits"),
+        ({"stopping": "confidence-sequence"}, "does not work with cluster"),
     ):
         with pytest.raises(FwcError, match=why):
             evaluate(task, model, **options | {"n_test": 400} | more)

@@ -77,7 +77,7 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: 
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
-    assert "in 2 repeats (seeds 0 to 1), each with rows of its own, every question 2" in run["paragraph"]
+    assert "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2" in run["paragraph"]
     balanced = run["examples"]["balanced"]
     assert [one["repeat"] for one in balanced] == [0, 1, 2, 3]
     assert balanced[0]["examples"] == balanced[1]["examples"] != balanced[2]["examples"]
@@ -151,9 +151,9 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"), "format"),
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "damaged: run"),
         (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "arms"),
-        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "not a question of our tasks"),
-        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "not a question of our tasks"),
-        (lambda log: log["samples"][0].update(epoch=7), "not a question of our tasks"),
+        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of a fwc-llm task"),
+        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of a fwc-llm task"),
+        (lambda log: log["samples"][0].update(epoch=7), "no question of a fwc-llm task"),
         (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],

@@ -85,7 +85,7 @@ def test_nobody_selected_at_all_is_undefined_and_says_why() -> None:
     assert arm["reference"] is None
     for group in arm["groups"].values():
         assert group["impact_ratio"] is group["four_fifths"] is group["shortfall"] is None
-        assert group["reason"] == "0/0: no group was answered yes even once"
+        assert group["reason"] == "0/0: no answer to any group is yes"
         assert group["reasons"]["precision"] == "0/0: no row was answered yes"
     assert {pair["ratio"] for pair in arm["pairs"]} == {None}
     assert {pair["p_value"] for pair in arm["pairs"]} == {1.0}
@@ -113,7 +113,7 @@ def test_people_of_unknown_category_are_counted_and_in_no_ratio() -> None:
     arm = view["arms"][0]
     assert view["unknown"] == 10
     assert arm["reference"] == "b"
-    assert arm["groups"]["Unknown"]["reason"] == "its people's category is unknown"
+    assert arm["groups"]["Unknown"]["reason"] == "the category of these people is unknown"
     assert [(pair["first"], pair["second"]) for pair in arm["pairs"]] in ([("b", "a")], [("a", "b")])
 
 
@@ -246,18 +246,18 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
     assert found["F"]["true_positive_rate"] == pytest.approx(0.2), "Fa has no row with label yes in the table"
     alone = groups(sample(asked), None, attributes=("sex", "race"))["F"]
     assert alone["true_positive_rate"] is None
-    assert alone["reasons"]["true_positive_rate"].startswith("withheld: it rests on the design's own mix")
+    assert alone["reasons"]["true_positive_rate"].startswith("withheld: it depends on the mix")
 
 
 def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     half = {"F": ((100, 15), (0, 0)), "M": ((0, 0), (100, 70))}  # base parity 1
     found = groups(sample(half))
     assert found["F"]["selection_rate"] is None
-    assert found["F"]["reason"] == "0/0: no parsed answer about one of the labels that the table has of it"
+    assert found["F"]["reason"] == "0/0: no parsed answer to rows of this group with one of the labels"
     more = counted(("F", "M", "X"), [[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]])
     stranger = groups(sample(), more)["X"]
     assert (stranger["rows"], stranger["in_table"], stranger["selection_rate"]) == (0, 10, None)
-    assert stranger["reason"] == "no row of it was asked about"
+    assert stranger["reason"] == "no row of this group was asked about"
     assert groups(sample(), more)["F"]["impact_ratio"] == groups(sample())["F"]["impact_ratio"]
 
 

@@ -133,7 +133,7 @@ def test_too_few_rows_change_nothing_and_a_note_says_so() -> None:
     everybody, asked = population(9)
     few, own = (audit(asked[:39], **LABELS, population=p).to_dict() for p in (everybody, None))
     assert few["arms"][0]["accuracy"]["low"] == own["arms"][0]["accuracy"]["low"]
-    assert any("Nothing is assisted: it takes 40 rows" in note for note in few["notes"])
+    assert any("it takes at least 40 rows" in note for note in few["notes"])
 
 
 def test_where_answers_are_all_alike_nothing_changes() -> None:

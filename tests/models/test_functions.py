@@ -143,7 +143,7 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
     model = FunctionModel(lambda messages: stop.wait(60), timeout=0.01, threads=40)
     (reply,) = ask(model)
     assert reply.error == "it gave no answer within 0.01 s"
-    with pytest.raises(ProviderError, match="has not come back from 10 calls"):
+    with pytest.raises(ProviderError, match="has not returned from 10 calls"):
         ask(model, times=40)
     stop.set()
 

@@ -43,7 +43,7 @@ def test_a_reply_is_read_whole() -> None:
     assert sent == {"model": "some-model", **expected}
     assert request.headers["authorization"] == f"Bearer {KEY}"
     (once,) = model.notices
-    assert "does not take (asked for: seed)" in once
+    assert "(given: seed)" in once
 
 
 @pytest.mark.parametrize(

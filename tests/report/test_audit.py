@@ -68,7 +68,7 @@ def test_a_stray_value_of_examples_is_one_draw() -> None:
     frame = answers(1, arms="x").assign(examples="a")
     frame.loc[0, "examples"] = "b"
     (note,) = (note for note in audit(frame).to_dict()["notes"] if "examples" in note)
-    assert "1 draw of examples, the one that was made;" in note
+    assert "hold for the 1 draw of examples" in note
 
 
 # --- Files of predictions

@@ -111,10 +111,10 @@ def test_local_law_144(make: MakeRun) -> None:
 @pytest.mark.parametrize(
     ("said", "known", "why"),
     [
-        ([("a", "yes"), ("a", "no")], "", "it takes two groups with a rate"),
-        ([("a", "no"), ("b", "no")], "", "0/0: no group was answered yes even once"),
-        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no answer about it could be parsed"),
-        ([("a", "yes"), ("a", "no")], "ab", "no row of it was asked about"),
+        ([("a", "yes"), ("a", "no")], "", "a ratio needs two groups with a rate"),
+        ([("a", "no"), ("b", "no")], "", "0/0: no answer to any group is yes"),
+        ([("a", "yes"), ("a", "no"), ("b", "")], "", "0/0: no parsed answer to rows of this group"),
+        ([("a", "yes"), ("a", "no")], "ab", "no row of this group was asked about"),
     ],
 )
 def test_what_is_undefined_says_why_in_every_format(

@@ -167,7 +167,7 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun
         for flip in arm["flips"]:
             rate = f"{100 * flip['rate']:.1f} ("
             assert rate in terminal
-            assert f"| {arm['arm']} | {flip['group']} told as {flip['told_as']} | {rate}" in flips
+            assert f"| {arm['arm']} | {flip['group']} shown as {flip['told_as']} | {rate}" in flips
     assert not [part for part in (*parts, "--logprobs") if part in bare]
     assert "--logprobs" in shown(make_run("c", repeats=1, parameters={"logprobs": True}))
 

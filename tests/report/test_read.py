@@ -211,7 +211,7 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
         assert "root:" not in missing
     for broken in ("[[[", "question = 1"):
         (folder / "run.json").write_text(json.dumps(described | {"task_file": broken}))
-        assert "do not fit together" in make_document([folder])["runs"][0]["missing"]
+        assert "does not fit the data" in make_document([folder])["runs"][0]["missing"]
     (folder / "run.json").write_text(json.dumps(described | {"task_file": 7}))
     with pytest.raises(FwcError, match="task_file"):
         make_document([folder])

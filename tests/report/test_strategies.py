@@ -97,4 +97,4 @@ def test_the_command_compares_and_plots(fwc: Run, people: Path, tmp_path: Path) 
     assert done.out.index("fwc") < done.out.index("random") < done.out.index("zero")
     assert "zero: no examples" in done.err
     assert b"<svg" in plot.read_bytes()
-    assert re.search(r"choosing and measuring took \d+\.\d s in all", " ".join(done.err.split()))
+    assert re.search(r"choosing and measuring took \d+\.\d s in total", " ".join(done.err.split()))

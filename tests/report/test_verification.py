@@ -66,11 +66,11 @@ CHANGES: list[tuple[str, Callable[[str], str], str]] = [
     (
         "report.json",
         report,
-        r"^statistics\.arms\[zero\]\.accuracy\.value: 0\.\d+ is recorded, 0\.\d+ is made",
+        r"^statistics\.arms\[zero\]\.accuracy\.value: 0\.\d+ is recorded, 0\.\d+ is recomputed",
     ),
     ("journal.jsonl", prompt, r"line 2 \(arm zero, .*\): the prompt, the model or its param"),
-    ("questions.jsonl", label, r"line \d+, label: 'yes' is recorded, 'no' is made again"),
-    ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, recorded is \w{64}"),
+    ("questions.jsonl", label, r"line \d+, label: 'yes' is recorded, 'no' is recomputed"),
+    ("report.html", lambda text: text.replace("%", "‰", 1), r"its sha256 is \w{64}, but \w{64} is recorded"),
 ]
 
 
@@ -86,7 +86,7 @@ def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path
     (moved / "journal.jsonl").unlink()
     RunFolder(moved).write_hashes()
     lacking = dict(differing(moved, "not verified"))
-    assert "cannot be made again" in lacking["results.json"]
+    assert "cannot be recomputed" in lacking["results.json"]
 
 
 def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
@@ -138,7 +138,7 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
     assert (content["differs"], content["not_verified"]) == (0, 0), content
     (out / "results.json").unlink()
     content = verify(out)
-    assert "results.json is not here" in str(content["findings"])
+    assert "results.json is missing" in str(content["findings"])
 
 
 @pytest.mark.parametrize(("file", "by", "detail"), CHANGES, ids=lambda value: str(value)[:20])

@@ -120,7 +120,9 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
         # The system writes only a part of the next record, as on a disk that fills up.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limit[1]))
         try:
-            with pytest.raises(FwcError, match=r"cannot write to .*journal\.jsonl: .*everything before is"):
+            with pytest.raises(
+                FwcError, match=r"cannot write to .*journal\.jsonl: .*all earlier replies are"
+            ):
                 journal.append(record(7))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)

@@ -286,7 +286,7 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
     settings = Settings(m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16)
     plan = make_plan(two, arms, settings)
     assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (2 * 3 * 32, 96, 96)
-    said = "--threshold fit first asks about 16 rows of the pool in each arm and repeat: 96"
+    said = "--threshold fit adds 96 requests: 16 rows of the pool in each arm and repeat"
     assert said in str(plan.notes)
     repeat: Any
     for repeat in plan.repeats:

@@ -52,7 +52,7 @@ def test_the_remedy_is_named_and_helps(
             )
             assert len(str(caught.value)) < 600
             assert "\x1b" not in str(caught.value)
-        with pytest.raises(FwcError, match=r"in a new --out|holds another run"):
+        with pytest.raises(FwcError, match=r"a new --out folder|holds another run"):
             evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
         asked |= {"out": tmp_path / "remedied"}
         result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)

@@ -37,7 +37,7 @@ def test_uncertain_leaves_out_rows_whose_group_can_be_predicted(tmp_path: Path) 
         assert {example.values["job"] for example in shots.examples} == {"cook"}
         assert "note" not in shots.options
     few = select_shots(telling, "uncertain", 300)  # fewer are uncertain
-    assert "the least certain ones were taken" in few.options["note"]
+    assert "the least certain rows were chosen" in few.options["note"]
     assert few.m == 300
     assert select_shots(telling, "uncertain", 8, seed=1) != select_shots(telling, "uncertain", 8, seed=2)
     with pytest.raises(FwcError, match="coverage is 1"):

@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
     "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
-    "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: .* must give 50 examples"),
+    "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: 50 examples are needed"),
     "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
     "seed": ("random", {"seed": -1}, "seed is -1"),
     "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),

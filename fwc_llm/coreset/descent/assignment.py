@@ -125,12 +125,12 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
 @kernel
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
-    """Compute the costs of rows low … high − 1 that can matter; return the number of DOUBTFUL pairs.
+    """Compute the costs of rows low … high − 1 that can matter.
 
-    A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the lower
-    bound of a pair exceeds the value of the row's chosen cell by more than `margin`, the bound becomes the
-    pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only pairs in that state. `make_work`
-    allocates `queue`, `waiting` and `work`.
+    Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
+    at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
+    `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only
+    pairs in that state. `make_work` allocates `queue`, `waiting` and `work`.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
@@ -183,10 +183,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`, and its float64 cost.
+    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`.
 
-    `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties, and `least` (d,) the
-    cost; −1 and inf if start[q] = stop[q].
+    Costs are float64. `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties,
+    and `least` (d,) the cost; −1 and inf if start[q] = stop[q].
     """
     for q in range(len(values)):
         best, nearest = np.inf, -1

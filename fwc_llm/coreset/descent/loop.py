@@ -34,7 +34,7 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
 
 
 class Steps:
-    """The steps of an iteration in numpy, for small tables, so that these need no compilation.
+    """The steps of an iteration in numpy, without compilation, for small tables.
 
     `prices` (G,) are those of the last inner problem.
     """
@@ -95,10 +95,11 @@ class Steps:
 
 @dataclass(frozen=True)
 class Descent:
-    """The result of a descent: the best `points` (m, p), and their `rows` (m,) unless they are free.
+    """The result of a descent.
 
-    `history` is the falling list of objectives: the start's, then one for every iteration that lowered it.
-    `converged` says whether the descent ended by itself, before `max_iter`.
+    `points` (m, p) are the best points, `rows` (m,) their positions; None for free points. `history` is the
+    falling list of objectives: the start's, then one for every iteration that lowered it. `converged` says
+    whether the descent ended by itself, before `max_iter`.
     """
 
     points: np.ndarray
@@ -118,11 +119,12 @@ class Descent:
 
 
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
-    """Move the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
+    """Move the representatives at most `max_iter` times.
 
-    The descent ends when no representative moves, when an iteration lowers the objective by less than the
-    share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
-    move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
+    `start` has rows (m,) or points (m, p). The descent ends when no representative moves, when an iteration
+    lowers the objective by less than the share `tolerance`, or after five iterations in a row without a gain.
+    With a tolerance, free points first move twice as far, to avoid poor local optima (over-relaxation; Xiao
+    2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None

@@ -143,10 +143,11 @@ def centres(
     only: Any = None,
     threads: Threads = _ALONE,
 ) -> np.ndarray:
-    """Move points (default: all) to weighted medians of numeric columns and modes of categorical ones.
+    """Move points to weighted medians of numeric columns and modes of categories.
 
     With the `cost` "sqeuclidean", to weighted means instead of medians. All values between the lower and the
-    upper median are equally good; a point moves to the nearest of these. `only` has the points to move.
+    upper median are equally good; a point moves to the nearest of these. `only` has the points to move; None:
+    all.
     """
     moved, groups = points.copy(), shares.grouped(only)
 
@@ -187,10 +188,11 @@ def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.
 def medoids(
     problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
 ) -> np.ndarray:
-    """Move representatives (default: all), each to the best candidate among the rows that it carries.
+    """Move each representative to the best candidate among the rows that it carries.
 
-    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`. The
-    cost of a candidate is a sum over columns (`FeatureCost.at_rows`). `only` has the representatives to move.
+    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`. The cost
+    of a candidate is a sum over columns (`FeatureCost.at_rows`). `only` has the representatives to move;
+    None: all.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     taken = np.zeros(problem.ids.max() + 1, bool)

@@ -64,10 +64,11 @@ class BlockTable:
         shrink: Callable[[list[Part]], list[Part]],
         tick: Callable[[float], None],
     ) -> list[Part]:
-        """Return `task(block)` for every block, in order; this thread reads, the others run the tasks.
+        """Return `task(block)` for every block, in order.
 
-        `shrink` gets the results of consecutive blocks now and then, and returns smaller ones. `task` and
-        `shrink` can be pickled. `tick` gets the share of the rows that are done.
+        This thread reads, the others run the tasks. `shrink` gets the results of consecutive blocks now and
+        then, and returns smaller ones. `task` and `shrink` can be pickled. `tick` gets the share of the rows
+        that are done.
 
         Raises `InputError`: a block cannot be read or is refused.
         """
@@ -228,8 +229,8 @@ def _files(path: str) -> list[str]:
     names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
     if not names:
         raise InputError(
-            f"{path}: there is no such file, and none that this pattern names; pass what lies elsewhere as a "
-            "pyarrow Dataset"
+            f"{path}: there is no such file, and no file matches it as a pattern; pass files in other "
+            "places as a pyarrow Dataset"
         )
     files: list[str] = []
     for name in names:
@@ -239,7 +240,9 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned alike.
+    """A dask.dataframe or dask.array (n, p).
+
+    Labels are its columns, or collections with the same partitions.
 
     Raises `InputError`: X is neither, or labels do not fit X.
     """

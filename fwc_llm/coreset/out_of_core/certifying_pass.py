@@ -62,7 +62,7 @@ class _Visit:
         rows = np.arange(len(used))
         cell, least, second = two_cheapest(cost, self.prices)
         if not np.isfinite(least).all():
-            raise InputError(f"{block.where} holds numbers whose costs pass double precision: scale X")
+            raise InputError(f"{block.where} holds numbers whose costs exceed double precision: scale X")
         sure = second > least + self.margin
         own, at = label[cell[sure], rows[sure]], cell[sure]
         carried = np.bincount(own, mass[sure], self.problem.m)
@@ -86,10 +86,11 @@ class _Visit:
 def certify_table(
     sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
-    """Solve the inner problem of the whole table for representatives at `points` (m, p), in X's precision.
+    """Solve the whole table's inner problem for representatives at `points` (m, p).
 
-    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's.
-    `tick` gets the number of this pass, from 1, and the share of rows read so far.
+    The points have X's precision. Return the mass (m,) of each representative, the objective and its lower
+    bound. `problem` is the sample's. `tick` gets the number of this pass, from 1, and the share of rows read
+    so far.
 
     Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
     """
@@ -132,7 +133,7 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """Choose the margin: the gap between two cheapest cells that the error of the sample's prices may change.
+    """Choose the margin: the gap of two cells that the sample's prices may get wrong.
 
     A sample of s rows leaves about 1/√s of the rows in doubt.
     """

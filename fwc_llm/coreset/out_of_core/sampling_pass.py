@@ -30,10 +30,10 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 @dataclass(frozen=True)
 class SamplePass:
-    """The sampled rows in memory, scaled like the whole table; their cells have the sums of the whole table.
+    """The sampled rows in memory, scaled like the whole table.
 
-    `positions` (s,) are the rows' positions in `table`, ascending. `cell_of` maps each group of labels to its
-    cell.
+    Their cells have the sums of the whole table. `positions` (s,) are the rows' positions in `table`,
+    ascending. `cell_of` maps each group of labels to its cell.
     """
 
     rows: EncodedInput
@@ -51,7 +51,7 @@ def run_sampling_pass(
     seed: int,
     tick: Callable[[float], None],
 ) -> SamplePass:
-    """Read a table of more than `sample` rows once, and draw about `sample` rows by the `seed`.
+    """Read a table once, and draw about `sample` of its rows by the `seed`.
 
     Every group of labels gets at least `least` rows, or all its rows. `tick` gets the share of rows read.
 
@@ -60,7 +60,7 @@ def run_sampling_pass(
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
-        raise InputError("sample_weight is zero for every row: at least one row must count")
+        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     keys = dict.fromkeys(key for part in parts for key in part.sums)
     place = {key: k for k, key in enumerate(keys)}
     counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
@@ -118,7 +118,7 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
             if (code < 0).any():
                 row = block.first + used[int((code < 0).argmax())]
                 raise InputError(
-                    f"{role} is missing in row {row} of {block.where}: drop such rows or give them a level "
+                    f"{role} has no value in row {row} of {block.where}: drop such rows or give them a level "
                     "of their own"
                 )
             if len(distinct) > _MOST_GROUPS:
@@ -249,7 +249,8 @@ def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | 
         if not np.isfinite(values).all():
             row = block.first + used[int((~np.isfinite(values)).argmax())]
             raise InputError(
-                f"column {name!r} is missing or infinite in row {row} of {block.where}: drop or fill it"
+                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: drop or "
+                "fill such rows"
             )
         if scaled:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -47,7 +47,7 @@ def count_slots(
             )
         return seats
     if m < needed.sum():
-        raise InputError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
+        raise InputError(f"m={m} is too small, as each of the {int(needed.sum())} cells needs one: raise m")
     if m > available.sum():
         raise InputError(
             f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m"

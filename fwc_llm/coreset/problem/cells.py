@@ -137,7 +137,7 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
             raise InputError(f"{what} holds complex numbers: pass labels")
         if (missing := np.asarray(pd.isna(column))).any():
             raise InputError(
-                f"{what} is missing in row {int(missing.argmax())}: drop such rows or give them a level of "
+                f"{what} has no value in row {int(missing.argmax())}: drop such rows or give them a level of "
                 "their own"
             )
         if column.dtype.kind == "O":
@@ -179,15 +179,15 @@ def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np
         return  # one attribute, or no limit
     for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
         raise InputError(
-            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but every level needs "
-            "every outcome to be fair: merge or drop levels, or use epsilon=None"
+            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but parity needs rows of "
+            "every outcome in every level: merge or drop levels, or use epsilon=None"
         )
     least = least_limit(GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried)
     if least != 0:
-        enough = "no limit does" if least is None else f"a limit of {ceil(1000 * least) / 1000:g} does"
+        enough = f"use at least epsilon={ceil(1000 * (least or 0.0)) / 1000:g}"
         raise InputError(
-            f"the limits epsilon={epsilon} of {', '.join(names)} do not let each of these levels have mass, "
-            f"as some crossings lack an outcome; {enough}"
+            f"epsilon={epsilon} cannot be met: some crossings lack an outcome, so that one of the levels "
+            f"{', '.join(names)} would have no mass; {'use epsilon=None' if least is None else enough}"
         )
 
 
@@ -200,8 +200,8 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
     for what, lacking in (("no limit", set(names) - set(limits)), ("a limit", set(limits) - set(names))):
         if lacking:
             raise InputError(
-                f"epsilon has {what} for {', '.join(sorted(lacking))}: the levels are {', '.join(names)}, "
-                "and each has one limit"
+                f"epsilon has {what} for {', '.join(sorted(lacking))}: give one limit for each of the levels "
+                f"{', '.join(names)}"
             )
     return np.array([limits[name] for name in names], np.float64)
 
@@ -210,8 +210,8 @@ def empty_cell(cells: Cells, g: int) -> InputError:
     """Make the error for a cell that needs mass but has no rows."""
     lacking = "no rows" if cells.sizes is cells.counts else "no rows of positive weight"
     return InputError(
-        f"cell {cells.name(g)} has {lacking}, but every level needs every outcome to be fair: merge or drop "
-        "levels, or use epsilon=None"
+        f"cell {cells.name(g)} has {lacking}, but parity needs rows of every outcome in every level: merge "
+        "or drop levels, or use epsilon=None"
     )
 
 

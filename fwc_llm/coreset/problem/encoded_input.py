@@ -72,7 +72,7 @@ class ProblemParams:
         return cls(*(getattr(model, field.name) for field in fields(cls)))
 
     def read(self, columns: Columns) -> EncodedInput:
-        """Check and encode rows; labels and weights may be names of columns (`take_named`).
+        """Check and encode rows; labels and weights may be column names (`take_named`).
 
         Rows of weight 0 are checked, then left out. Without a limit and penalty, labels are optional.
         """

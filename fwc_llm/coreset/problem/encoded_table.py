@@ -20,10 +20,10 @@ Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a rang
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
+    """The features of n rows as numbers and codes.
 
-    A code of −1 is a value that the encoder has not seen. `units` (c,) is the cost of a mismatch in each
-    column of codes; None: `MISMATCH`.
+    `numbers` (n, k) are float32 or float64, `codes` (n, c) whole numbers. A code of −1 is a value that the
+    encoder has not seen. `units` (c,) is the cost of a mismatch in each column of codes; None: `MISMATCH`.
     """
 
     numbers: np.ndarray

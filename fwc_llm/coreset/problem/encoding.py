@@ -26,7 +26,7 @@ _HEAVIEST = 1_000_000  # largest weight of a column
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """The encoding of one column: its kind, its values (ordinal, categorical) and its scaling.
+    """The encoding of one column: kind, values (ordinal, categorical) and scaling.
 
     `scale` is infinite for a column that is constant in the fitted rows: its cost is 0, in other rows
     too. `factor` multiplies the scaled numbers or, in a categorical column, `MISMATCH`.
@@ -59,7 +59,7 @@ class ColumnCode:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns a DataFrame or an array X into an `EncodedTable`, and points of that table back into X's form.
+    """Encodes a DataFrame or an array X, and decodes points to the form of X.
 
     In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical
     dtype, replaced by the rank of the category) are z-scored over the rows given; a constant column becomes
@@ -72,16 +72,16 @@ class Encoder:
     dtype: Any = None
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
-        """Encode points or other rows in the units of X; `strict` refuses a category that X does not hold.
+        """Encode points or other rows in the units of X.
 
-        Errors call the points `what`.
+        `strict` refuses a category that X does not hold. Errors call the points `what`.
         """
         points = as_pandas(points)
         if self.dtype is not None:
             return self._encode_array(points, what)
         if not is_frame(points):
             raise InputError(
-                f"{what} is none, but FairCoreset was fitted on a DataFrame: pass one with the columns "
+                f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the columns "
                 f"{', '.join(map(repr, self.order))}"
             )
         if not len(points):
@@ -92,13 +92,17 @@ class Encoder:
             kind = column_kind(values)  # refuses values of no column kind
             if column.kind == "numeric":
                 if kind != "numeric" and values.dtype != bool:  # booleans count as 1 and 0
-                    raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
+                    raise InputError(
+                        f"column {column.name!r} of {what} is not numeric, but in X it is: pass numbers"
+                    )
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
                 places = pd.Index(column.values, dtype=object).get_indexer(values.astype(object))
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
-                    raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")
+                    raise InputError(
+                        f"column {column.name!r} of {what} holds {unknown!r}, which does not occur in X"
+                    )
                 values = places
             if column.kind == "categorical":
                 codes.append(values)
@@ -237,7 +241,7 @@ ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | 
 def _weighted(
     encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
 ) -> tuple[Encoder, EncodedTable]:
-    """Apply weights of columns, which multiply the columns' parts of the cost."""
+    """Multiply each column's part of the cost by the column's weight."""
     columns, numbers = [], table.numbers.astype(np.float64)
     for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
@@ -280,7 +284,7 @@ def encode(
     column_weights: ColumnWeights = None,
     cost: str = "l1",
 ) -> tuple[Encoder, EncodedTable, Masses | None]:
-    """Encode X, a DataFrame or an array; return the encoder, the table and the rows' masses.
+    """Encode a DataFrame or an array; return the encoder, the table and the masses.
 
     `scale`: whether numbers become z-scores. "auto": in a DataFrame but not in an array; if the columns of an
     array differ by orders of magnitude, and there are no `column_weights`, a `ScaleWarning` follows. The

@@ -31,7 +31,9 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table of Polars, or any with Arrow's C stream, to pandas; return all else as it is.
+    """Convert a table with Arrow's C stream, such as Polars', to pandas.
+
+    All else is returned as it is.
 
     Raises `InputError`: a lazy table, or pyarrow is not installed.
     """
@@ -80,13 +82,15 @@ def column_kind(series: "pd.Series[Any]") -> str:
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
-                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass one value a cell"
+                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a single value"
             )
     return "numeric" if values in _NUMBERS else "categorical"
 
 
 def plain_array(x: Any) -> np.ndarray:
-    """Convert a plain table to an (n, p) array: float32 stays float32, all else becomes float64.
+    """Convert a plain table to an (n, p) array.
+
+    float32 stays float32, all else becomes float64.
 
     Raises `InputError`: the table is sparse, masked, complex, of dates, not numeric, or empty.
     """
@@ -106,7 +110,7 @@ def plain_array(x: Any) -> np.ndarray:
 def take_named(
     X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
 ) -> Columns:
-    """Look up the columns that y, sensitive and sample_weight name, and drop them from X.
+    """Look up columns that y, sensitive and sample_weight name; drop them from X.
 
     `sensitive` may also be a list of names; a list as long as X counts as values (unless `only_names`).
     Arguments that are values are returned as they are; `only_names` refuses them.
@@ -168,6 +172,6 @@ def _check_in_memory(X: Any) -> None:
     if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
         what = f"names files ({X!r})" if are_paths(X) else f"is a {type(X).__name__}"
         raise InputError(
-            f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
-            "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
+            f"X {what}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such as "
+            "pandas.read_parquet(path) or X.compute(), if need be in several calls"
         )

@@ -18,14 +18,15 @@ from fwc_llm.coreset.weights import Masses
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
+    """A table, its cells, and the parameters of the problem.
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T. `epsilon` is the parity
-    limit, one number or (|D|,), or None; `penalty` replaces it by a soft limit. `move` (G, G) is the cost of
-    a change of cell. `pools[g]` has the positions of the rows that may represent cell g; `ids` (n,) are equal
-    for rows that count as the same. `to_ranks` moves the ordinal columns of points (m, p) to the nearest
-    ranks; None if the table has no such columns. `masses` are positive; None: 1 per row. If attributes are
-    not crossed, `groups` (L, |D|) marks the levels that share a limit, and `epsilon` is one number or (L,).
+    See docs/method.md, "The problem". `cell_of` (m,) is each representative's cell, ascending; `target`
+    (|Y|,) is p_T. `epsilon` is the parity limit, one number or (|D|,), or None; `penalty` replaces it by a
+    soft limit. `move` (G, G) is the cost of a change of cell. `pools[g]` has the positions of the rows that
+    may represent cell g; `ids` (n,) are equal for rows that count as the same. `to_ranks` moves the ordinal
+    columns of points (m, p) to the nearest ranks; None if the table has no such columns. `masses` are
+    positive; None: 1 per row. If attributes are not crossed, `groups` (L, |D|) marks the levels that share a
+    limit, and `epsilon` is one number or (L,).
     """
 
     table: EncodedTable

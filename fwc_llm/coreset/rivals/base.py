@@ -131,7 +131,9 @@ def prepare(
     may = candidate_mask(candidates, rows.n)
     allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
     if not 1 <= m <= len(allowed):
-        raise InputError(f"m is {m}: choose from 1 to the {len(allowed)} rows that may be chosen")
+        raise InputError(
+            f"m is {m}: give a number from 1 to {len(allowed)}, as only so many rows may be chosen"
+        )
     return rows, allowed, np.random.default_rng(seed)
 
 

@@ -22,9 +22,10 @@ _MOST_CANDIDATES = 100_000
 def kmeans(
     X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300, sample_weight: Any = None
 ) -> Coreset:
-    """m k-means centres of the points (x, d, y) in squared L2, weighted by the rows in their clusters.
+    """m k-means centres of the points (x, d, y), weighted by their clusters' rows.
 
-    A centre's protected level, outcome and categorical features are the most frequent ones of its cluster.
+    Distances are squared L2. A centre's protected level, outcome and categorical features are the most
+    frequent ones of its cluster.
     """
     rows, _, _ = prepare(X, y, sensitive, m, seed, sample_weight=sample_weight)
     clusters = lloyd(rows.squared_points(), m, seed, max_iter, rows.mass)
@@ -32,9 +33,10 @@ def kmeans(
 
 
 def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None) -> Any:
-    """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,); None: 1 per row.
+    """Fit scikit-learn's `KMeans` to `points` (n, q).
 
-    One thread, because sums over several threads depend on their order.
+    `mass` (n,) are row weights; None: 1 per row. One thread, because sums over several threads depend on
+    their order.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -67,11 +69,11 @@ def kmedoids(
     candidates: Any = None,
     sample_weight: Any = None,
 ) -> Coreset:
-    """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
+    """m rows with the least summed distance to all rows, weighted by cluster size.
 
-    The search ends in a local optimum, where no swap of one medoid for one candidate lowers the sum, or after
-    `max_passes` passes over all candidates. Of more than 100,000 candidates a seeded sample of 100,000 (or m)
-    is tried, and the coreset's note says so.
+    Distances are L1 or (not squared) L2. The search ends in a local optimum, where no swap of one medoid for
+    one candidate lowers the sum, or after `max_passes` passes over all candidates. Of more than 100,000
+    candidates a seeded sample of 100,000 (or m) is tried, and the coreset's note says so.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     note = ""

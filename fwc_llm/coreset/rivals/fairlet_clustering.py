@@ -34,12 +34,12 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m medoids (or k-means centroids) of the fairlets' centres, weighted by the rows in their clusters.
+    """m medoids (or k-means centroids) of the fairlets' centres, weighted by rows.
 
-    `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level
-    has at least p/q times as many rows as the other. The default is the largest fraction that the table
-    allows with q ≤ 5, or with q up to the ratio of the levels if that is above 5. The tree is built on
-    features and outcome.
+    A weight is the number of rows in the cluster. `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or
+    "p/q", p ≤ q: in every fairlet the rarer level has at least p/q times as many rows as the other. The
+    default is the largest fraction that the table allows with q ≤ 5, or with q up to the ratio of the levels
+    if that is above 5. The tree is built on features and outcome.
 
     Raises `InputError`: other than two protected levels, a balance that the table does not allow, or fewer
     than m fairlets whose centre is a candidate.
@@ -57,7 +57,8 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if not 1 <= m <= len(possible):
         raise InputError(
-            f"m is {m}: choose from 1 to {len(possible)}, the fairlets whose centre is a candidate"
+            f"m is {m}: give a number from 1 to {len(possible)}, as so many fairlets have a candidate as "
+            "centre"
         )
     among = rows.take(centres)
     if clustering == "kmeans":
@@ -98,7 +99,7 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
             raise InputError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
         if few * q < many * p:
             raise InputError(
-                f"the levels are {few} to {many}: no fairlets of balance {p}/{q}; lower p or raise q"
+                f"the levels have {few} and {many} rows: no fairlets of balance {p}/{q}; lower p or raise q"
             )
     divisor = math.gcd(p, q)
     return p // divisor, q // divisor

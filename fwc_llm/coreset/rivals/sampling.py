@@ -24,9 +24,9 @@ def uniform(
 def reweighing(
     X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
 ) -> Coreset:
-    """m rows drawn without replacement, by their Kamiran–Calders weights; each gets the weight n/m.
+    """m rows drawn without replacement by their Kamiran–Calders weights.
 
-    In expectation the draw has about the same parity as the reweighed table.
+    Each row gets the weight n/m. In expectation the draw has about the same parity as the reweighed table.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
@@ -38,11 +38,12 @@ def reweighing(
 
 
 def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
-    """Return weights (n,) `w'_i = w_i · W_d · W_y / (W · W_dy)`, for any number of levels and outcomes.
+    """Return weights (n,) `w'_i = w_i · W_d · W_y / (W · W_dy)`.
 
-    Kamiran, Calders (2012). W, W_d, W_y and W_dy are the sums of `weights` w (default: 1 per row) over all
-    rows, the level, the outcome and the cell of row i. Rows of a cell without weight keep the weight 0. If
-    every cell has weight, p(y|d) = p(y) under w' for every d, and W, W_d and W_y do not change.
+    There may be any number of levels and outcomes. Kamiran, Calders (2012). W, W_d, W_y and W_dy are the sums
+    of `weights` w (default: 1 per row) over all rows, the level, the outcome and the cell of row i. Rows of a
+    cell without weight keep the weight 0. If every cell has weight, p(y|d) = p(y) under w' for every d, and
+    W, W_d and W_y do not change.
     """
     outcomes, outcome = np.unique(np.asarray(y), return_inverse=True)
     _, level = np.unique(np.asarray(sensitive), return_inverse=True)
@@ -64,10 +65,11 @@ def kmedian_coreset(
     sample_weight: Any = None,
     individually_fair: bool = False,
 ) -> Coreset:
-    """m draws with replacement in proportion to the k-median sensitivity; E[Σ weights] = n.
+    """m draws with replacement in proportion to the k-median sensitivity.
 
-    Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering.
-    Weights are in proportion to the inverse probability, so that every weighted sum is unbiased.
+    In expectation the weights sum to n. Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its
+    influence on the cost of any clustering. Weights are in proportion to the inverse probability, so that
+    every weighted sum is unbiased.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     probability = sampling_probability(rows, seed, k, individually_fair, allowed)
@@ -95,11 +97,12 @@ def sampling_probability(
 
 
 def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> np.ndarray:
-    """Return upper bounds (n,) on the sensitivities, from k rough centres (one iteration of k-means).
+    """Return upper bounds (n,) on the sensitivities, from k rough centres.
 
-    `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i the Euclidean distance to the nearest centre,
-    b(i) its cluster, c̄ and c̄_b the mean of d over all rows and over the cluster, α = 16 (ln k + 2); the
-    individually fair bound adds `16 k ln n / (0.1 n)`. Means and sizes are weighted; the mean weight is 1.
+    One iteration of k-means finds the centres. `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i
+    the Euclidean distance to the nearest centre, b(i) its cluster, c̄ and c̄_b the mean of d over all rows
+    and over the cluster, α = 16 (ln k + 2); the individually fair bound adds `16 k ln n / (0.1 n)`. Means and
+    sizes are weighted; the mean weight is 1.
     """
     from sklearn.metrics import pairwise_distances_argmin_min
 

@@ -59,9 +59,9 @@ class Optimum:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs (n, G) of rows to cells, float32 or float64; the caller's table is never copied as a whole.
+    """Costs (n, G) of rows to cells, float32 or float64.
 
-    `mass` (n,) is positive; None: 1 per row.
+    The caller's table is never copied as a whole. `mass` (n,) is positive; None: 1 per row.
     """
 
     cost: np.ndarray

@@ -56,11 +56,12 @@ def dual_simplex(
     width: float = np.inf,
     turn: int = 0,
 ) -> Vertex:
-    """Minimise the `cost` (N, G) of moving rows of these masses (N,) to cells, from the `prices` (G,).
+    """Minimise the `cost` (N, G) of moving rows to cells, from the `prices` (G,).
 
-    A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
-    of at most `noise`, break ties: a simplex method cycles if more ties meet than it has slots, as in tables
-    of whole numbers. The error of the result is of the order of `noise`. Every `turn` has different changes.
+    Rows have the masses `mass` (N,). A row may go to cells that cost at most `width` more than its cheapest
+    one. Random changes of the costs, of at most `noise`, break ties: a simplex method cycles if more ties
+    meet than it has slots, as in tables of whole numbers. The error of the result is of the order of `noise`.
+    Every `turn` has different changes.
 
     Raises `InfeasibleError`: no plan satisfies the limit. Raises `StalledError`: rounding stalls the method.
     """

@@ -92,7 +92,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
 
 
 class GroupedParitySet(ParitySet):
-    """Cell masses within a limit for each of L `groups` (L, |D|) of levels, which may overlap.
+    """Cell masses within limits for `groups` (L, |D|) of levels, which may overlap.
 
     HiGHS minimises. Its multipliers are prices `v` at which no fair masses cost less than 0, so
     `⟨u, w⟩ ≥ min_g (u_g − v_g)`.
@@ -124,10 +124,10 @@ def parity_set(
 
 
 def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """Return the least limit at which every group of levels can have mass, found by bisection.
+    """Return the least limit at which every group of levels can have mass.
 
-    `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of `fair` are wide enough, and
-    None if no limit is.
+    Bisection finds the limit. `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of
+    `fair` are wide enough, and None if no limit is.
     """
     from scipy.optimize import bisect
 

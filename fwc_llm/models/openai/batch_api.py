@@ -35,8 +35,8 @@ _BATCHES_SEEN = 1000  # newest batches of the account that are searched for a fi
 _SILENCE_SECONDS = 600.0  # longest time without a received byte
 _CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # limits for one call, and for the transfer of a file
 _LIVE = (
-    "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
-    "was sent off"
+    "the replies are kept; to send the rest live, leave out --batch, or add --cancel-batch if a batch is "
+    "pending"
 )
 _T = TypeVar("_T")
 
@@ -47,7 +47,7 @@ class GoneError(ProviderError):
 
 @dataclass(frozen=True)
 class BatchState:
-    """A batch's status, its numbers of completed and failed requests, its result files."""
+    """A batch's status, numbers of finished requests, and result files."""
 
     status: str
     completed: int
@@ -99,7 +99,7 @@ class BatchClient:
         )
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the service to stop a batch; completed requests can be fetched once it has ended."""
+        """Ask the service to stop a batch; completed requests can still be fetched."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
             if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
@@ -186,7 +186,7 @@ class BatchClient:
         return value
 
     def _read(self, batch: Any) -> BatchState:
-        """Read a batch of the SDK, which validates nothing: any field may be missing or of another type."""
+        """Read a batch of the SDK, which validates no field."""
         counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
         details = getattr(errors, "data", None)
         texts = [

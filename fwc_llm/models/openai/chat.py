@@ -1,4 +1,4 @@
-"""Client for OpenAI-compatible chat completions and Azure, with retries and pacing."""
+"""Client for OpenAI-compatible chat completions and Azure, with retries."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ Notice = Callable[[str], None]
 
 
 def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
-    """`FwcError` for a parameter that the client itself sets (`ours`), or that may hold a key."""
+    """`FwcError` for a parameter of `ours`, or one that may hold a key."""
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
@@ -95,7 +95,7 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
 
 
 def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
-    """The parameters of every request: temperature 0, a small token limit, the user's `params`.
+    """The parameters of every request: defaults, and the user's `params`.
 
     A reasoning model of OpenAI gets `max_completion_tokens`, which includes its reasoning, and no
     temperature, unless `reasoning_effort` is "none". With `logprobs`, `reasoning_effort` is set to "none" if
@@ -146,7 +146,7 @@ def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, 
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
-    """The reply in the body of a chat-completions response; every optional field may be missing.
+    """The reply in a chat-completions response; optional fields may be missing.
 
     Errors: `AttemptError` if the body is not a completion (an error object, HTML, no choices).
     """
@@ -217,7 +217,7 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
-    """The most likely tokens where the answer begins; None if that is not found.
+    """The most likely tokens where the answer begins; None without an answer.
 
     The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
     "answer", and the tokens lose their part before it.
@@ -243,7 +243,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
 
 
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
-    """Yield (token, log-probability) of the tokens that begin with `before`, without this prefix."""
+    """Yield (token, log-probability) of tokens with the prefix `before`, cut off."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
         logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
         token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
@@ -252,7 +252,7 @@ def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
 
 
 class Service:
-    """Base class of models of services: name, notices, redaction of keys, failure limit."""
+    """Base class of models of services: name, notices, redaction, failure limit."""
 
     where, who = "", "the service"  # names of the service in messages
     where_to_look = "check its name"  # advice after "does not know the model"
@@ -296,7 +296,7 @@ class Service:
         return self._secret.redact(text)
 
     def explain(self, failure: AttemptError) -> str:
-        """One line about a failure that stops the run: place, fault, remedy, and the service's words."""
+        """One line on a failure that stops the run: place, fault, remedy, quotation."""
         if failure.parameter:
             why = f"refuses the parameter {failure.parameter!r} for {self.name}"
             remedy = "change or drop it (--param, --logprobs, --max-tokens)"
@@ -320,7 +320,7 @@ class Service:
                     self._notice(notice)
 
     def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
-        """A reply without text; `ProviderError` if every other row would fail in the same way."""
+        """A reply without text; `ProviderError` if every other row would fail, too."""
         if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure)) from None
         if failure.scope is not FailureScope.ROW:
@@ -329,12 +329,12 @@ class Service:
         return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
-        """Count a failure; `ProviderError` after too many consecutive ones, unless `tolerant`."""
+        """Count a failure; `ProviderError` after too many, unless `tolerant`."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._breaker and not tolerant:
             raise ProviderError(
                 f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
-                "stopped; what was answered is kept, and the same command continues there"
+                "stopped; the replies are kept, and the same command continues the run"
             )
 
 
@@ -364,7 +364,7 @@ def read_key(variable: str, model: str) -> str:
 
 
 def check_address(url: str) -> None:
-    """`FwcError` for an address that is not http(s), or has a user, a password or a query."""
+    """`FwcError` for an address that is not http(s), or has a password or query."""
     if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # run.json and errors would show a secret
         raise FwcError(
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
@@ -381,7 +381,7 @@ def check_address(url: str) -> None:
 
 
 class ChatModel(Service):
-    """A model of an OpenAI-compatible service, with the options of `client` or `options`.
+    """A model of an OpenAI-compatible service, by `client` or its `options`.
 
     The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI. To a
     `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first request, so a run
@@ -441,7 +441,7 @@ class ChatModel(Service):
         self._tell_first(today or date.today())
 
     def _tell_first(self, today: date) -> None:
-        """Give the first notices: an address from the environment, reasoning, the model's end."""
+        """Give the first notices: address from the environment, reasoning, end date."""
         if self._url_is_named:
             self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
         effort = self.parameters.get(EFFORT)
@@ -464,7 +464,7 @@ class ChatModel(Service):
             )
         if self._base_url:
             address = self._base_url.rstrip("/")
-            self.where_to_look = f"{address}/models lists what it serves, if the base URL is right"
+            self.where_to_look = f"{address}/models lists the models, if the base URL is right"
             return
         ending = ending_of(self.name)
         words = "it may be retired" if ending is None else ending.words(today)
@@ -491,19 +491,19 @@ class ChatModel(Service):
             await sdk.close()
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
-        """The request's body for `messages`, without parameters that the model has refused."""
+        """The request's body for `messages`, without refused parameters."""
         return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`; `AttemptError` if it is missing."""
+        """The reply in a response to `messages`; `AttemptError` if it is missing."""
         return read_reply(body)
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until there is a reply, the service refuses the row, or its deadline passes."""
+        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
         return await self.ask_within(messages, Attempts())
 
     async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts` and asks it before each further attempt."""
+        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
         self.sdk()  # imports before the row's time begins
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
@@ -541,7 +541,7 @@ class ChatModel(Service):
             return reply
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Send the conversation once, or again after an adaptation; `AttemptError` if it fails."""
+        """Send the conversation once, or again after an adaptation."""
         sent, sent_at = self._sent, time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
@@ -626,7 +626,7 @@ class ChatModel(Service):
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
                     f"{self.where} refused {self._pace.refusals} times in a row (too many requests), "
-                    f"despite pauses (last: {failure}): try later or set --rpm; what was answered is kept"
+                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are kept"
                 )
             return self._pace.pause_left
         self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
@@ -640,7 +640,7 @@ class ChatModel(Service):
         return began + self._deadline - time.monotonic()
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Omit or rename a default parameter that the model refuses, once each, with a notice.
+        """Omit or rename a default parameter that the model refuses, once each.
 
         Returns whether the request should be sent again.
         """
@@ -685,7 +685,7 @@ class ChatModel(Service):
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
     def read_body(self, text: str) -> Any:
-        """Parse a response: sanitized JSON without the key; sanitized text if it is not JSON."""
+        """Parse a response as sanitized JSON, or as sanitized text, without the key."""
         try:
             return sanitize_json(parse_json(text), self.redact)
         except ValueError:

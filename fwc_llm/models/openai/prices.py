@@ -1,4 +1,4 @@
-"""Token prices, parameters that model families accept, end dates of OpenAI's models.
+"""Token prices, parameters of model families, end dates of OpenAI's models.
 
 The facts are in prices.toml and families.toml, which are dated.
 """
@@ -47,7 +47,7 @@ class Price(BaseModel, frozen=True):
     source: str = "a file of your own"
 
     def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
-        """The cost of `usage` in dollars; `longest` is the most prompt tokens of one request."""
+        """The cost of `usage` in dollars; `longest`: most prompt tokens of a request."""
         cached, written = usage.cached_tokens, usage.cache_write_tokens
         fresh = max(usage.prompt_tokens - cached - written, 0)
         prompts = fresh * self.input + cached * self.cached + written * self.write
@@ -62,7 +62,7 @@ def no_price(model: str) -> Price:
 
 
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
-    """The price of `model` in the file `path` or the built-in file; None if not listed.
+    """The price of `model` in the file `path` or the built-in file, or None.
 
     A listed name covers its dated versions. A file may have a separate list for another `api` than "chat". If
     it has only one list, this list holds for every `api`. In a file of the user, the list for "decisions"
@@ -84,14 +84,14 @@ def priced() -> tuple[str, ...]:
 
 
 def covering(name: str, listed: Iterable[str]) -> str | None:
-    """The listed name that equals `name`, or of which `name` is a dated version; else None."""
+    """The listed name that equals `name` or its undated name, or None."""
     versions = [each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])]
     return name if name in set(listed) else max(versions, key=len, default=None)
 
 
 @cache
 def _read(path: Path) -> dict[str, dict[str, Price]]:
-    """The lists of prices by `api`; a list without date or source takes those of the file."""
+    """The lists of prices by `api`, with date and source of list or file."""
     try:
         file = parse_toml(read_text(path))
         lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
@@ -156,7 +156,7 @@ def family_of(model: str) -> Family:
 
 
 def ending_of(model: str) -> Ending | None:
-    """The announced end of a model of OpenAI, or of its undated name; None if none is known."""
+    """The announced end of an OpenAI model, or of its undated name, or None."""
     facts = _families()
     name = covering(model, facts["ends"])
     if name is None:

@@ -77,7 +77,7 @@ class AttemptError(Exception):
 
     @property
     def billed(self) -> bool:
-        """Whether the service may charge for the attempt: it got the request and did not reject it."""
+        """Whether the service may charge for the attempt: it did not reject it."""
         if self.status is None:
             return self.sent
         return self.filtered or self.status == 408 or not 300 <= self.status < 500
@@ -139,7 +139,7 @@ def body_failure(body: Any) -> AttemptError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds (at most 120) from `retry-after-ms` or `Retry-After`, or None."""
+    """The wait in seconds by `retry-after-ms` or `Retry-After`, or None."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             if math.isfinite(seconds := unit * float(headers.get(name, ""))):
@@ -152,7 +152,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _error(body: Any) -> tuple[Mapping[str, Any], str]:
-    """The error object and its message, from {"error": {…} or text}, {"detail": …} or {"message": …}."""
+    """The error object and its message, from any of the usual response formats."""
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     if not isinstance(error, Mapping):
         error = {"message": error}
@@ -200,7 +200,7 @@ class Pace:
         self._next = now + max(self._per_request, tokens * self._per_token)
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the spacing by a request's actual number of tokens, adding at most a minute."""
+        """Correct the spacing by a request's actual number of tokens."""
         self._next += min((used - expected) * self._per_token, _LONGEST_PAUSE)
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
@@ -219,7 +219,7 @@ class Pace:
         self._paused_until = max(self._paused_until, now + (pause or 0.0))
 
     def succeeded(self, sent_at: float) -> None:
-        """Reset `refusals` after the success of a request that was sent after the last pause began."""
+        """Reset `refusals` if the request was sent after the last pause began."""
         if sent_at > self._pause_began:
             self.refusals = 0
 

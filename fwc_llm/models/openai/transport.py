@@ -1,4 +1,4 @@
-"""The HTTP client for OpenAI's SDK: bounded responses, no redirects, no proxy to localhost.
+"""The HTTP client below OpenAI's SDK: bounded responses, no redirects.
 
 Import this module only where a client is created: importing httpx2 is slow.
 """

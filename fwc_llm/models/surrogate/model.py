@@ -1,4 +1,4 @@
-"""The surrogate: an offline simulation of gpt-4-0314 on Adult rows, never a measurement.
+"""The surrogate: a simulation of gpt-4-0314 on Adult rows, never a measurement.
 
 It reads only the text of the prompt, and answers yes with the probability
 
@@ -160,7 +160,7 @@ class Coefficients:
 
 
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """The terms (5,) of the examples, in the order of `CONTEXT`; all 0 without examples.
+    """The terms (5,) of the examples, in the order of `CONTEXT`; else zeros.
 
     examples  1
     vote      mean label (−1 no, 1 yes), weighted by exp(−distance / 4) and the weights in the prompt
@@ -221,7 +221,7 @@ class Surrogate:
         read(messages)
 
     def p_yes(self, messages: Messages) -> float:
-        """The simulated P(yes); `UnreadablePromptError` for a prompt without a readable person."""
+        """The simulated P(yes); `UnreadablePromptError` for an unreadable prompt."""
         return self._p_yes(read(messages))
 
     async def ask(self, messages: Messages) -> Reply:

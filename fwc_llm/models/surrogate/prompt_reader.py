@@ -1,6 +1,6 @@
 """Parses prompts for the surrogate: described people, and answers in examples.
 
-Its only input is the messages, as for a language model. A person is described by one message. It has every
+Its only input is the messages, as for a language model. A person is described by one message, which has every
 attribute of Adult once, by name ("age", "marital status", …), followed by the value: on its own line ("- age:
 39 years") or up to the next comma ("age 39, workclass Private, …").
 """
@@ -68,7 +68,7 @@ class Reading:
 
 
 def read(messages: Messages) -> Reading:
-    """Parse a prompt: the last message is the queried person, the turns before are examples.
+    """Parse a prompt: examples, then the queried person in the last message.
 
     Raises `UnreadablePromptError` if a part of the prompt is missing or malformed.
     """
@@ -113,7 +113,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 
 @lru_cache(maxsize=8192)
 def describe(text: str) -> Person:
-    """Parse the description of a person; `UnreadablePromptError` if an attribute is missing."""
+    """Parse the description of a person, with all attributes."""
     values: dict[str, str] = {}
     for name, value in filter(None, map(_attribute, re.split(r"[,;\n]", text))):
         if name in values:

@@ -207,7 +207,7 @@ def read_call(path: str, content: bytes) -> Call:
 
 
 def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
-    """(name, parameters) of the function that must be called; (None, None) if text is allowed."""
+    """(name, parameters) of the function that must be called, or (None, None)."""
     if parsed.tool_choice in (None, "none", "auto"):
         return None, None
     choice = {} if isinstance(parsed.tool_choice, str) else parsed.tool_choice or {}
@@ -220,7 +220,7 @@ def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
 
 
 def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
-    """Build the response body; `answer_to` is called for each answer or question of the call.
+    """Build the response body from `answer_to`, called for each answer of `call`.
 
     It returns a `Reply`, or a mapping: the whole body, or the answer to one question, taken unchanged. To a
     question, the reply needs `p_yes`; without it, the answer is a refusal. `Failure` for unsupported
@@ -256,7 +256,7 @@ def _is_json(text: str | None) -> bool:
 
 
 def simulated(model: Surrogate, call: Call) -> Reply:
-    """The surrogate's reply to a chat or a question; `Failure` for an unreadable prompt.
+    """The surrogate's reply to a chat or question; `Failure` if unreadable.
 
     A chat may set temperature and seed; the defaults are those of `model`.
     """
@@ -342,7 +342,7 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
 
 
 def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
-    """The `usage` object; `prompt` and `completion` are the interface's names of the two counts."""
+    """The `usage` object, with the interface's names `prompt` and `completion`."""
     return {
         f"{prompt}_tokens": usage.prompt_tokens, f"{completion}_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
@@ -356,7 +356,7 @@ def _new_id(kind: str) -> str:
 
 
 def chat_body(call: Call, *replies: Reply) -> Body:
-    """The response body with `replies` to a chat; the text of an event stream if requested."""
+    """The response body with `replies` to a chat, or its event stream."""
     request, usage = call.body, replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
     counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
@@ -426,7 +426,7 @@ def _responses_body(call: Call, reply: Reply) -> Body:
 
 
 def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
-    """Log-probability entries: the answer as one token; for JSON, the texts around it, too."""
+    """Log-probability entries of the answer, and of the JSON around it."""
 
     def entry(token: str, logprob: float) -> dict[str, Any]:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}

@@ -1,4 +1,4 @@
-"""HTTP server of the surrogate, to try OpenAI-compatible clients without key or network.
+"""HTTP server of the surrogate, to try clients without key or network.
 
 It is the standard library's threading server, with one thread per connection, and connections are kept alive.
 Every answer is marked as simulated in its `system_fingerprint` and in a header, under any name of the
@@ -101,7 +101,7 @@ class _Connection(BaseHTTPRequestHandler):
         return respond(call, partial(simulated, server.model))
 
     def _body(self) -> bytes:
-        """Read the request's body, also for a path without use for it: the next request follows it."""
+        """Read the request's body, always: the next request follows it."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal() or int(length) > _LARGEST_BODY:
             self.close_connection = True

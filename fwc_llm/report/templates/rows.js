@@ -172,7 +172,7 @@ class Browser {
       line(name, this.answer(row, arm), row.answers[arm]);
       for (const twin of row.twins.filter((each) => each.arm === arm)) {
         const shown = make("span", words(twin) + (changed(twin, row) ? " (changed)" : ""), twin.answer || "none");
-        line(`${name}, told as ${twin.group}`, shown, twin, "twin");
+        line(`${name}, shown as ${twin.group}`, shown, twin, "twin");
       }
     });
     const head = make("thead", undefined, undefined, make("tr", undefined, undefined, ...titles.map((text) => heading(text, "col"))));

@@ -149,10 +149,10 @@ def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' .*missing .*in row 2050"),
-        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite in row 2051"),
+        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' has no value .*in row 2050"),
+        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' .*infinite .*in row 2051"),
         ({"town": lambda f: f.town.where(f.index != 2052)}, "'town' .*has no value in row 2052"),
-        ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive is missing in row 2053 "),
+        ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive has no value in row 2053 "),
         ({"d": "f"}, "one level"),
         ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),
         ({"t": pd.Timestamp("2026-01-01")}, "'t' holds date"),
@@ -172,5 +172,5 @@ def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x = np.ones((N, 3))
     x[1700, 1] = np.nan
     np.save(folder / "x.npy", x)
-    with pytest.raises(InputError, match="column 1 is missing or infinite in row 1700"):
+    with pytest.raises(InputError, match="column 1 has no value or an infinite value in row 1700"):
         FairCoreset(4, sample=300).fit(np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d)

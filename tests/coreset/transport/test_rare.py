@@ -274,7 +274,7 @@ BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
     [
         ({"epsilon": {"0: 0": 0.1}}, "no limit for 0: 1, 1: 0"),
         ({"epsilon": dict.fromkeys(["0: 0", "0: 1", "1: 0", "1: 1", "2: 0", "2: 1", "z"], 0)}, "limit for z"),
-        ({"epsilon": 0.17}, "a limit of 0.172 does"),
+        ({"epsilon": 0.17}, "use at least epsilon=0.172"),
         ({"penalty": 0.1, "epsilon": None}, "crossed=False"),
         ({"penalty": 0.1, "crossed": True}, "pass epsilon=None with it"),
         ({"penalty": -1, "epsilon": None, "crossed": True}, "at least 0"),
