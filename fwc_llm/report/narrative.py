@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
+_UNEQUAL = GAP, "demographic_parity_ratio", "equalized_odds_difference"
+_WATCH = "watch further decisions (`fwc-llm monitor`)"
+_LEAST_COVERAGE = 0.8  # the default of --min-coverage
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
@@ -299,32 +302,55 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
     """A sentence on the next step after a `run`, or after an audit.
 
-    `kept` is as in `best_arm`.
+    `kept` is as in `best_arm`. What makes the numbers doubtful comes before what they show.
     """
-    arms, tests = stats["arms"], [test[GAP] for test in stats["comparisons"]]
-    verdicts = {found["verdict"] for found in (*(arm[GAP] for arm in arms), *tests)}
+    arms, tests = stats["arms"], [test for test in stats["comparisons"] if not test["alike"]]
+    telling = [arm for arm in arms if not arm["alike"]]
+    verdicts = {found[GAP]["verdict"] for found in (*telling, *tests)}
+    differs = any(arm[key]["verdict"] == DIFFERS for arm in telling for key in _UNEQUAL)
+    best = best_arm(stats, kept) if run else None
+    leads = [arm for arm in arms if arm["arm"] == best] or arms
     ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # results of ranking by P(yes)
+    suspects = [name for name in run.table_checks if name] if run else []
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
-    elif run and (best := best_arm(stats, kept)):
-        step = f"build your prompts as {_cut(best)} does (`build_prompt`), and watch what is decided"
+    elif run and any(arm["unanswered"] for arm in arms):
+        step = "run the same command again: it asks only what has no reply"
+    elif any(map(_lacks_answers, leads)):
+        step = "find out why answers are lacking: more rows do not help"
+    elif suspects:
+        step = f"check column {_cut(suspects[0])} first"
+    elif run and best in (run.described.get("untrue") or {}):
+        step = "compare ways of prompting whose examples are true (--shots)"
+    elif best:
+        step = f"build your prompts as {_cut(best)} does, and watch what is decided"
+    elif run and run.at_threshold and len(telling) < len(arms):
+        step = "read the results at the threshold"
     elif run and not run.at_threshold and any(own and own["auc"]["low"] > 0.5 for own in ranks):
         step = "use --threshold: P(yes) ranks rows where an arm's answers are alike"
-    elif all(arm["alike"] for arm in arms):
-        step = "try other rows or prompts: answers that are all alike tell nothing"
-    elif any(_for_lack_of_answers(arm[GAP]) for arm in arms):
-        step = "complete the missing answers: they leave the verdict open, and more rows do not help"
+    elif not telling:
+        step = "try other prompts or another model: answers that are all alike tell nothing"
+    elif tests and all(test["same"] for test in tests):
+        step = "try other examples: these change no answer"
+    elif kept is not None and set(kept) >= {arm["arm"] for arm in arms}:
+        step = _WATCH
     elif INCONCLUSIVE in verdicts:
-        step = "more rows: four times as many show differences half as large"
+        step = "ask about more rows: four times as many show differences half as large"
     elif not verdicts - {None}:
-        step = "ask about rows of at least two groups: a gap needs two"
-    elif DIFFERS not in {arm[GAP]["verdict"] for arm in arms}:
-        step = "watch further decisions (`fwc-llm monitor`)"
+        step = "get answers about at least two groups: a gap needs two"
+    elif not differs and kept is None:
+        step = _WATCH
     elif run:
         step = "compare other ways of prompting (--shots)"
     else:
         step = "find out the cause of the gap, with people who know these decisions"
     return f"Next: {step}."
+
+
+def _lacks_answers(arm: Mapping[str, Any]) -> bool:
+    """Whether replies without an answer put an arm's numbers in doubt."""
+    few = arm["coverage"] is None or arm["coverage"] < _LEAST_COVERAGE
+    return few or any(_silence(arm)) or (arm["coverage"] < 1 and _for_lack_of_answers(arm[GAP]))
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -132,7 +132,11 @@ def audit_summary(
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
-    last += dict.fromkeys(next_step(stats, kept.get(name)) for name, stats in audits.items())
+    together = {
+        key: [one for stats in audits.values() for one in stats[key]] for key in ("arms", "comparisons")
+    }
+    limits = [set(arms) for arms in kept.values() if arms is not None]
+    last.append(next_step(together, set.intersection(*limits) if limits else None))
     shown.append(Text(" ".join(last)))
     for note in () if verbose else notes:
         names = [name for name, stats in audits.items() if note in stats["notes"]]

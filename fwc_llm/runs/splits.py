@@ -63,6 +63,10 @@ def draw_split(
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
+        if pool.empty:
+            raise FwcError(
+                f"no row is left for examples: give --n-test less than the table's {n_test:,} rows"
+            )
     return Split(pool, test, ~equal_rows(task, pool, test))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -372,6 +373,14 @@ def test_a_hundred_thousand_answers_take_little_memory_and_show_a_sample(tmp_pat
     text = page.read_text()
     assert len(text) < 5e6
     assert "20,000 of 100,000" in text
+
+
+def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None:
+    rows = [f"{sex},{race},{answer}" for sex, race, answer in product("fm", "AB", (0, 1)) for _ in range(300)]
+    path = tmp_path / "two.csv"
+    path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
+    said = " ".join(fwc("audit", path, "--answer", "said", "--protected", "sex,race", code=0).out.split())
+    assert said.count("Next: ") == said.count("who know these decisions") == 1
 
 
 def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     assert arm["alike"]["centred"]["rates"] == pytest.approx(rates)
     for text in (" ".join(str(found).split()), render([result.folder], "md")):
         assert f"{100 * max(rates.values()):.0f} %" in text
-        assert "Next: try other rows" in text, "P(yes) does not tell rows apart, either"
+        assert "Next: try other prompts" in text, "P(yes) does not tell rows apart, either"
         assert "0.000 † (0.000 to" in text
         assert "0.000 ?" not in text
         assert "† (nearly) all answers alike" in text

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +16,7 @@ from matplotlib.text import Text
 from fwc_llm import Result, audit
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
@@ -236,7 +239,7 @@ def test_an_arm_is_best_only_where_that_is_shown(
 @pytest.mark.parametrize(
     ("rates", "simulated", "words"),
     [
-        ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does"),
+        ({"zero": BIASED, "fwc": EVEN}, False, "as fwc does, and watch"),
         ({"zero": BIASED, "fwc": EVEN}, True, "--model"),
         ({"zero": BIASED, "fwc": BIASED}, False, "more rows"),
         ({"zero": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, False, "all alike"),
@@ -257,6 +260,32 @@ def test_what_is_next_follows_from_what_is_shown(
     if words == "all alike":
         stats["arms"][0]["alike"]["centred"]["auc"]["low"] = 0.6  # P(yes) tells rows apart
         assert "--threshold" in next_step(stats, None, run)
+
+
+def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeRun) -> None:
+    """Lacking replies and failed limits send nobody to more rows, to an arm, or on watch."""
+    more: dict[str, Any] = {"repeats": 1, "unparsed": 0.0, "per_cell": (100, 100), "simulated": False}
+    run = read_run(make_run(rates={"zero": BIASED, "fwc": EVEN}, **more))
+
+    def said(limits: Collection[str] | None = None, run: Any = run, **changes: Any) -> str:
+        stats = statistics(run.answered if run else equal)
+        for path, value in changes.items():
+            target = stats["arms"][-1]
+            target[path] = target[path] | value if isinstance(value, dict) else value
+        return next_step(stats, limits, run)
+
+    equal = replace(run.answered, answers={"answers": run.answered.answers["fwc"]})
+    assert "as fwc does" in said()
+    assert "same command again" in said(unanswered=3)
+    assert "lacking" in said(coverage=0.7)
+    replies = statistics(run.answered)["arms"][-1]["replies"]
+    one_sided = replies | {"refusals_difference": replies["refusals_difference"] | {"verdict": DIFFERS}}
+    assert "lacking" in said(replies=one_sided)
+    assert "are true" in said(run=replace(run, described=run.described | {"untrue": {"fwc": "flipped"}}))
+    assert "monitor" in said({"answers"}, None)
+    assert "who know" in said(set(), None, demographic_parity_difference={"verdict": NOT_SHOWN})
+    errors = {"equalized_odds_difference": {"verdict": DIFFERS}}
+    assert "who know" in said(None, None, demographic_parity_difference={"verdict": NOT_SHOWN}, **errors)
 
 
 @pytest.mark.parametrize(

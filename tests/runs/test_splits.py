@@ -187,6 +187,8 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
     with pytest.raises(FwcError, match="the most that work are 80"):
         make_plan(small, ["zero"], Settings(n_test=200))
     assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40
+    with pytest.raises(FwcError, match="no row is left for examples"):
+        make_plan(small, ["zero"], Settings(n_test=490, base_parity=None))
     assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(n_test=40, m=4, base_parity=0.5)
     # An explicit parity is kept: the number of rows moves, and below it the draw says what is missing.
     assert fit_defaults(small, Settings(base_parity=0.5))[0].base_parity == 0.5

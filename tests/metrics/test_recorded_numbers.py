@@ -1,0 +1,128 @@
+"""Statistics of eleven designs to six digits, as recorded: a number changes by intention or by a fault.
+
+What the numbers mean is tested beside this file. To record: `python -m tests.metrics.test_recorded_numbers`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.metrics.adverse_impact import impact_tables
+from fwc_llm.metrics.audit_table import from_frame, of_population
+from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
+from fwc_llm.metrics.run_answers import RunAnswers
+from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential, equal_looks, expected_rows
+from fwc_llm.metrics.statistics import plain, statistics
+
+FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
+TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
+
+
+def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm") -> pd.DataFrame:
+    """Answers of `arms` to the same n rows in every repeat, some of them unread, with P(yes)."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame({"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)})
+    rows["group"] = np.array([*names])[rng.integers(0, len(names), n)]
+    rows["label"] = np.where(rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no")
+    rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(1, 5, n)
+    rows["job"] = rng.choice(["office", "field"], n)
+    tables = []
+    for arm in range(arms):
+        for repeat in range(repeats):
+            wish = (rows["label"] == "yes") + 0.4 * arm * (rows["group"] == names[0]) + 0.5 * rows["score"]
+            p = (1 / (1 + np.exp(-2 * (wish - 0.6 + rng.normal(0, 0.5, n))))).round(1)
+            said = np.where(p > 0.5, "yes", "no").astype(object)
+            why = np.where(rng.random(n) < 0.06, rng.choice(["refused", "filtered", "error"], n), "")
+            said[why != ""] = None
+            examples = f"e{repeat}" if arm else "none"
+            tables.append(
+                rows.assign(
+                    arm=f"arm {arm}", repeat=repeat, p_yes=p, answer=said, reason=why, examples=examples
+                )
+            )
+    return pd.concat(tables, ignore_index=True)
+
+
+def designed(run: RunAnswers, **options: Any) -> RunAnswers:
+    return replace(run, design=replace(run.design, **options))
+
+
+def cases() -> Iterator[tuple[str, Any]]:
+    """What each design gives; every design is of other options."""
+    two = from_frame(people(160, 1), min_group=20)
+    yield "two arms", (statistics(two), impact_tables(two))
+    yield (
+        "drawn by label",
+        impact_tables(
+            two, designed=True, counted=TWO, lost=[{"group": "f", "read": 9, "kept": 6, "lost": 3}]
+        ),
+    )
+    weighted = people(240, 2, arms=3, names="abcd")
+    four = from_frame(
+        weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
+    )
+    yield "weights and people", (statistics(four), impact_tables(four, keep_small=True))
+    strategy = from_frame(people(60, 3, repeats=6), "group and label", margin=0.1, min_group=1)
+    yield "six draws of examples", statistics(strategy)
+    given = from_frame(people(200, 4), given="job", label=None, min_group=1)
+    yield "given the job, without labels", (statistics(given), impact_tables(given))
+    looks = GroupSequential(equal_looks(320))
+    yield (
+        "five looks",
+        (statistics(designed(two, sequential=looks)), expected_rows([1, 2], (0.1, 0.1), looks)),
+    )
+    always = ConfidenceSequence(6, 1000)
+    yield (
+        "any look",
+        (statistics(designed(two, sequential=always)), expected_rows([1, 1], (0.1, 0.1), always)),
+    )
+    again = from_frame(people(80, 5, repeats=4), min_group=1)
+    yield "asked twice", statistics(designed(again, times=2))
+    pool = people(900, 6, arms=1)[["row", "group", "label", "score", "job"]]
+    asked = people(900, 6)
+    asked = asked[asked["row"].isin(pool["row"][:220])][["row", "arm", "group", "label", "answer", "p_yes"]]
+    yield "predictions", statistics(of_population(from_frame(asked, min_group=1), pool, "row", "label"))
+    told = people(90, 7)
+    changed = {}
+    for arm, a in from_frame(told.assign(answer=told["label"]), min_group=1).answers.items():
+        changed[arm] = replace(a, variant=[f"told:{'m' if group == 'f' else 'f'}" for group in a.group])
+    yield "counterfactuals", statistics(replace(from_frame(told, min_group=1), counterfactuals=changed))
+    plan = Design(("f", "m"), np.array([[40.0, 60], [60, 40]]), np.array([[400.0, 300], [500, 200]]), 3)
+    found, steps = observed(two.samples), replace(plan, rows=plan.rows / 10)
+    needed = [steps_needed(0.15, question, steps, Assumptions(), False) for question in QUESTIONS]
+    yield (
+        "planning",
+        plain({"observed": vars(found), "found": [smallest(plan), smallest(plan, found), needed]}),
+    )
+
+
+def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number and verdict of a document, with its place."""
+    if isinstance(content, dict | list | tuple):
+        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+            yield from numbers(value, f"{path}/{key}")
+    elif not isinstance(content, str) or path.endswith(("/verdict", "/reference")):
+        yield path, float(f"{content:.6g}") if isinstance(content, float) else content
+
+
+def test_the_numbers_of_each_design_are_those_recorded() -> None:
+    recorded = json.loads(FILE.read_text(encoding="utf-8"))
+    for name, content in cases():
+        places, values = zip(*numbers(content), strict=True)
+        assert len(values) == len(recorded[name]), name
+        for place, value, expected in zip(places, values, recorded[name], strict=True):
+            near = pytest.approx(expected, rel=1e-4, abs=1e-6) if isinstance(expected, float) else expected
+            assert value == near, f"{name}: {place}"
+
+
+if __name__ == "__main__":
+    lines = (
+        f"{json.dumps(name)}: {json.dumps([v for _, v in numbers(content)])}" for name, content in cases()
+    )
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
