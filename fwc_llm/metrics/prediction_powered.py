@@ -206,7 +206,7 @@ def assisted_samples(
     first = next(iter(samples.values()))
     check_pairs([ASSIST, *[WEIGHTS] * (first.weight is not None)])
     if first.cluster is not None and table.people is None:
-        raise FwcError("the table does not name the people who have several rows: leave out cluster")
+        raise FwcError("the table does not say which rows are of one person: leave out cluster")
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
     place = table.rows.get_indexer(pd.Index(names)) if table.rows.is_unique else np.zeros(0, dtype=np.intp)
     if not table.rows.is_unique:

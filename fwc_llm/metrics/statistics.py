@@ -397,7 +397,7 @@ def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
 
 def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
     dropped = len(within["dropped"])
-    lacking = f"; {dropped} that lack a group left out" if dropped else ""
+    lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
     if within["value"] is None:
         return f"{arm}: no stratum has answers of two groups{lacking}."
     pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"

@@ -135,7 +135,7 @@ def references_of(run: Run) -> References | None:
             line.answer = [line.answer[place] for place in order]
     except (KeyError, ValidationError, ValueError) as error:
         again = "remove it, or write it again with `fwc-llm report --reference`"
-        raise FwcError(f"{path} is damaged, or not of these answers ({error}): {again}") from None
+        raise FwcError(f"{path} is damaged, or belongs to other answers ({error}): {again}") from None
     return content
 
 

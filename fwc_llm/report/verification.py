@@ -500,7 +500,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
     asked = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
     yield from _expected(path.name, asked.settings, checker.expected)
     options = asked.model_dump(mode="json", exclude={"settings"}, exclude_defaults=True)
-    yield Claim(path.name, STATED, f"no other file confirms the options: {options}; created, versions")
+    yield Claim(path.name, STATED, f"no other file confirms created, versions and the options: {options}")
     try:
         made = audit_of_file(
             tables["predictions"], asked, tables.get("population"), str(recorded.get("created"))

@@ -395,7 +395,7 @@ def answers_by_arm(
     named = names["arm"]
     if strangers := [arm for arm in named.unique() if arm not in arms]:
         line = int((named == strangers[0]).argmax()) + 2
-        raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not")
+        raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not name")
     if silent := [arm for arm in arms if not (named == arm).any()]:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
     texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}

@@ -35,7 +35,9 @@ def nearest(request: Request, within: str) -> Shots:
     too small.
     """
     if request.query is None:
-        raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
+        raise FwcError(
+            "nearest chooses examples for a queried row: pass query, or use the strategy in `fwc-llm eval`"
+        )
     encoded = examples.once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)
     distance[~request.candidates] = np.inf

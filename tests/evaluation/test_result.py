@@ -327,7 +327,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     assert "80 requests to gpt-4o" in dry.out
     assert "48 of them are about rows of the pool, to choose the threshold, about $" in dry.out
     assert "--threshold base-rate needs P(yes): --logprobs is switched on" in dry.err
-    assert "24 rows of the pool in each arm and repeat: 48 requests" in dry.err
+    assert "adds 48 requests: 24 rows of the pool" in dry.err
     done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run", code=0)
     assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err

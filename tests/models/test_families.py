@@ -52,7 +52,7 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.Moc
     assert expected.items() <= sent(route).items()
     assert model.parameters["reasoning_effort"] == "none"  # part of what identifies a request
     (notice,) = model.notices
-    assert "reasoning_effort=none is sent (--param reasoning_effort=… says otherwise)" in notice
+    assert "reasoning_effort=none is sent (to send another value: --param reasoning_effort=…)" in notice
 
 
 def test_the_announced_ends() -> None:

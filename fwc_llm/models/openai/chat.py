@@ -459,8 +459,8 @@ class ChatModel(Service):
             self._tell(f"{self.name} reasons before it answers, and may refuse to give log-probabilities")
         elif self._reasons and effort == "none" and EFFORT not in self._options.params:
             self._tell(
-                f"{self.name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
-                "sent (--param reasoning_effort=… says otherwise)"
+                f"{self.name} gives log-probabilities only without reasoning: reasoning_effort=none is "
+                "sent (to send another value: --param reasoning_effort=…)"
             )
         if self._base_url:
             address = self._base_url.rstrip("/")
