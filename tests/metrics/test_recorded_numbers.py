@@ -1,4 +1,4 @@
-"""Statistics of eleven designs to six digits, as recorded: a number changes by intention or by a fault.
+"""Statistics of fifteen designs to six digits, as recorded: a number changes by intention or by a fault.
 
 What the numbers mean is tested beside this file. To record: `python -m tests.metrics.test_recorded_numbers`.
 """
@@ -30,7 +30,7 @@ def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
     rows = pd.DataFrame({"row": [f"r{k}" for k in range(n)], "person": rng.integers(0, n // 2, n)})
     rows["group"] = np.array([*names])[rng.integers(0, len(names), n)]
     rows["label"] = np.where(rng.random(n) < 0.3 + 0.3 * (rows["group"] == names[0]), "yes", "no")
-    rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(1, 5, n)
+    rows["score"], rows["weight"] = rng.normal(size=n), rng.integers(0, 5, n) / 4
     rows["job"] = rng.choice(["office", "field"], n)
     tables = []
     for arm in range(arms):
@@ -68,6 +68,15 @@ def cases() -> Iterator[tuple[str, Any]]:
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
     yield "weights and people", (statistics(four), impact_tables(four, keep_small=True))
+    many = from_frame(people(600, 8, arms=1, names="abcdefghijkl"), p_yes=None, min_group=20)
+    yield "twelve groups", (statistics(many), impact_tables(many))
+    crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
+    both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
+    yield "two attributes", (statistics(both), impact_tables(both))
+    yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
+    denied = people(400, 11)
+    denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")
+    yield "nearly all no", statistics(designed(from_frame(denied), model=True))
     strategy = from_frame(people(60, 3, repeats=6), "group and label", margin=0.1, min_group=1)
     yield "six draws of examples", statistics(strategy)
     given = from_frame(people(200, 4), given="job", label=None, min_group=1)
