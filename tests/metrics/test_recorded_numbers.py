@@ -4,6 +4,7 @@ What the numbers mean is tested beside this file. To record: `python -m tests.me
 """
 
 import json
+import string
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +47,7 @@ def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
                     arm=f"arm {arm}", repeat=repeat, p_yes=p, answer=said, reason=why, examples=examples
                 )
             )
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True).sample(frac=1, random_state=seed)
 
 
 def designed(run: RunAnswers, **options: Any) -> RunAnswers:
@@ -68,8 +69,8 @@ def cases() -> Iterator[tuple[str, Any]]:
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
     yield "weights and people", (statistics(four), impact_tables(four, keep_small=True))
-    many = from_frame(people(600, 8, arms=1, names="abcdefghijkl"), p_yes=None, min_group=20)
-    yield "twelve groups", (statistics(many), impact_tables(many))
+    many = from_frame(people(600, 8, arms=1, names=string.ascii_letters[:24]), p_yes=None, min_group=20)
+    yield "24 groups", (statistics(many), impact_tables(many, keep_small=True))
     crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
@@ -95,7 +96,9 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "asked twice", statistics(designed(again, times=2))
     pool = people(900, 6, arms=1)[["row", "group", "label", "score", "job"]]
     asked = people(900, 6)
-    asked = asked[asked["row"].isin(pool["row"][:220])][["row", "arm", "group", "label", "answer", "p_yes"]]
+    asked = asked[asked["row"].isin([f"r{k}" for k in range(220)])][
+        ["row", "arm", "group", "label", "answer", "p_yes"]
+    ]
     yield "predictions", statistics(of_population(from_frame(asked, min_group=1), pool, "row", "label"))
     told = people(90, 7)
     changed = {}
