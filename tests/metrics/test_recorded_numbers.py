@@ -69,8 +69,8 @@ def cases() -> Iterator[tuple[str, Any]]:
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
     yield "weights and people", (statistics(four), impact_tables(four, keep_small=True))
-    many = from_frame(people(600, 8, arms=1, names=string.ascii_letters[:24]), p_yes=None, min_group=20)
-    yield "24 groups", (statistics(many), impact_tables(many, keep_small=True))
+    many = from_frame(people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20)
+    yield "32 groups", (statistics(many), impact_tables(many, keep_small=True))
     crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
