@@ -136,9 +136,11 @@ def test_samples_hold_every_cell_and_enough_candidates() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "epsilon", "weighted"),
-    [("l1", None, True), ("l1", 0.0, False), ("l1", 0.05, True)]
-    + [("sqeuclidean", None, False), ("sqeuclidean", 0.0, True), ("sqeuclidean", 0.05, False)],
-)
+    [
+        ("l1", None, True), ("l1", 0.0, False), ("l1", 0.05, True),
+        ("sqeuclidean", None, False), ("sqeuclidean", 0.0, True), ("sqeuclidean", 0.05, False),
+    ],
+)  # fmt: skip
 def test_the_best_of_all_coresets_is_found_and_proven(
     cost: str, epsilon: float | None, weighted: bool
 ) -> None:
