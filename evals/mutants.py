@@ -30,7 +30,7 @@ ROOMS = {
     "transport": ("fwc_llm/coreset/transport", "tests/coreset/transport"),
     "answers": ("fwc_llm/answers.py", "tests/test_answers.py"),
 }
-SAMPLE, SEED, NICE = 60, 0, 15
+SAMPLE, NICE = 60, 15
 _PATIENCE = 5  # times the tests' usual time, after which a change that makes them endless is noticed
 _GOAL = 0.85
 _TURNED: dict[type[ast.AST], Any] = {
@@ -102,13 +102,13 @@ def noticed(copied: Path, tests: str, seconds: float) -> bool:
         return True
 
 
-def try_room(room: str, sample: int, copied: Path) -> dict[str, Any]:
+def try_room(room: str, sample: int, seed: int, copied: Path) -> dict[str, Any]:
     """Change the room's code so many times (0: in all ways); return what its tests did not notice."""
     place, tests = ROOMS[room]
     files = [copied / place] if place.endswith(".py") else sorted((copied / place).rglob("*.py"))
     texts = {file.relative_to(copied): file.read_text(encoding="utf-8") for file in files}
     sites = [(file, n) for file, text in texts.items() for n, _ in enumerate(changes(ast.parse(text)))]
-    chosen = random.Random(SEED).sample(sites, sample) if 0 < sample < len(sites) else sites
+    chosen = random.Random(seed).sample(sites, sample) if 0 < sample < len(sites) else sites
     begun = time.monotonic()
     if noticed(copied, tests, 3600):
         raise SystemExit(f"{tests} fails without any change")
@@ -123,7 +123,7 @@ def try_room(room: str, sample: int, copied: Path) -> dict[str, Any]:
             )
         (copied / file).write_text(texts[file], encoding="utf-8")
         print(f"{room}: {number} of {len(chosen)} tried, {len(survivors)} not noticed", file=sys.stderr)
-    return {"changes": len(sites), "tried": len(chosen), "survivors": survivors}
+    return {"changes": len(sites), "seed": seed, "tried": len(chosen), "survivors": survivors}
 
 
 def page(rooms: dict[str, Any]) -> str:
@@ -133,18 +133,19 @@ def page(rooms: dict[str, Any]) -> str:
         alike = sum(bool(each["equivalent"]) for each in found["survivors"])
         counted = found["tried"] - alike
         share = (found["tried"] - len(found["survivors"])) / max(counted, 1)
-        shares.append([room, f"{found['changes']:,}", found["tried"], alike, f"{share:.0%}"])
+        tried = (found["tried"], found.get("seed", 0))
+        shares.append([room, f"{found['changes']:,}", *tried, alike, f"{share:.0%}"])
         for each in found["survivors"]:
             why = f" (equivalent: {each['equivalent']})" if each["equivalent"] else ""
             why += f" (noticed since then by `{each['since']}`)" if each["since"] else ""
             survivors.append(f"* `{each['file']}`, `{each['in'] or 'module'}`: `{each['change']}`{why}\n")
     return f"""# Mutants
 
-Small changes of the code, one at a time (`python -m evals.mutants ROOM --sample N`): an operator
+Small changes of the code, one at a time (`python -m evals.mutants ROOM --sample N --seed SEED`): an operator
 or a comparison turned round, a number one higher, a `not` or a minus left out. Noticed is where a
 test of the room fails. What a reader judges equivalent does not count. The goal is {_GOAL:.0%}.
 
-{markdown(["room", "possible", "tried", "equivalent", "noticed"], shares)}
+{markdown(["room", "possible", "tried", "seed", "equivalent", "noticed"], shares)}
 Not noticed:
 
 {"".join(survivors)}"""
@@ -155,6 +156,7 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("rooms", nargs="+", choices=ROOMS)
     parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each room; 0 for all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     os.nice(NICE)
@@ -165,7 +167,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder).resolve()
         subprocess.run(["git", "checkout-index", "--all", f"--prefix={copied}/"], cwd=CHECKOUT, check=True)
-        tried = {room: try_room(room, options.sample, copied) for room in options.rooms}
+        tried = {room: try_room(room, options.sample, options.seed, copied) for room in options.rooms}
     for each in (each for found in tried.values() for each in found["survivors"]):
         known = judged.get((each["file"], each["in"], each["change"]), each)
         each |= {"equivalent": known["equivalent"]}

@@ -27,7 +27,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
-# A checkout with the data beside it needs no variables; both are only defaults.
+# A checkout with the data beside it needs no variables; both are only defaults. Empty: no data.
 for _variable, _folder in (
     ("FWC_LLM_DATA", CHECKOUT.parent / "shared" / "data"),
     ("TIKTOKEN_CACHE_DIR", CHECKOUT.parent / "shared" / "data" / "tiktoken"),
@@ -45,9 +45,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]
 
-# No test depends on the clock, and a failure must come again: the same examples every time in CI.
-hypothesis.settings.register_profile("house", deadline=None, derandomize=IN_CI)
+# No test depends on the clock, and a failure must come again: the same examples every time.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is skipped without data, so that `.ci/run` can run it after all else has run without."""
+    for item in items:
+        if {"data_dir", "rank_files"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("data")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

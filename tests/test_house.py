@@ -231,8 +231,7 @@ def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
     program = tmp_path / "use.py"
     revealed = "".join(f"reveal_type(fwc_llm.{name})\n" for name in fwc_llm.__all__)
     program.write_text(f"import fwc_llm\n{revealed}{MISTAKES}", encoding="utf-8")
-    strict = ("--strict", "--config-file", "pyproject.toml", program)
-    done = python("-m", "mypy", *strict, cwd=CHECKOUT, check=False)
+    done = python("-m", "mypy", program, cwd=CHECKOUT, check=False)
     lines = [line.partition("use.py:")[2] for line in done.stdout.splitlines() if "use.py:" in line]
     known = [line for line in lines if "Revealed type" in line and not re.search(r'(is "|-> )Any"', line)]
     assert len(known) == len(fwc_llm.__all__), done.stdout

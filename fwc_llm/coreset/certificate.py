@@ -1,4 +1,4 @@
-"""The fit of representatives to rows: the cost of moving the rows there, and the certificate.
+"""Certify weighted representatives for rows: ground costs, objective and lower bound.
 
 See docs/method.md, "Plan and certificate".
 """
@@ -25,10 +25,10 @@ from fwc_llm.errors import InputError
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """Rows to be compared with representatives: features, and the places of what is known of their cells.
+    """Encoded rows to compare with representatives.
 
-    `level` and `outcome` (n,) are places in the representatives' levels and outcomes, −1 for those that no
-    representative has; None where they are not known, so that they cost nothing. `masses`: None for 1 each.
+    `level` and `outcome` (n,) index the representatives' levels and outcomes, −1 for a label that no
+    representative has. None: unknown, and no cost for a different label. `masses`: None for 1 per row.
     """
 
     table: EncodedTable
@@ -39,10 +39,10 @@ class ComparedRows:
 
 @dataclass(frozen=True)
 class Represented:
-    """m representatives, encoded, and the terms of their problem.
+    """m encoded representatives, and the parameters of their problem.
 
-    `points` are encoded by `encoder` and have the cells `cell_of` (m,); `levels` and `outcomes` are the
-    labels of the cells, None where the fit had none; `target` (|Y|,) is p_T.
+    `encoder` made `points`, whose cells are `cell_of` (m,). `levels` and `outcomes` are the labels of the
+    cells; None if the fit got no labels. `target` (|Y|,) is p_T.
     """
 
     points: EncodedTable
@@ -65,17 +65,17 @@ class Represented:
 
     @property
     def limits(self) -> Any:
-        """The parity limit, or those of the levels (|D|,); None without one."""
+        """The parity limit: a number, one per level or row of `groups`, or None for no limit."""
         terms = self.terms
         return terms.epsilon if self.levels is None else limits_of(terms.epsilon, self.levels, terms.crossed)
 
     @property
     def groups(self) -> np.ndarray | None:
-        """The levels that share a limit, (L, |D|), where attributes are not crossed."""
+        """(L, |D|) 1 for the crossed levels that share limit l, else 0; None if attributes are crossed."""
         return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
     def read(self, columns: Columns) -> ComparedRows:
-        """The rows as the fit sees them; y and sensitive may be None."""
+        """Encode rows as in the fit; y and sensitive may be None."""
         X, y, sensitive, sample_weight = take_named(*columns)
         table = self.encoder.encode(X, strict=False, what="X")
         cells = find_cells(y, sensitive, table.n)
@@ -88,7 +88,7 @@ class Represented:
         )
 
     def costs(self, rows: ComparedRows, block: slice = slice(None)) -> np.ndarray:
-        """The ground costs (b, m) of a block of rows, or of all, to all representatives."""
+        """Ground costs (b, m) from a block of rows (default: all rows) to all representatives."""
         level, outcome = np.divmod(self.cell_of, len(self.target))
         costs = cost_matrix(rows.table.take(block), self.points, self.terms.cost)
         if rows.level is not None:
@@ -99,9 +99,9 @@ class Represented:
 
 
 def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """The place of every label (of crossed attributes: a row) in `categories`, −1 where it is not there.
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are rows.
 
-    A label that is there as text, or as what the text says, is the same: files hold text for numbers.
+    A number and its text are the same label: files may store numbers as text.
     """
     place = {read(label): k for read in (_text, _key) for k, label in enumerate(categories.tolist())}
     indices = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
@@ -121,11 +121,12 @@ class CoresetCertificate:
     """The quality of m weighted representatives of n rows.
 
     `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
-    cost; no plan for these representatives (and weights, where they were given) costs less than
-    `lower_bound`. `violation` is the largest |p(y|d) / p_T(y) − 1| of `weights` (m,), which sum to m;
-    `epsilon` is its limit, None for no limit. `n_rows` is n; `excess` is the largest excess of a level over
-    its limit, `imbalance` the share of weight that would have to change its outcome for exact parity: a
-    penalty times it is part of the two bounds.
+    cost. No plan for these representatives costs less than `lower_bound`; if weights were given, no plan with
+    these weights does. `weights` (m,) sum to m; `violation` is their largest |p(y|d) / p_T(y) − 1|, and
+    `epsilon` its limit (None: no limit). `n_rows` is n. `excess` is the violation minus the limit, of the
+    level where this difference is largest; −inf without a limit. `imbalance` is the share of weight that
+    would have to change its outcome for exact parity. With a penalty, `objective` and `lower_bound` include
+    penalty · `imbalance`.
     """
 
     objective: float
@@ -139,7 +140,7 @@ class CoresetCertificate:
 
     @property
     def is_fair(self) -> bool:
-        """Whether the violation is within the limit; True without a limit."""
+        """Whether no level exceeds its limit by more than 1e-9; True without a limit."""
         return self.epsilon is None or self.excess <= SATISFIED
 
     def __repr__(self) -> str:
@@ -171,23 +172,23 @@ def certify(
     crossed: bool = True,
     sample_weight: Any = None,
 ) -> CoresetCertificate:
-    """Certify any weighted points, wherever they are from, as a coreset of the rows.
+    """Certify any weighted points as a coreset of the rows.
 
     Args:
         X: (n, p) features of the rows, as `FairCoreset.fit` takes them.
         y: (n,) outcomes of the rows.
         sensitive: (n,) or (n, k) protected levels of the rows.
-        points: (m, p) features of the points, in the units and the form of X.
-        points_y: (m,) their outcomes.
-        points_sensitive: (m,) or (m, k) their protected levels.
-        weights: (m,) their weights, in any unit; None: the best that keep the parity limit.
-        epsilon: the parity limit; for given weights it only says what `is_fair` means.
+        points: (m, p) features of the points, in the units and the type of X.
+        points_y: (m,) outcomes of the points.
+        points_sensitive: (m,) or (m, k) protected levels of the points.
+        weights: (m,) weights of the points, in any unit; None: the best weights within the parity limit.
+        epsilon: the parity limit; given weights need not keep it, and `is_fair` says whether they do.
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
-        sample_weight: (n,) what each row stands for, as in `FairCoreset.fit`.
+        sample_weight: (n,) row weights, as in `FairCoreset.fit`.
 
     Raises:
-        InputError: bad input; or no weights of these points keep the limit.
+        InputError: bad input, or no weights of these points keep the limit.
     """
     costs = cost_sensitive, cost_outcome
     terms = ProblemParams(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
@@ -215,7 +216,7 @@ def certify(
 
 
 def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetCertificate:
-    """The certificate of representatives for rows: with these weights, or with the best if they are None."""
+    """Certify representatives for rows with `weights` (m,); None: with the best weights for these rows."""
     n_cells = points.n_levels * len(points.target)
     if weights is None:
         plan, weight = _best_weights(points, rows, n_cells)
@@ -233,7 +234,7 @@ def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetC
 
 
 def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tuple[Transport, np.ndarray]:
-    """The plan of the inner problem, and its weights (m,)."""
+    """Solve the inner problem; return its plan and the weights (m,) of the representatives."""
     cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
     for block in blocks(rows.table.n):
         costs = points.costs(rows, block)

@@ -1,4 +1,4 @@
-"""Checks of what a caller may give, one wording for each."""
+"""Checks of arguments; each raises `InputError` for a bad value."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -12,13 +12,13 @@ from fwc_llm.errors import InputError
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise an error for a value that is not a choice."""
+    """Refuse a value that is not one of `choices`."""
     if value not in choices:
         raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
 
 
 def check_epsilon(epsilon: Any) -> None:
-    """Refuse a parity limit that is neither a number from 0 to below 1, nor one for each level, nor None."""
+    """Refuse a parity limit unless it is None, a number in [0, 1), or {level: such a number}."""
     if isinstance(epsilon, Mapping) and epsilon and None not in epsilon.values():
         for limit in epsilon.values():
             check_epsilon(limit)
@@ -29,7 +29,7 @@ def check_epsilon(epsilon: Any) -> None:
 
 
 def check_penalty(penalty: Any, epsilon: Any) -> None:
-    """Refuse a penalty that is not a number of at least 0, or beside a limit."""
+    """Refuse a penalty that is not a finite number of at least 0, or that comes with a parity limit."""
     if penalty is not None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
@@ -37,7 +37,7 @@ def check_penalty(penalty: Any, epsilon: Any) -> None:
 
 
 def check_target(target: Any, n_outcomes: int) -> np.ndarray:
-    """The shares (|Y|,) of a target distribution, in sorted order of the outcomes, checked."""
+    """Return the target distribution p_T (|Y|,), outcomes in sorted order, scaled to sum exactly to 1."""
     share = read_numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
         raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
@@ -47,13 +47,13 @@ def check_target(target: Any, n_outcomes: int) -> np.ndarray:
 
 
 def check_not_negative(name: str, value: Any) -> None:
-    """Refuse anything but a finite number of at least 0."""
+    """Refuse a value that is not a finite number of at least 0."""
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
         raise InputError(f"{name}={value!r}: give a number of at least 0")
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """The generator of a seed, or what numpy takes for one; scikit-learn's way of `RandomState`, too."""
+    """Return the Generator for a `RandomState` or for any seed that `numpy.random.default_rng` takes."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:
@@ -63,7 +63,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_jobs(n_jobs: Any) -> int | None:
-    """The number of threads, None for all processors; as joblib counts: −1 all, −2 all but one."""
+    """Return the number of threads; None: all processors. As in joblib, −1 means all, −2 all but one."""
     if n_jobs is None:
         return None
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
@@ -76,7 +76,7 @@ def check_jobs(n_jobs: Any) -> int | None:
 
 
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
-    """The rows that may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
+    """Return the mask (n,) of rows that may be chosen, from a mask, positions, or None for all rows."""
     if candidates is None:
         return np.ones(n, bool)
     rows, mask = np.asarray(candidates), np.zeros(n, bool)

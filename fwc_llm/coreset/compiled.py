@@ -1,8 +1,8 @@
-"""The decorators of compiled functions, and the one message while they compile.
+"""Decorators of functions that numba compiles, and the one log message while it compiles.
 
-A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
-What compiles fast: a kernel that is given its room, that assigns numbers and no slices, and that sees one
-type of table, so that callers convert tables to float64.
+Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is compiled into
+them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than slices, and is always
+called with the same dtypes; so callers convert tables.
 """
 
 import logging
@@ -17,27 +17,27 @@ from numba.core import event
 
 _log = logging.getLogger("fwc_llm.coreset")
 
-compiled: list[str] = []  # names of the kernels and parts that this process had to compile
+compiled: list[str] = []  # names of the kernels and parts that this process compiled
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
+    """Compile the function at its first call, and cache the code on disk; it runs without the GIL."""
     if function is None:
         return partial(kernel, **options)
     decorate: Any = njit
     options = {**_BARE, "nogil": True, **options}
     try:
         return decorate(cache=True, **options)(function)
-    except RuntimeError:  # not even the user's own folder of caches can be written
+    except RuntimeError:  # no cache folder is writable, not even the user's own
         _warn_once("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
         return decorate(**options)(function)
 
 
 def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compiles the function as a part of kernels."""
+    """Compile the function into the kernels that call it."""
     if function is None:
         return partial(part, **options)
-    # Python never calls it: without its wrappers compiling takes a sixth less.
+    # Python never calls a part: without the wrappers for Python, compiling takes a sixth less time.
     decorate: Any = njit
     return decorate(**_BARE, no_cpython_wrapper=True, **options)(function)
 
@@ -46,7 +46,10 @@ _BARE = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same memory for kernels that only read: numba compiles another kernel for read-only arrays."""
+    """View an array as writeable, for kernels that only read.
+
+    Numba would compile another version of the kernel for read-only arrays.
+    """
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
@@ -57,7 +60,7 @@ _warn_once = cache(_log.warning)
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Notices every compilation in the process, and says once what happens and how long it takes."""
+    """Record every function of the package that numba compiles; log the first compilation."""
 
     def on_start(self, event: Any) -> None:
         function: Any = getattr(event.data.get("dispatcher"), "py_func", None)

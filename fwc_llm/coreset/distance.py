@@ -1,7 +1,7 @@
-"""The exact Wasserstein distance between n rows, weighted or not, and a weighted coreset of m points.
+"""The exact Wasserstein distance between n rows, weighted or not, and m weighted points.
 
-It is the inner problem of FWC with one protected level, one point per outcome, the given weights as the
-target and ε = 0.
+The distance is the optimum of FWC's inner problem with one protected level, every point as an outcome, the
+points' weights as the target, and ε = 0.
 """
 
 from typing import Any
@@ -12,17 +12,17 @@ from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
 
-_DUST = 1e-14  # of all weight: less is lost in the rounding of the sum
+_DUST = 1e-14  # share of all weight: a smaller weight is lost in the rounding of the sum
 
 
 def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport:
-    """min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
+    """Solve  min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
 
-    `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. With
-    `sample_weight` (n,) row i has its share of these weights in the place of 1/n. The plan's `objective` and
+    `cost` (n, m) is finite; `weights` (m,) are not negative and not all 0. Points of weight 0 are left out.
+    With `sample_weight` s (n,) row i has the mass s_i / Σs instead of 1/n. The plan's `objective` and
     `lower_bound` are equal up to rounding.
 
-    Errors: `InputError` for a cost that is not finite, invalid weights.
+    Raises `InputError`: a cost that is not finite, or invalid weights.
     """
     matrix = np.asarray(cost, np.float64)
     if not np.isfinite(matrix).all():
@@ -36,7 +36,7 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
 
 
 def check_weights(weights: Any, m: int) -> np.ndarray:
-    """The weights (m,) of points, checked and divided by the largest."""
+    """Return the weights (m,) of points divided by the largest weight; refuse invalid weights."""
     weight = read_numbers(weights, "weights").astype(np.float64)
     if weight.shape != (m,):
         raise InputError(f"weights have shape {weight.shape}: give one for each of the {m} points, or None")

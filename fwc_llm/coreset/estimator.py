@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators."""
+    """Base of both estimators: they require y only with a parity limit or a penalty."""
 
     def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn's tools."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = is_constrained(self)
         return tags
@@ -40,86 +39,88 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
     Args:
         m: number of representatives.
-        epsilon: parity limit in [0, 1), or one for each level ({level: limit}, a tuple where levels are
-            crossed), or None for no constraint; `fit` then takes X alone, too.
+        epsilon: parity limit in [0, 1); or {level: limit} for every level (a tuple if attributes are
+            crossed); or None for no limit. Without a limit and a penalty, `fit` needs only X.
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
             (the features of any real row).
-        slots: how many representatives each cell gets: "proportional", "balanced-positive", "equal", or a
-            table of counts, (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
-        target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
-        positive: the outcome that "balanced-positive" balances.
-        cost_sensitive: what it costs to move a row to another protected level.
-        cost_outcome: what it costs to move a row to another outcome.
-        init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
+        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", or counts:
+            a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
+        target: outcome distribution p_T: shares in sorted order of the outcomes, or {outcome: share}; None:
+            the distribution of the rows.
+        positive: the positive outcome, for slots="balanced-positive".
+        cost_sensitive: cost of moving a row to another protected level.
+        cost_outcome: cost of moving a row to another outcome.
+        init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": with at most 30,000 coresets of rows, the best
-            of all; on other small tables (n · m up to 4,000) at most 30, until four end at the best
-            objective; on up to 8,192 rows two, if swaps follow as by swaps="auto"; else one. Where swaps
-            follow, the best of the starts is then kicked (docs/method.md, "Starts and local optima").
-        max_iter: largest number of moves of the representatives in one start.
+        n_init: number of starts; the best is kept. "auto": with real rows and at most 30,000 possible
+            coresets, all coresets are compared. Other small tables (n · m up to 4,000) get starts until four
+            end at the best objective, at most 30. Larger ones of up to 8,192 rows get two starts if swaps
+            follow as in swaps="auto"; all others get one. Up to 8,192 rows, the best start is kicked if swaps
+            follow and fewer than four starts agree (docs/method.md, "Starts and local optima").
+        max_iter: largest number of iterations of one descent; an iteration moves all representatives.
         random_state: seed, or a numpy Generator.
-        swaps: whether swaps follow the descent, to escape its local optimum. "auto": with support "rows" or
-            "features" on up to 262,144 rows (on larger tables: on the samples). Free representatives are
-            swapped on up to 8,192 rows, and on more start from swapped real rows; neither if all columns are
-            numbers and n · m exceeds a million. True: always, for larger tables on samples of rows; the fit
-            may then take several times as long as the descent alone.
-        progressive: whether a start by "k-means++" or "random" uses larger and larger samples, so that few
-            iterations run on all rows; "auto": from 8,192 rows on, with support="free" also at least 64 rows
-            per representative. The last iterations always run on all rows, and end when one lowers the
-            objective by less than 2e-5 of it.
+        swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
+            "features" on up to 262,144 rows, and on the samples of larger tables. Free representatives are
+            swapped on up to 8,192 rows; on more rows they start from swapped real rows. Neither happens if
+            all columns are numeric and n · m exceeds 2²⁰. True: always; free representatives, and those of
+            larger tables, are swapped on a sample of the rows. The fit may then take several times as long.
+        progressive: whether a start by "k-means++" or "random" uses growing samples, so that few iterations
+            run on all rows. "auto": from 8,192 rows on; with support="free" only with at least 64 rows per
+            representative. The last iterations run on all rows. They end when one lowers the objective by
+            less than 2e-5 of it (by 1e-4 for free representatives with n · m above 2²⁰).
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
-        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
-            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
-        sample: rows of a table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000
-            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result. Real
-            rows (support "rows" and "features") are chosen among them. A table of at most this many rows is
-            fitted in memory.
-        column_weights: the factor of each column's cost, after scaling: (p,), or {column: weight} (for an
-            array {position: weight}), with 1 for all others. 0 leaves a column out of the distance: in a free
-            representative it is then the mean, or any category.
-        penalty: a soft limit, with epsilon=None: the cost of each unit of mass whose outcome would have to
-            change for exact parity. 0 is no limit; if the penalty is large enough, parity is exact. Cells may
-            lack rows.
-        crossed: whether the combinations of several protected attributes keep the limit, or, if False, the
-            levels of each: combinations may then lack outcomes, and {level: limit} has the levels of all
-            attributes ("0: x" and "1: x" if two share x). HiGHS solves the inner problem, which takes longer.
-        prove: whether to find `outer_bound_`, with support "rows" or "features" and at most 25 million pairs
-            of a row and a candidate. It takes up to 20 CPU seconds for 5,000 rows.
+        scale: whether numeric columns become z-scores. "auto": in a DataFrame, but not in an array; if the
+            columns of an array differ by orders of magnitude, a `ScaleWarning` follows.
+        sample: number of rows of a table on disk (files, memory maps, Dask) that are solved in memory, raised
+            to 2,000 per representative (3,200 with cost="sqeuclidean"). With support "rows" and "features",
+            representatives are chosen among these rows. All rows certify the result. A table of at most this
+            many rows is fitted in memory.
+        column_weights: factor of each column's cost, after scaling: (p,); or {column: weight} (for an array
+            {position: weight}), 1 for columns not named. A column of weight 0 does not count: a free
+            representative has its mean, or an arbitrary category.
+        penalty: soft limit, with epsilon=None: cost per unit of mass whose outcome would have to change for
+            exact parity. 0 is no limit; with a large enough penalty, parity is exact. Cells may lack rows.
+        crossed: True: the limit holds for the combinations of several protected attributes. False: for the
+            levels of each attribute. Combinations may then lack outcomes; {level: limit} names the levels of
+            all attributes ("0: x" and "1: x" if two share x); HiGHS solves the inner problem, which takes
+            longer.
+        prove: whether to compute `outer_bound_`; needs support "rows" or "features" and at most 25 million
+            pairs of a row and a candidate. For 5,000 rows it takes up to 20 CPU seconds.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
-        sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed; None when none were
-            given.
-        y_: (m,) outcome of each; None when none were given.
+        sensitive_: (m,) protected level of each representative, or (m, k) for k attributes; None if `fit` got
+            no protected levels.
+        y_: (m,) outcome of each representative; None if `fit` got no outcomes.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost; with a penalty, plus
             penalty · `imbalance_`.
-        lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
+        lower_bound_: no weights of these representatives within the limit have a lower objective.
         outer_bound_: with `prove`, a lower bound of the objective of every choice of rows with these slots
             (docs/method.md, "The outer bound"); else None.
-        violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
+        violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
         imbalance_: share of `weights_` that would have to change its outcome for exact parity in every level.
-        labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
-            part of a row that is split; −1 for a row of weight 0. None for a table on disk that is larger
-            than `sample`.
+        labels_: (n,) index of the representative that carries each row, or the largest part of a split row,
+            in the optimal plan; −1 for a row of weight 0. None for a table on disk with more than `sample`
+            rows.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every move that was kept; the last is `objective_`. For a
-            table on disk, all values but the last refer to the sample.
-        n_iter_: number of these moves.
-        converged_: whether the descent ended by itself, before `max_iter` moves.
+        history_: objective at the start and after every iteration that lowered it; the last is `objective_`.
+            For a table on disk, all values but the last refer to the sample.
+        n_iter_: number of iterations that lowered the objective.
+        converged_: whether the descent ended by itself, before `max_iter` iterations.
         n_starts_: number of starts.
-        n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
+        n_agreeing_: number of starts that ended at the best objective: the more, the surer is the optimum.
         spread_: mean relative excess of the starts' objectives over the best one: the smaller, the surer is
-            the optimum. With one start, that of the starts on a sample; None if no starts were compared (set
-            n_init=2).
-        proven_: whether all coresets with these slots were compared, so that none is better.
+            the optimum. With one start, the spread of the starts on a sample; None if no starts were compared
+            (set n_init=2).
+        proven_: whether all coresets with these slots were compared, so that no other has a lower objective.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
-    # Hardly anybody who passes `sensitive` means something else, so `fit` and `score` ask for it.
+    # `fit` and `score` request `sensitive` by default, so that scikit-learn routes it to them.
     __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"sensitive": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
@@ -128,8 +129,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def plot(self) -> "Figure":
         """Draw the weighted share of each outcome within each protected level, and the descent.
 
-        The shaded band is what epsilon allows around p_T. Raises `FwcError` without matplotlib (extra
-        `plot`), `NotFittedError` before `fit`.
+        The shaded band is the range that epsilon allows around p_T. Raises `FwcError` without matplotlib
+        (extra `plot`), `NotFittedError` before `fit`.
         """
         check_is_fitted(self)
         from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
@@ -160,10 +161,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return figure
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """(n,) index of each row's nearest representative, the first on ties.
+        """Return (n,) the index of each row's nearest representative, the first on ties.
 
-        Weights and parity limit do not matter; for the rows of the fit, `labels_` follows the plan, which
-        keeps the limit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
+        Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the limit.
+        Without `y` and `sensitive` the features alone decide, as in a pipeline.
         """
         points, rows = self._rows(X, y, sensitive)
         nearest = np.empty(rows.table.n, np.intp)
@@ -172,15 +173,16 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """(n, m) ground costs between rows and representatives; y and sensitive count if given."""
+        """Return (n, m) ground costs between rows and representatives; y and sensitive count if given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 
     def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
-        """Minus the Wasserstein distance between the rows and the coreset with its weights; higher is better.
+        """Return minus the Wasserstein distance between the rows and the weighted coreset.
 
-        With y and sensitive, and for the rows of the fit, this is −`objective_`. Without y or sensitive the
-        distance is smaller: compare only scores with the same arguments. Memory: a few times n · m float64.
+        With y and sensitive, the score of the fitted rows is −`objective_` (without a penalty). Without y or
+        sensitive the distance is smaller: compare only scores with the same arguments. Memory: a few times
+        n · m float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         return -wasserstein(points.costs(rows), self.weights_, rows.masses).objective
@@ -195,8 +197,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             y: (n,) outcomes.
             sensitive: (n,) or (n, k) protected levels.
             weights: (m,) weights of the representatives, such as `weights_`; None: the best for these rows
-                within the parity limit. The target stays that of the fit (`target_`).
-            sample_weight: (n,) what each row stands for, as in `fit`.
+                within the parity limit. The target stays `target_`.
+            sample_weight: (n,) row weights, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         for name, labels, categories in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
@@ -205,7 +207,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return certified(points, rows, weights)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:
-        """Fit, and return `labels_`: each row's representative under the optimal plan."""
+        """Fit, and return `labels_`, each row's representative in the optimal plan."""
         return self.fit(X, y, **fit_params).labels_
 
     def _rows(self, *columns: Any) -> tuple[Represented, ComparedRows]:

@@ -1,7 +1,7 @@
 """FairWASP: fair weights for the rows of a table (docs/method.md, "Weights without new points").
 
 Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024. Only the
-weights are unknown, and the optimum is global. A row that must leave its cell moves to the nearest row of
+weights are unknown, and the optimum is global. Mass that must leave a row's cell moves to the nearest row of
 another cell.
 """
 
@@ -36,24 +36,24 @@ from fwc_llm.coreset.transport.parity import violation
 
 @dataclass(eq=False, repr=False)
 class FairWASP(Estimator):
-    """Fair weights of the given rows that change the rows' distribution least.
+    """Fair weights for the given rows that change the distribution of the rows least.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the same
     rows with other weights, subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
     outcome y.
 
     Args:
-        epsilon: parity limit in [0, 1), or one for each level ({level: limit}), or None for no constraint
-            (all weights are then 1).
+        epsilon: parity limit in [0, 1); or {level: limit} for every level; or None for no limit (without a
+            penalty, all weights are then those of the rows).
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
 
     Attributes:
-        weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
-            0, where weights were given): use them as `sample_weight`.
+        weights_: (n,) weights of the rows, not negative, for use as `sample_weight`. They sum to n, or to the
+            number of rows with a positive `sample_weight`.
         objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
-        lower_bound_: a bound that no fair weights can beat; with the objective, the certificate.
-        violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
+        lower_bound_: no fair weights have a lower objective; certifies `objective_`.
+        violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -78,14 +78,14 @@ class FairWASP(Estimator):
         *,
         progress: Callable[[str], None] | None = None,
     ) -> Self:
-        """Weigh the rows.
+        """Find the weights.
 
         Args:
             X: (n, p) features without D and Y, as in `FairCoreset.fit`.
-            y: (n,) outcomes, any labels; may be left out with epsilon=None.
-            sensitive: (n,) or (n, k) protected levels; may be left out with epsilon=None.
+            y: (n,) outcomes, any labels; optional without a limit and penalty.
+            sensitive: (n,) or (n, k) protected levels; optional without a limit and penalty.
             sample_weight: (n,) row weights; a row of weight 0 keeps the weight 0.
-            progress: called now and then with a line of text on the progress.
+            progress: function that gets a line of text after each cell that was searched.
 
         Raises:
             InputError: bad input, naming the row, column or cell.
@@ -122,8 +122,9 @@ class FairWASP(Estimator):
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The feature cost (n, G) of each row to the nearest row of every cell, and which that is: in its own,
-    itself.
+    """Feature cost (n, G) of each row to the nearest row of every cell, and the position of that row, (n, G).
+
+    In its own cell, a row is nearest to itself.
     """
     rows, ids = np.arange(table.n), value_ids(EncodedTable(table.values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)

@@ -1,10 +1,11 @@
-"""Swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
+"""Swaps of medoids: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
 
 Costs are computed when they are needed, and never kept. Candidates are tried in batches, which threads share
-and which grow while nothing is found. The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)): D(u) of
-docs/method.md, "The inner problem", but for a constant, so that only swaps that lower it can gain.
+and which grow while no swap gains. Prices u are fixed, so the loss Σ_i min_j (c_ij − u_g(j)) differs from
+n · D(u) of docs/method.md, "The inner problem", by a constant: only swaps that lower it can lower the
+objective.
 
-`Medoids` are the points that stand, the two nearest of every row, and what swaps of them would change.
+`Medoids` holds the current points and the two nearest of every row, and finds what a swap would change.
 """
 
 from collections.abc import Callable
@@ -18,24 +19,24 @@ from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, FeatureCost, in_gro
 from fwc_llm.coreset.threads import Threads
 
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
-_ESTIMATED = 8192  # candidates at once, whose values are copied twice
-_ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain together
-_WORTH_SHARING = 2_000_000  # comparisons of two values: about half a millisecond
-_CHUNK = 32  # rows of one point that are summed up together: half a block
+_ESTIMATED = 8192  # candidates at once; their values are copied twice
+_ENOUGH = 0.5  # share of the sum of their single gains that several swaps must gain together
+_WORTH_SHARING = 2_000_000  # comparisons of two values that are worth several threads: half a millisecond
+_CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
-_SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
+_SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off rows that just matter
 
 
 @dataclass(frozen=True)
 class Space:
-    """n rows, and the prices of the cells.
+    """n rows, their ground cost, and the prices of the cells.
 
-    A row costs `cost` and what `move` says of the two cells at a point of cell g, or with `root` the root of
-    this sum, less the price of g.
+    A row of cell h costs `cost` + `move[h, g]` − `prices[g]` at a point of cell g; with `root`, the root of
+    `cost` + `move[h, g]` replaces this sum.
 
-    `values` (n, p) float32 are numbers, then codes. `cell` (n,) is each row's cell, `move` (G, G) symmetric,
-    `prices` (G,). `mass` (n,) float32 says how much each row counts (None: 1).
+    `values` (n, p) float32 are numbers, then codes. `cell` (n,) is each row's cell, `move` (G, G) is
+    symmetric, `prices` are (G,). `mass` (n,) float32 is the weight of each row (None: 1).
     """
 
     values: np.ndarray
@@ -49,7 +50,10 @@ class Space:
 
 @dataclass(frozen=True)
 class Points:
-    """m points: `values` (m, p) float32, `cells` (m,), and `keys` (m,), −1 for points that are not rows."""
+    """m points: `values` (m, p) float32, their `cells` (m,), and `keys` (m,).
+
+    Rows of one cell that count as the same have the same key; points that are not rows have −1.
+    """
 
     values: np.ndarray
     cells: np.ndarray
@@ -58,9 +62,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Patience:
-    """At most `passes` over all candidates; a swap must lower the loss by the share `least` of it.
+    """When to stop: after `passes` over all candidates, or if no swap gains the share `least` of the loss.
 
-    After a swap the `again` next best of a batch are compared again. `batch` is the size of the smallest.
+    After a swap the `again` next best candidates of a batch are compared again. `batch` is the size of the
+    smallest batch.
     """
 
     passes: int
@@ -71,10 +76,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """The points after all swaps.
+    """The result of all swaps.
 
-    `rows` (m,) replaced the points, −1 where one still stands; `labels` (n,) say which is nearest; `losses`
-    are those at the start and after every swap. `converged`: no swap lowers the loss.
+    `rows` (m,) are the rows that replaced the points, −1 for a point that was not replaced. `labels` (n,)
+    index each row's nearest point. `losses` are those at the start and after every swap. `converged`: no swap
+    lowers the loss.
     """
 
     rows: np.ndarray
@@ -93,10 +99,10 @@ def exchange(
     patience: Patience,
     threads: Threads,
 ) -> Exchanged:
-    """Swaps candidates in for points of their cell until none lowers the loss.
+    """Replace points by candidates of their cell until no swap lowers the loss, or `patience` ends.
 
-    `candidates` (q,) are rows in the order to try, for `cells` (q,). One whose key in `keys` (q,) stands is
-    passed over.
+    `candidates` (q,) are positions of rows, in the order in which they are tried, and `cells` (q,) the cells
+    that they may represent. A candidate whose key in `keys` (q,) is that of a current point is skipped.
     """
     standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
@@ -125,7 +131,7 @@ def estimate(
     rows: np.ndarray,
     threads: Threads,
 ) -> np.ndarray:
-    """(q,) by how much the best swap with each candidate changes the loss of some `rows`."""
+    """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each candidate."""
     mass = None if space.mass is None else space.mass[rows]
     part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
     standing = Medoids(part, points, threads)
@@ -137,7 +143,7 @@ def estimate(
 
 
 class Medoids:
-    """Some points of a space, and the two nearest of every row; `threads` share the work."""
+    """The current points of a space, and the two nearest of every row; `threads` share the work."""
 
     def __init__(self, space: Space, points: Points, threads: Threads) -> None:
         self._threads, self._space = threads, space
@@ -146,28 +152,29 @@ class Medoids:
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
         self._cost = space.cost, space.root, space.move.astype(np.float32)
         self._n = n = len(space.values)
-        # Of every row the nearest point, the second, and what the row costs there. A single point has no
-        # second: −1, and a cost that no row can exceed.
+        # Of every row the nearest point, the second nearest, and the costs at both. With a single point, the
+        # second nearest is −1, at a cost that no row can exceed.
         places, costs = np.empty((2, n), np.int32), np.empty((2, n), np.float32)
         self._nearest: tuple[np.ndarray, ...] = (*places, *costs)
-        self._sorted: tuple[np.ndarray, ...] | None = None  # until something is compared
+        self._sorted: tuple[np.ndarray, ...] | None = None  # None until `compare` needs it
         self._find_nearest(np.arange(n))
 
     @property
     def labels(self) -> np.ndarray:
-        """(n,) the nearest point of every row."""
+        """(n,) index of the nearest point of every row."""
         return self._nearest[0]
 
     def loss(self) -> float:
-        """The sum of the rows' costs, each as often as its mass says."""
+        """The sum of the rows' costs, weighted by mass."""
         costs, mass = self._nearest[2], self._space.mass
         return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each candidate (q, p), to stand for a cell (q,), the best point to exchange, and the change.
+        """Return, for each candidate, the point that it best replaces (q,), and the change of the loss (q,).
 
-        FastPAM1: a row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Candidates that
-        lie together should stand together.
+        `candidates` (q, p) are values, `cells` (q,) the cells that they may represent. FastPAM1: if a row's
+        nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row min(d, d₁).
+        Comparing is fastest if similar candidates are adjacent.
         """
         self._sorted = rows = self._sorted or self._sort()
         m, points = len(self._points), in_groups(self._points, ROWS)
@@ -183,7 +190,7 @@ class Medoids:
         return slots, changes
 
     def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
-        """Puts other `values` (k, p) in the place of the points `slots` (k,)."""
+        """Replace the points `slots` (k,) by `values` (k, p)."""
         self._points[slots] = values
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
@@ -192,20 +199,20 @@ class Medoids:
         self._find_nearest(np.flatnonzero(stale))
 
     def state(self) -> tuple[Any, ...]:
-        """The state, for `restore`."""
+        """Return a copy of the state, for `restore`."""
         return self._points.copy(), tuple(own.copy() for own in self._nearest), self._sorted
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Makes what stood then stand again."""
+        """Return to an earlier state."""
         self._points, self._nearest, self._sorted = state
 
     def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
-        """Does the task for parts of the items, in threads where it is worth it."""
+        """Run `task` on parts of the items, in several threads if it takes enough `work` (comparisons)."""
         count = min(self._threads.count, len(items)) if work >= _WORTH_SHARING else 1
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
     def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Finds the two nearest points of the rows, of all or, beside those known, of some that are new."""
+        """Find the two nearest points of `rows`; with `slots`, compare only these with those known."""
         self._sorted = None
         only = np.arange(len(self._points)) if slots is None else slots
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
@@ -222,9 +229,10 @@ class Medoids:
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
     def _sort(self) -> tuple[np.ndarray, ...]:
-        """All rows in chunks that have one nearest point, those of a point by falling reach: a candidate x of
-        cell g matters to row i of point s only if F(x, s) < F(i, s) + F₂, what the second costs without its
-        price.
+        """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
+
+        A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
+        F(i, s) + F₂: F is the cost without prices as a metric, F₂ that of the second nearest point.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
@@ -244,7 +252,7 @@ class Medoids:
         before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
         place = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
         rows[place], full[place] = order, True
-        del order, place  # beside the blocks nothing else should be held
+        del order, place  # free the memory for the blocks
         blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
         for b in range(0, len(blocks), _AT_ONCE):
             some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
@@ -258,7 +266,7 @@ class Medoids:
 
 @dataclass
 class _Swapping:
-    """Swaps the best of a batch into what stands; `own` (m,) and `key` (q,) number the keys."""
+    """Swaps of the best candidates of a batch; `own` (m,) and `key` (q,) number the keys."""
 
     standing: Medoids
     values: np.ndarray
@@ -272,10 +280,10 @@ class _Swapping:
         self.rows = np.full(len(self.own), -1)
         self.losses = [self.standing.loss()]
         self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
-        self._most = 1 + self.patience.again  # swaps at once
+        self._most = 1 + self.patience.again  # swaps tried together
 
     def take_best(self, batch: np.ndarray) -> bool:
-        """Swaps in the best candidates, by their places, while some of them gain; whether some did."""
+        """Swap in the best of the candidates `batch`, by index, while some gain; return whether some did."""
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
@@ -296,7 +304,7 @@ class _Swapping:
         return improved
 
     def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
-        """The first candidates, at most `_most`, whose swaps touch different points and keys, by position."""
+        """Index the first candidates of a batch, at most `_most`, whose swaps share no points or keys."""
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
@@ -311,16 +319,16 @@ class _Swapping:
         return np.array(chosen)
 
     def _compare(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The best point to exchange for each candidate, and the change."""
+        """Return the point that each candidate best replaces, and the change of the loss."""
         near = self.standing.labels[self.candidates[batch]]
-        order = np.argsort(near, kind="stable")  # neighbours together
+        order = np.argsort(near, kind="stable")  # similar candidates adjacent
         rows, slots, changes = batch[order], np.empty(len(batch), np.int64), np.empty(len(batch))
         compared = self.standing.compare(self.values[self.candidates[rows]], self.cells[rows])
         slots[order], changes[order] = compared
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
-        """Puts candidates in the places of points, if the loss falls about as `expected`."""
+        """Replace points by candidates; undo several swaps that change the loss less than `expected`."""
         standing, state = self.standing, self.standing.state()
         standing.swap(slots, self.values[self.candidates[places]])
         loss = standing.loss()
@@ -337,8 +345,9 @@ class _Swapping:
 
 @part(fastmath={"reassoc", "nsz"})
 def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, each by its mass. Unsigned
-    numbers, and an inner loop without rest, let numba make vectors of both.
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`, weighted by mass.
+
+    Unsigned indices and an inner loop of fixed length let numba vectorise both sums.
     """
     none = np.float32(0)
     added, gain = none, none
@@ -358,13 +367,13 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
     cost, root, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
-    """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room.
+    """Write the points that candidates best replace (`slots`), and the changes of the loss (`changes`), (q,).
 
     `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first` and
-    `d_second` (n',) their costs at the nearest and second point, and `mass` (n',) how much each counts. Rows
-    that fill up have no mass, and costs that no candidate lowers: −inf. `slot` (C,) is a chunk's point, and
-    `reach` (C,) how far from it a candidate may be and still matter. The loss rises by `removal` (m,) without
-    each point.
+    `d_second` (n',) their costs at the nearest and second nearest point, and `mass` (n',) their masses.
+    Padding rows have no mass, and costs of −inf, which no candidate lowers. `slot` (C,) is a chunk's nearest
+    point; a candidate farther from it than `reach` (C,) does not matter to the chunk. `removal` (m,) is the
+    rise of the loss without each point. `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are work arrays.
     """
     m = len(cell_of)
     for t in range(len(tiles)):
@@ -416,9 +425,10 @@ def two_nearest(  # type: ignore[no-untyped-def]
     values, cell, rows, tiles, slots, cell_of, anew, cost, root, move, prices, block, tile,
     nearest, second, d_nearest, d_second,
 ):  # fmt: skip
-    """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room.
+    """Write the two nearest points of the `rows`, and the costs there, into the last four arrays (n,).
 
-    `slots` (q,) are the points of the `tiles` and `cell_of` (q,) their cells; `anew`: no others exist.
+    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. With `anew` the results
+    so far are discarded. `block` (p, ROWS) and `tile` are work arrays.
     """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):

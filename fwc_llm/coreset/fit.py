@@ -1,4 +1,4 @@
-"""The fit of a coreset, without scikit-learn, whose import takes longer than many a fit."""
+"""The fit of a coreset without scikit-learn, whose import can take longer than the fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -30,7 +30,7 @@ from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
-# Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
+# Sampled rows per representative: the objective is then about 0.1 % above that of a fit of all rows.
 ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
@@ -74,19 +74,19 @@ class CoresetFit:
         """Choose the coreset of the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
-                Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`). A table larger than memory is read in blocks: Parquet files, memory maps, tables of
+            X: (n, p) features without D and Y. A plain array is numeric; each column of a DataFrame (pandas,
+                Polars, Arrow) is encoded by its kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
+                `scale`). Tables larger than memory are read in blocks: Parquet files, memory maps, tables of
                 Dask (docs/scaling.md, "Tables beyond memory").
-            y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
-                name of a column of X, or a list of names. May be left out with epsilon=None.
-            candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
-                their positions; the distance is still to the whole table. All rows by default.
-            sample_weight: (n,) row weights, not negative, such as a survey's; only ratios count. Rows of
-                weight 0 are ignored. Or the name of a column of X.
+            y: (n,) outcomes, any labels, or the name of a column of X; optional without a limit and penalty.
+            sensitive: (n,) protected levels; an (n, k) array or DataFrame, whose columns are crossed; the
+                name of a column of X; or a list of names. Optional without a limit and penalty.
+            candidates: the rows that may become representatives (support "rows" and "features"), as (n,) bool
+                or as positions; all by default. The objective is still the distance to all rows.
+            sample_weight: (n,) row weights, not negative, such as a survey's, or the name of a column of X;
+                only ratios count. Rows of weight 0 are ignored.
 
-            progress: called with a line of text on the progress of a fit from disk. To show them:
+            progress: function that gets lines of text on the progress of a fit from disk. To show the lines:
                 `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
         Raises:
@@ -97,7 +97,7 @@ class CoresetFit:
         columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
-        if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
+        if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
             raise InputError("candidates and an init of row numbers need the rows in memory: leave them out")
@@ -135,7 +135,7 @@ class CoresetFit:
     def problem(
         self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None, sample_weight: Any = None
     ) -> Problem:
-        """The problem that `fit` solves, checked and encoded; for your own searches."""
+        """Return the problem that `fit` solves, checked and encoded, for your own searches."""
         self._check_parameters()
         return self._problem(ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
 
@@ -159,7 +159,7 @@ class CoresetFit:
         check_jobs(self.n_jobs)
 
     def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:
-        """The problem of these rows: cells, slots and the rows that may stand for each cell."""
+        """Build the problem of these rows: cells, slots, and the rows that may represent each cell."""
         table, cells = rows.table, rows.cells
         if candidates is not None and self.support == "free":
             raise InputError(
@@ -183,7 +183,7 @@ class CoresetFit:
         limited = self.epsilon is not None and groups is None
         seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
         for g in np.flatnonzero(seats > available).tolist():
-            # Only in a cell with fewer distinct values than seats, equal rows count as different.
+            # Equal rows count as the same, except in a cell with fewer distinct values than seats.
             if seats[g] > len(pools[g]):
                 raise InputError(
                     f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
@@ -202,7 +202,7 @@ class CoresetFit:
         )
 
     def _init_rows(self, among: EncodedInput) -> np.ndarray:
-        """The rows given as `init`, checked, in cell order."""
+        """Check the row positions given as `init`, and return them in cell order."""
         rows, n = np.asarray(self.init), among.n
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
             raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
@@ -216,7 +216,7 @@ class CoresetFit:
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
     def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
-        """The rows (m,) or points (m, p) given as `init`, checked."""
+        """Check and return the rows (m,) or points (m, p) given as `init`."""
         if np.ndim(self.init) == 1:
             rows = self._init_rows(among)
             for g, pool in enumerate(problem.pools):
@@ -233,7 +233,7 @@ class CoresetFit:
         return points
 
     def _solve(self, problem: Problem, rows: EncodedInput) -> tuple[Descent, Steps]:
-        """The best descent from what `init` says, and its steps."""
+        """Run the starts that `init` and `n_init` set; return the best descent and the steps."""
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
@@ -248,11 +248,11 @@ class CoresetFit:
         return best, solver.steps
 
     def _sample_size(self) -> int:
-        """The rows of a table on disk that are solved in memory."""
+        """Number of rows of a table on disk that are solved in memory."""
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        """A sample of a table on disk."""
+        """Draw the sample of a table on disk."""
         sample_pass = run_sampling_pass(
             table,
             ProblemParams.of(self),
@@ -267,9 +267,9 @@ class CoresetFit:
     def _represent(
         self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
     ) -> np.ndarray:
-        """Sets the attributes of the representatives; returns them (m, p) as published: in X's precision.
+        """Set the attributes of the representatives; return their points (m, p) in X's precision.
 
-        `positions` are those of the rows in X, if they are a sample.
+        `positions` are those of sampled rows in X; None if the rows are not a sample.
         """
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
@@ -299,7 +299,7 @@ class CoresetFit:
     def _certify(
         self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
     ) -> None:
-        """Sets the attributes of the certificate and of the way there."""
+        """Set the attributes of the certificate and of the descent."""
         self.weights_ = weights * (problem.m / weights.sum())
         self.objective_ = objective
         self.lower_bound_ = lower_bound
@@ -307,7 +307,7 @@ class CoresetFit:
         self.violation_ = violation(mass, problem.target, groups=problem.groups)
         self.imbalance_ = imbalance(mass, problem.target)
         self.target_ = problem.target
-        # The points in the precision of X may be a rounding above or below those of the descent.
+        # In X's precision the points may cost slightly more or less than in the descent.
         self.history_ = np.maximum(best.history, objective)
         self.history_[-1] = objective
         self.n_iter_ = len(best.history) - 1
@@ -315,7 +315,7 @@ class CoresetFit:
 
 
 def main_labels(shares: RowAssignment) -> np.ndarray:
-    """(n,) the representative that carries most of each row; of equal parts, that of the lowest number."""
+    """Return (n,) the index of the representative that carries most of each row, the lowest on ties."""
     labels = np.array(shares.label)
     for row in np.unique(shares.part_row):
         parts = shares.part_row == row

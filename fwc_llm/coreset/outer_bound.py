@@ -1,15 +1,16 @@
-"""The outer bound: no choice of rows for the same slots, however weighted, has a lower objective.
+"""The outer bound of the objective: it holds for every choice of rows with the same slots, and all weights.
 
-Lagrangian relaxation. Row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j) may carry
-any part of a row. The sum of each row's parts gets a multiplier λ_i, each cell's mass a price u_g. For any
-such numbers
+Lagrangian relaxation: row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j) may carry
+any part of a row. The constraint on the sum of row i's parts has the multiplier λ_i, and the one on the mass
+of cell g the price u_g. For all multipliers and prices
 
     L(λ, u) = Σ_i r_i λ_i + Σ_g (the sum of the s_g least ρ_j in g) + min {⟨u, w⟩ : w fair, Σ_g w_g = 1}
     ρ_j     = Σ_i r_i min(0, c_ij − u_g(j) − λ_i)
 
-is a lower bound. It is that of p-medians (Beasley 1985, *A note on solving large p-median problems*) with the
-parity limit beside. A subgradient method raises it: steps by Polyak (1969), directions by Camerini, Fratta
-and Maffioli (1975). The relaxation is linear, so that a gap may stay though the coreset is the best.
+is a lower bound. Without prices and the last term it is the bound for p-medians of Beasley (1985, *A note on
+solving large p-median problems*). A subgradient method raises L, with the step lengths of Polyak (1969) and
+the directions of Camerini, Fratta and Maffioli (1975). The relaxation is linear, so even the best coreset may
+have an objective above the largest L.
 """
 
 import numpy as np
@@ -18,20 +19,17 @@ from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-_PAIRS = 25_000_000  # of a row and a candidate, whose costs are kept as float32
-_AT_ONCE = 65_536  # of them, which fit into the cache
+_PAIRS = 25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
+_AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # at most
-_MEMORY = 0.7  # of the last direction, in the next
-_PATIENCE = 15  # steps without a gain, after which they are half as long
-_SHORTEST = 1e-3
+_MEMORY = 0.7  # factor of the last direction in the next one
+_PATIENCE = 15  # steps without a gain, after which the step length is halved
+_SHORTEST = 1e-3  # length below which the search ends
 _ROUNDING = 2.0**-53
 
 
 def check_pairs(problem: Problem) -> None:
-    """Refuse a table that is too large to prove anything about.
-
-    Raises `InputError`: more than 25 million pairs of a row and a candidate.
-    """
+    """Refuse a table with more than 25 million pairs of a row and a candidate."""
     n, q = problem.table.n, len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
@@ -41,9 +39,9 @@ def check_pairs(problem: Problem) -> None:
 
 
 def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
-    """A lower bound of the objectives of all coresets of rows with these slots.
+    """Return a lower bound of the objectives of all coresets of rows with the problem's slots.
 
-    `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` are of its inner problem.
+    `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner problem.
     """
     relaxation = _Relaxation(problem, prices)
     start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]
@@ -73,7 +71,7 @@ def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objectiv
 
 
 class _Relaxation:
-    """L and its slopes; its costs (n, q) are kept as float32, for speed."""
+    """L and its slopes; the costs (n, q) of rows to candidates are float32, for speed."""
 
     def __init__(self, problem: Problem, prices: np.ndarray) -> None:
         self.problem, self.fair = problem, problem.parity_set
@@ -83,14 +81,14 @@ class _Relaxation:
         self.cost = np.empty((n, len(self.cell)), np.float32)
         for block in blocks(n):
             self.cost[block] = self.costs(self.candidates, self.cell, block)
-        # Of groups of levels HiGHS finds the minimum, and no masses that attain it: the prices stay.
+        # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices stay fixed.
         self.moving = self.fair is not None and self.fair.groups is None
         self.least, self.wanted = 0.0, np.zeros(problem.cells.n_cells)
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 
     def costs(self, rows: np.ndarray, cell: np.ndarray, block: slice = slice(None)) -> np.ndarray:
-        """(b, r) float64 costs of a block of the table to some of its rows, which stand for `cell` (r,)."""
+        """(b, r) float64 costs from a block of the table to `rows` (r,) as points of `cell` (r,)."""
         table, from_cell = self.problem.table, self.problem.cells.cell[block]
         apart = cost_matrix(table.take(block), table.take(rows), self.problem.cost)
         return np.asarray(apart + self.problem.move[from_cell][:, cell])
@@ -98,7 +96,7 @@ class _Relaxation:
     def evaluate(
         self, multipliers: np.ndarray, prices: np.ndarray
     ) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """L, up to float32, and its slopes: by row (n,), for a unit of mass, and by cell (G,)."""
+        """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u (G,)."""
         gain = np.zeros(len(self.cell))
         price, limit = prices[self.cell].astype(np.float32), multipliers.astype(np.float32)[:, None]
         mass = self.mass.astype(np.float32)
@@ -128,7 +126,7 @@ class _Relaxation:
         return float(self.mass @ multipliers) + float(gain[self._least(gain)].sum()) + least - error
 
     def _least(self, gain: np.ndarray) -> np.ndarray:
-        """The candidates (m,) of the least ρ in each cell, as many as it has slots."""
+        """The candidates (m,) with the s_g least ρ of each cell g."""
         chosen = []
         for g in np.flatnonzero(self.problem.seats):
             members, count = np.flatnonzero(self.cell == g), self.problem.seats[g]

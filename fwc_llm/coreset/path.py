@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class FairPath:
-    """Fitted coresets of one table, from the narrowest parity limit to the widest; None is the widest.
+    """Fitted coresets of one table, from the narrowest parity limit to the widest.
 
-    With penalties: from the largest to the smallest.
+    No limit (None) is the widest. Penalties run from the largest to the smallest.
     """
 
     models: tuple[FairCoreset, ...]
@@ -30,9 +30,10 @@ class FairPath:
         return "epsilon" if all(model.penalty is None for model in self.models) else "penalty"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per limit: epsilon or penalty (NaN for None), objective, lower_bound, violation, price.
+        """Return a row per limit: epsilon or penalty, objective, lower_bound, violation, price.
 
-        The price is the relative excess of the objective over that of the widest limit.
+        The price is the relative excess of the objective over the objective at the widest limit.
+        An epsilon of None is NaN.
         """
         names = (self._parameter, "objective_", "lower_bound_", "violation_")
         rows = [[getattr(model, name) for name in names] for model in self.models]
@@ -71,19 +72,19 @@ def fair_path(
     sample_weight: Any = None,
     **options: Any,
 ) -> FairPath:
-    """Fit a coreset for each parity limit, each from where its neighbours ended.
+    """Fit a coreset for each parity limit, starting from the results of its neighbours.
 
-    The limits are passed from the widest to the narrowest, and back: so a wider limit never has a higher
+    The limits are fitted from the widest to the narrowest and back, so that a wider limit never has a higher
     objective. Every coreset has the certificate of `FairCoreset.fit`.
 
     Args:
         X, y, sensitive, sample_weight: as in `FairCoreset.fit`.
-        epsilons: the limits, in any order: numbers, {level: number}, and None for none.
+        epsilons: the limits, in any order: numbers, {level: number}, and None for no limit.
         penalties: soft limits, instead of epsilons.
-        options: of `FairCoreset`, such as m=16 and random_state=0; support "free" or "rows".
+        options: options of `FairCoreset`, such as m=16 and random_state=0; support is "free" or "rows".
 
     Raises:
-        InputError: no limit, bad input, or support="features".
+        InputError: neither epsilons nor penalties, or both; bad input; or support="features".
     """
     limits, soft = list(epsilons), list(penalties)
     if bool(limits) == bool(soft):
@@ -111,7 +112,7 @@ def fair_path(
     for place in reversed(range(len(models) - 1)):
         wide, later = _widths(settings[place]), range(place + 1, len(models))
         narrower = [k for k in later if (_widths(settings[k]) <= wide).all()]
-        if narrower:  # limits of levels may be narrower for some and wider for others
+        if narrower:  # of two {level: limit}, neither need be the narrower one
             best = min(narrower, key=lambda k: models[k].objective_)
             again = from_neighbour(models[best], settings[place])
             models[place] = min(again, models[place], key=lambda model: model.objective_)
@@ -119,13 +120,13 @@ def fair_path(
 
 
 def _by_level(limit: Any) -> np.ndarray:
-    """The limit of each level, in the order of their names, or (1,) of all; none is infinite."""
+    """The limits (|D|,) of the levels, sorted by name, or (1,) of all levels; None becomes infinity."""
     if isinstance(limit, Mapping):
         return np.array([limit[level] for level in sorted(limit, key=str)], np.float64)
     return np.array([np.inf if limit is None else limit], np.float64)
 
 
 def _widths(setting: dict[str, Any]) -> np.ndarray:
-    """How wide a limit is for each level, or for all: the larger a penalty, the narrower."""
+    """Widths (|D|,) or (1,) of a limit or a penalty: the larger a penalty, the narrower."""
     penalty = setting["penalty"]
     return _by_level(setting["epsilon"]) if penalty is None else -_by_level(penalty)

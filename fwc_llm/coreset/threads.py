@@ -1,4 +1,4 @@
-"""Threads for compiled kernels, which run without the interpreter's lock."""
+"""Threads for compiled kernels, which run without the GIL."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -9,25 +9,25 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
-_LEAST = 2048  # rows that are worth another thread's call
+CHUNK = 16_384  # rows per call: enough to amortise the call, few enough to balance the threads
+_LEAST = 2048  # rows per call, at least
 
 
 def count_threads() -> int:
-    """Number of processors that this process may use, by its affinity and its container's quota."""
-    from joblib import cpu_count  # it imports multiprocessing
+    """Number of processors that this process may use, limited by its affinity and its container's quota."""
+    from joblib import cpu_count  # imports multiprocessing
 
     return int(cpu_count())
 
 
 _lock = Lock()
-_limits: list[Any] = []  # of those who compute now; the first one's restores the library's own number
+_limits: list[Any] = []  # one per active caller; the first restores BLAS's own number of threads
 _libraries = cache(ThreadpoolController)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: those that wait for work spin, and its matrices here are small."""
+    """Limit BLAS to one thread: the matrices are small, and idle BLAS threads would spin."""
     with _lock:
         _limits.append(None if _limits else _libraries().limit(limits=1, user_api="blas"))
     try:
@@ -41,34 +41,34 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class Threads:
-    """A pool of threads that divide rows into ranges."""
+    """A pool of `count` threads; None: one per processor."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or count_threads()
         self._pool = ThreadPoolExecutor(self.count - 1) if self.count > 1 else None
 
     def over_rows(self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = CHUNK) -> list[Any]:
-        """`kernel(*arguments, low, high)` on consecutive ranges of n rows, whatever the number of threads."""
+        """Call `kernel(*arguments, low, high)` on ranges of n rows, the same for any number of threads."""
         return self.over(lambda low: kernel(*arguments, low, min(low + chunk, n)), range(0, n, chunk))
 
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
-        """`task(item)` for every item, in order."""
+        """Return `task(item)` for every item, in the order of the items."""
         items = list(items)
-        if self._pool is None or len(items) < 2:  # a thread of its own would only cost time
+        if self._pool is None or len(items) < 2:  # another thread would only cost time
             return [task(item) for item in items]
         results: list[Any] = [None] * len(items)
-        places = iter(range(len(items)))  # whoever is free takes the next one
+        places = iter(range(len(items)))  # the next free thread takes the next item
 
         def work() -> None:
             try:
                 for place in places:
                     results[place] = task(items[place])
             except BaseException:
-                for _ in places:  # the rest is left
+                for _ in places:  # skip the remaining items
                     pass
                 raise
 
-        # This thread works, too: a short task is done before another thread has woken up.
+        # The calling thread works too: it finishes a short task before another thread has woken up.
         helpers = [self._pool.submit(work) for _ in range(min(self.count, len(items)) - 1)]
         try:
             work()
@@ -80,7 +80,7 @@ class Threads:
         return results
 
     def share(self, n: int) -> int:
-        """Rows at once, at most CHUNK, so that every thread has about as many of n rows as another."""
+        """Rows per call, at most CHUNK, that divide n rows evenly among the threads."""
         pieces = -(-n // CHUNK)
         pieces = -(-pieces // self.count) * self.count
         return max(_LEAST, -(-n // pieces))

@@ -1,4 +1,4 @@
-"""Compiles all there is to compile: small problems of every kind, each large enough for compiled code."""
+"""Compile every kernel, by solving problems just large enough for compiled code."""
 
 import logging
 import os
@@ -19,10 +19,10 @@ from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 
 def get_ready(name: str) -> tuple[float, int]:
-    """Compile what one of `PROBLEMS` lacks; return the seconds, and how many functions were compiled."""
+    """Solve one of `PROBLEMS`; return the seconds taken and the number of functions compiled."""
     start, before = time.perf_counter(), len(compiled)
     log = logging.getLogger("fwc_llm.coreset")
-    log.disabled = True  # the command says itself that it compiles
+    log.disabled = True  # the command itself reports that it compiles
     try:
         PROBLEMS[name]()
     finally:
@@ -31,13 +31,13 @@ def get_ready(name: str) -> tuple[float, int]:
 
 
 def cache_folder() -> Path | None:
-    """The folder of compiled code; None where none can be written."""
+    """The cache folder of compiled code; None if no folder is writable."""
     paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
     return None if None in paths else Path(os.path.commonpath(paths))
 
 
 def _table(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of tenths, so that some are equally far from two representatives; outcome and protected level."""
+    """Features (n, p) in steps of 0.1, so that distances tie; outcomes (n,); protected levels (n,)."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, p)).round(1), rng.integers(0, 2, n), rng.integers(0, 2, n)
 

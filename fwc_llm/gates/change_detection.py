@@ -1,11 +1,12 @@
 """E-detectors: change detection with a bounded rate of false alarms.
 
-For two groups a *block* is a run of decisions of one group, ended by the first decision of the other. The
-difference D of its two rates, less the bound, lies in [−2, 1] and is at most 0 on average while the condition
-does not hold: a bet 1 + λ D gains nothing. The evidence M ← (M + 1)(1 + λ D) sums such bets over all times at
-which a change may have begun (Shiryaev 1963; Roberts 1966). An alarm is raised when M, averaged over λ, pairs
-of groups and rates, reaches N; then M restarts at 0. M plus N for each alarm grows by at most 1 a decision on
-average, so that false alarms are at most one in N decisions (Shin, Ramdas & Rinaldo 2024, *E-detectors*).
+For two groups, a *block* is a run of decisions of one group, ended by the first decision of the other group.
+D is the difference of the block's two rates minus the bound; it lies in [−2, 1]. While the condition does not
+hold, the mean of D is at most 0, so a bet with the factor 1 + λ D gains nothing. The evidence
+M ← (M + 1)(1 + λ D) sums such bets over all times at which a change may have begun (Shiryaev 1963; Roberts
+1966). An alarm is raised when M, averaged over λ, pairs of groups and rates, reaches N; then M restarts at 0.
+The mean of M plus N per alarm grows by at most 1 per decision, so there is on average at most one false alarm
+in N decisions (Shin, Ramdas & Rinaldo 2024, *E-detectors*).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,12 +22,14 @@ from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.metrics.counts import BY_KEY, RATES, Codes, Metric
 
 _BETS = 0.05, 0.1, 0.2, 0.4  # λ
-_DATING = 0.1  # the λ by which the beginning of a change is dated
+_DATING = 0.1  # the λ that dates the beginning of a change
 
 
 def check_watched(condition: GateCondition, labelled: bool = True) -> None:
-    """Raise `FwcError` for conditions without a detector: on arms, on metrics not counted from decisions, on
-    too little harm, and on metrics that need missing labels.
+    """Raise `FwcError` for conditions that have no detector.
+
+    Such conditions name an arm or a metric that is not a rate of decisions, look for an improvement (such as
+    a gap below a bound), or need labels that are missing.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
     worse = ">" if metric.kind == "gap" else "<"
@@ -41,8 +44,8 @@ def check_watched(condition: GateCondition, labelled: bool = True) -> None:
 class Alarm(NamedTuple):
     """A period in which a rate of two `groups` was beyond the bound.
 
-    `inside` and `before` the period are decisions and hits of the group with the higher rate, then of the
-    other.
+    `inside` (during the period) and `before` have decisions and hits of the group with the higher rate, then
+    of the other group.
     """
 
     rate: str
@@ -56,10 +59,10 @@ class Alarm(NamedTuple):
 
 @dataclass
 class _Comparison:
-    """A rate compared between two groups (alternative: the first is higher), or of all decisions.
+    """A rate compared between two groups (alternative: the first is higher), or a rate of all decisions.
 
     `block` has both groups' decisions and hits since the last block; `evidence` is indexed by λ. `stretch` is
-    the CUSUM estimate of the change: its rise, its moment, decisions and hits of both.
+    the CUSUM estimate of the change: its rise, its moment, and decisions and hits of both groups since.
     """
 
     block: list[int]
@@ -72,7 +75,7 @@ class _Comparison:
         self.evidence = [(m + 1) * (1 + bet * difference) for m, bet in zip(old, _BETS, strict=True)]
         rise, since, *sums = self.stretch or [0.0, moment, 0, 0, 0, 0]
         rise += log1p(_DATING * difference)
-        since = moment if rise < 1 else since  # a few decisions of chance date nothing
+        since = moment if rise < 1 else since  # too few decisions date no change
         self.stretch = [rise, since, *map(sum, zip(sums, self.block, strict=True))] if rise > 0 else []
         self.block = [0, 0, 0, 0]
         return sum(self.evidence) - sum(old)
@@ -80,9 +83,10 @@ class _Comparison:
 
 @dataclass
 class Detector:
-    """The evidence for a condition and counts (G, 2, 3), both since the last alarm.
+    """The evidence for a condition and the counts (G, 2, 3) of decisions since the last alarm.
 
-    Both do not depend on how decisions are split into calls. `comparisons` are keyed by rate and groups.
+    Evidence and counts are the same however decisions are divided into calls. Counts are by group, label and
+    answer. `comparisons` are keyed by rate and groups.
     """
 
     condition: GateCondition
@@ -107,7 +111,7 @@ class Detector:
 
     @property
     def evidence(self) -> float:
-        """M, the mean evidence of all comparisons with a block."""
+        """M, the mean evidence over λ and all comparisons that have had a block."""
         known = [m for comparison in self.comparisons.values() for m in comparison.evidence]
         return sum(known) / max(1, len(known))
 
@@ -152,7 +156,7 @@ class Detector:
         for rate in self.metric.rates:
             for pair in [()] if share else permutations(groups, 2):
                 key = " ".join(map(str, (rate, *pair)))
-                if key not in self.comparisons:  # all decisions so far have waited for another group
+                if key not in self.comparisons:  # its first block has all decisions so far
                     self.comparisons[key] = _Comparison([0] * 4 if share else self._sums(key))
                 for group, kind in product(pair or groups, np.flatnonzero(RATES[rate].counted).tolist()):
                     side, hit = 2 * (group in pair[1:]), int(RATES[rate].hits.ravel()[kind])
@@ -160,13 +164,13 @@ class Detector:
         return of_cell
 
     def _sums(self, key: str) -> list[int]:
-        """Decisions and hits of a comparison's two groups; without groups, of all decisions and zeros."""
+        """Decisions and hits of a comparison's two groups; without groups, of all decisions, then zeros."""
         rate, *groups = key.split()
         counts = [self.counts[int(group)] for group in groups] or [self.counts.sum(0), 0 * self.counts[0]]
         return [int(of[kinds].sum()) for of in counts for kinds in (RATES[rate].counted, RATES[rate].hits)]
 
     def _alarm(self, moment: int, evidence: float) -> Alarm:
-        """Return the alarm of the comparison with the most evidence, and restart all."""
+        """Return the alarm of the comparison with the most evidence, and restart all comparisons."""
         key = max(self.comparisons, key=lambda key: sum(self.comparisons[key].evidence))
         _, since, *inside = self.comparisons[key].stretch or [0, moment, 0, 0, 0, 0]
         before = [n - m for n, m in zip(self._sums(key), inside, strict=True)]

@@ -11,9 +11,7 @@ from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
-UNTIL_VERDICT = (
-    "verdict"  # of the DP gap, in the place of a condition, where asking goes on until it can be told
-)
+UNTIL_VERDICT = "verdict"  # stands for no condition: ask until the DP gap has a verdict
 _UNSEQUENCED = ("auc", "brier")
 _ARM = r"""(?:"(?P<double{0}>[^"]+)"|'(?P<single{0}>[^']+)'|(?P<arm{0}>[^]"']*[^]"'\s]))"""
 _SIDE = r"(?P<metric{0}>\w+)\s*(?:\[\s*" + _ARM + r"\s*\])?"
@@ -27,7 +25,8 @@ _CONDITION = re.compile(
 class GateCondition:
     """A metric of one arm, or its difference to another arm (`minus`), compared with a number.
 
-    Without `arm` it applies to every arm; `size` compares the absolute difference. `text` is the source text.
+    Without `arm` the condition applies to every arm. `size` compares the absolute difference. `text` is the
+    source text.
     """
 
     text: str
@@ -75,7 +74,7 @@ def parse_condition(text: str) -> GateCondition:
 
 
 def check_sequences(texts: Sequence[str]) -> None:
-    """Raise `FwcError` for conditions without repeated or anytime-valid intervals."""
+    """Raise `FwcError` for conditions whose metric has no sequential interval."""
     for text in texts:
         if text == UNTIL_VERDICT:
             continue
@@ -97,8 +96,8 @@ def sequential_design(
 ) -> GroupSequential | ConfidenceSequence | None:
     """Return the sequential design of a run with --until-decided; None for other runs.
 
-    `looks` are the rows at each interim analysis; the last is the cap. Runs without looks, including those of
-    earlier versions, use a confidence sequence.
+    `looks` are the numbers of rows at the looks; the last one is the maximum. Runs without looks, including
+    those of earlier versions, use a confidence sequence.
     """
     texts = settings.get("until_decided") or ()
     if texts and looks and settings["stopping"] == "group-sequential":

@@ -1,4 +1,4 @@
-"""Decide conditions by intervals, not point estimates; write checks as JUnit XML."""
+"""Decide conditions by intervals instead of point estimates, and write checks as JUnit XML."""
 
 import math
 import re
@@ -17,9 +17,9 @@ from fwc_llm.metrics.statistics import group_words, small_groups
 from fwc_llm.metrics.variance import UNLABELLED, UNREAD_WORDS, scope_words
 
 Outcome = Literal["passed", "failed", "undecided"]
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 cannot represent, even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-LARGEST_ERROR = 1 - LEVEL  # how often a check fails, at most, that should not: what lies outside the interval
+LARGEST_ERROR = 1 - LEVEL  # largest probability that a check fails though it should not
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Check:
     """The result of a condition.
 
     `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it does, else
-    "undecided"; `reason` is one line. `value`, `low` and `high` are NaN for an undefined metric and for
-    checks of several arms. `more_rows`: more rows may decide it.
+    "undecided". `reason` is one line. `value`, `low` and `high` are NaN for an undefined metric and for a
+    check that combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
     """
 
     condition: str
@@ -41,14 +41,14 @@ class Check:
 
 
 def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
-    """Return a check for the condition's arm, or for every arm. `FwcError` for an unknown arm."""
+    """Return a check for the condition's arm, or one for every arm; `FwcError` for an unknown arm."""
     condition.check_arms(answered.arms)
     arms = answered.arms if condition.arm is None else (condition.arm,)
     return [_decide(condition, answered, arm) for arm in arms]
 
 
 def all_of(condition: str, checks: Sequence[Check]) -> Check:
-    """Combine checks: failed if one is failed, else undecided if one is undecided, else passed."""
+    """Combine checks: "failed" if any check is, else "undecided" if any check is, else "passed"."""
     if len(checks) == 1:
         return checks[0]
     outcomes = {check.outcome for check in checks}
@@ -59,7 +59,7 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
 
 
 def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Whether every condition is decided, and with `verdict` also the DP gap's verdict."""
+    """Whether every condition is decided; "verdict" is if every arm's DP gap has a conclusive verdict."""
     for text in texts:
         if text == UNTIL_VERDICT:
             arms = map(ArmEstimates, answered.samples.values())
@@ -120,9 +120,7 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Return "failed" if the whole interval meets the condition, "passed" if none of it does, else
-    "undecided".
-    """
+    """Return "failed" if all of the interval meets the condition, "passed" if none does, else "undecided"."""
     bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),
@@ -134,7 +132,7 @@ def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
 
 
 def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple[Enclosed, float, str]:
-    """A metric of one arm or a difference of two, with value, interval and scope."""
+    """Return a metric of one arm, or a difference of two arms: with its interval, its value and its scope."""
     estimates, key = ArmEstimates(answered.samples[arm]), KEY_OF[condition.metric]
     if condition.minus is None:
         return (
@@ -149,7 +147,7 @@ def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple
 
 
 def _folded(low: float, high: float) -> Interval:
-    """The interval of the absolute value, given an interval of the value."""
+    """Return the interval of |x|, given an interval of x."""
     ends = abs(low), abs(high)
     return 0.0 if low <= 0.0 <= high else min(ends), max(ends)
 
@@ -163,8 +161,8 @@ def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
     """Return checks as JUnit XML, with one suite per run.
 
-    `undecided` sets how an undecided check counts: "failed" as a failure, "passed" as skipped, else as an
-    error.
+    `undecided` says how an undecided check counts. "failed": as a failure; "passed": as skipped;
+    "undecided": as an error.
     """
     kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
 

@@ -1,13 +1,13 @@
-"""An audit's tables: who was asked and selected, impact ratios, four fifths, Fisher's test, confusion.
+"""Tables of an audit: selection rates, impact ratios, four-fifths rule, Fisher's test, confusion.
 
-A group's impact ratio is its rate of yes over the highest rate of any group. Its interval allows for not
-knowing which group's rate is truly the highest: the limits of the ratios to all groups hold together, and the
-smallest of them are the impact ratio's (docs/statistics.md, "Impact ratios"). Four-fifths and Fisher's test
-are what laws and practices ask for; they may differ in words from the verdict on a gap.
+A group's impact ratio is its rate of yes over the highest rate of any group. It is uncertain which group's
+true rate is the highest, so the limits of the impact ratio are the smallest of the simultaneous limits of the
+group's ratios to all groups (docs/statistics.md, "Impact ratios"). Laws and practices ask for the four-fifths
+rule and Fisher's test; their conclusions may differ from the verdict on a gap.
 
-A design that fixes how many rows of each group and label are asked makes no sample of people. Within a group
-and label the rows are a random sample; rates there, weighted by the table's cell shares, estimate the table's
-rates. The cell shares are themselves treated as estimates.
+If the design fixes the number of rows of each group and label, the test rows are no sample of people. Within
+a group and label they are a random sample: rates there, weighted by the table's cell shares, estimate the
+table's rates. The cell shares count as estimates too.
 """
 
 import math
@@ -37,8 +37,8 @@ _TEXTS = {
     "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, has them.",
 }
 FOUR_FIFTHS = 0.8
-LEAST_SHARE = 0.02  # of the people; Local Law 144 may leave a smaller group out of the ratios
-MOST_PAIRED = 30  # levels whose pairs are all listed
+LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
+MOST_PAIRED = 30  # levels, at most, for which all pairs are listed
 FISHER, BY_DESIGN = "Fisher's exact", "by design"
 _ROUNDING = 1e-9
 _TESTED = "test", "p_value", "p_adjusted", "significant"
@@ -64,20 +64,21 @@ def impact_tables(
     keep_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
-    """Return the tables of an audit for JSON: undefined is None, with a `reason`.
+    """Return the tables of an audit for JSON; an undefined value is None, with a `reason`.
 
-    Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld", and a `text` that says what that means),
-    `asked_once`, and `attributes`, one object each protected attribute and, of several, one for all crossed:
-    `attribute`, `crossed`, `weighted`, `unknown` (rows whose category is not known), `lost` (rows of each
-    group before the run) and `arms`, each with `groups`, `reference` (the group with the highest rate) and
-    `pairs` (of many groups, where `all_pairs` is false, those with the reference).
+    Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
+    (whether every row was asked about once), and `attributes`. These are one object per protected attribute
+    and, if there are several, one for all crossed. Its keys: `attribute`, `crossed`, `weighted`, `unknown`
+    (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before the run) and
+    `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all pairs of
+    groups or, if `all_pairs` is false, those with the reference.
 
-    `designed` says that the number of rows of each group and label was chosen, `counted` has those of the
-    table that they were drawn from (`group`, `no` and `yes`). Groups of it that no row was asked about are
-    there with zeros. `keep_small` leaves no small group out of the ratios. `scored` has yes where a score is
-    above the median of all; by default it is made of P(yes), where every arm has it. Where people are
-    counted, groups then have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
-    `scoring_reference`.
+    `designed`: the number of rows of each group and label was chosen. `counted` has the rows of the table
+    that test rows were drawn from, `no` and `yes` by `group`; its groups without test rows get zeros. `lost`
+    has the rows lost before the run, by crossed `group`. `keep_small` keeps small groups in the ratios.
+    `scored` has the answer yes for scores above the median of all rows; by default P(yes) is the score, if
+    every arm has it. For rates as drawn and rows asked about once, groups then also have a `scoring_rate` and
+    a `scoring_impact_ratio` with limits, and arms a `scoring_reference`.
     """
     table = None
     if counted is not None:
@@ -184,13 +185,13 @@ def _arm(
 
 
 def _asked_once(sample: ArmArrays) -> bool:
-    """Whether every row was asked about once: then people are counted, and exact tests may count them."""
+    """Whether each row is one person, asked about once, without weights or looks: exact tests then apply."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
     return once and sample.weight is None and sample.cluster is None and sample.design.sequential is None
 
 
 def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:
-    """The rows read, kept and lost of each level before the run, from those of the crossed groups."""
+    """Sum the rows read, kept and lost before the run from crossed groups to the levels of a view."""
     sums: dict[str, dict[str, int]] = {}
     alone = not view.crossed and width > 1
     for group in groups:
@@ -204,7 +205,10 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
 
 
 def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
-    """Sums of cells' shares (2G,), each weighted by its part of the table's rows `of` its level (or kind)."""
+    """Sum shares of cells (2G,) by `owner`, weighted by each cell's part of the table's rows.
+
+    These are the rows of all cells with the same `of` (2G,).
+    """
     rows = table.ravel()
     total = np.bincount(of, rows)
     size = np.zeros(int(owner.max()) + 1)
@@ -221,9 +225,10 @@ def _selection(
     exact: bool,
     keep_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The reference and pairs of one arm under one view, and its levels by name. `counts` (L, 2, 3) are of
-    labels and answers; `rates` (L,) of `people` (L,), the rows asked about or a table's. `exact`: rows asked
-    once.
+    """Return the reference and pairs of one arm in one view, and its levels by name.
+
+    `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
+    the rows asked about, or the table's. `exact`: Fisher's exact test applies.
     """
     asked, by_answer = counts.sum((1, 2)), counts[..., :UNPARSED].sum(1)
     parsed = by_answer.sum(1)
@@ -232,11 +237,11 @@ def _selection(
     value, limits = rates.values, arm_estimates.share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(known, people, np.nan) / people.sum()  # also of people whose category is unknown
+        share = np.where(known, people, np.nan) / people.sum()  # the sum includes people of unknown category
     small = share < LEAST_SHARE - _ROUNDING
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
-    # Of fewer than two there would be no ratio at all.
+    # With fewer than two large groups there would be no ratio: then small ones count.
     counted = large if len(large) > 1 and not keep_small else defined
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
@@ -244,7 +249,7 @@ def _selection(
     low, high = _least_ratios(rates, counted)
 
     unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
-    why = {  # a level has no impact ratio; the first that holds
+    why = {  # why a level has no impact ratio: the first that applies
         "its people's category is unknown": ~known,
         "no row of it was asked about": asked == 0,
         "0/0: no parsed answer about one of the labels that the table has of it": unknown & (parsed > 0),
@@ -282,7 +287,7 @@ def _selection(
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
-    """Of every counted level the least limits of its ratios to all of them, and to itself (1)."""
+    """Least limits (L,) of each counted level's ratios to all counted levels; 1 to itself."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
     kinds, of, _ = arm_estimates.representatives(rates, counted)
     for first, second in arm_estimates.pairs_of(rates, counted):
@@ -303,8 +308,10 @@ def _pairs(
     small: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.intp] | None,
 ) -> list[dict[str, Any]]:
-    """All pairs of levels: the later one's rate less the earlier one's, their ratio and a test (Fisher's with
-    Holm's correction, or by design). Of more than `MOST_PAIRED` only pairs with the highest rate are listed.
+    """List pairs of levels: the later level's rate minus the earlier's, their ratio, and a test.
+
+    The test is Fisher's with Holm's correction or, without `counts`, by design. With more than `MOST_PAIRED`
+    levels, only pairs with the reference are listed.
     """
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:
@@ -351,8 +358,8 @@ def _pairs(
 def fisher_exact(table: npt.NDArray[np.intp]) -> float:
     """Return the two-sided p-value of Fisher's exact test of a table (2, 2) whose rows are not empty.
 
-    That of `scipy.stats.fisher_exact`, which takes a second to import: the chance of all tables with these
-    margins that are no likelier than this one.
+    The p-value is the probability of all tables with the same margins that are at most as likely. It is that
+    of `scipy.stats.fisher_exact`, whose import takes a second.
     """
     (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
     x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
@@ -366,7 +373,8 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
     """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
 
-    `tests` counts all that were made, where not all are listed: the others count as the largest.
+    `tests` is the number of all tests, if not all are listed: the others count as those of the largest
+    p-values.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)
@@ -378,7 +386,7 @@ def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
 
 
 def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
-    """Return whether an impact ratio is below four fifths, and whether its interval leaves that in doubt."""
+    """Return whether an impact ratio is `below` four fifths, and whether its interval settles this."""
     below = ratio < FOUR_FIFTHS - _ROUNDING
     settled = high < FOUR_FIFTHS - _ROUNDING if below else low >= FOUR_FIFTHS - _ROUNDING
     return {"below": below, "settled": bool(settled)}
@@ -390,7 +398,10 @@ def _confusion(
     place: int,
     why: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Of a level the `counts` (2, 3) of its parsed answers by label, and its rates, or `why` it has none."""
+    """Return a level's confusion matrix and its rates, or `why` they are undefined.
+
+    `counts` (2, 3) are by label and answer.
+    """
     kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
     cells = (None,) * 4 if counts is None else counts[:, :UNPARSED].ravel().tolist()
     confused: dict[str, Any] = {**dict(zip(kinds, cells, strict=True)), "reasons": {}}
@@ -403,7 +414,10 @@ def _confusion(
 
 
 def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
-    """From the shares wrongly and rightly answered yes (2L,): r / (1 + r), with limits."""
+    """Return precisions r / (1 + r) with limits, r = right / wrong, from shares of yes (2L,).
+
+    The shares of each level are first the wrong yes, then the right yes.
+    """
     wrong = np.arange(0, len(joint.values), 2)
     under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,8 +1,8 @@
-"""Two arms side by side: differences, their intervals, and the tests that they make.
+"""Compare two arms: differences of their metrics, with intervals and tests.
 
-A test is its interval excluding 0, so that neither can contradict the other, nor the sign of the difference
-(docs/statistics.md, "Two arms"). Differences are those of the two arms' own values: what an arm left unparsed
-it leaves out of its own value only.
+A test rejects equality exactly if the interval excludes 0, so that test and interval never disagree
+(docs/statistics.md, "Two arms"). A difference is that of the two arms' own values: a reply without an answer
+is missing from the value of its own arm only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,10 +46,10 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Difference(Enclosed):
-    """The second arm's value less the first's, with 95 % limits and p-value; NaN if undefined.
+    """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
 
-    The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
-    a test finds four times in five (see `planning`): smaller ones are missed more often.
+    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference that such a
+    test detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -63,12 +63,12 @@ class Difference(Enclosed):
     def within(
         cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
     ) -> "Difference":
-        """Return the difference, with limits clipped to [-1, 1]."""
+        """Make a difference with limits clipped to [-1, 1]."""
         return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
 
     @classmethod
     def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
-        """Return a difference with its limits and test by its standard error, of groups all together."""
+        """Make a difference with limits and test from its standard `error`, simultaneous over `groups`."""
         if np.isnan(difference) or np.isnan(error):
             return cls(difference)
         half_width = critical_value(groups, 1, freedom) * error
@@ -79,10 +79,10 @@ class Difference(Enclosed):
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """Two arms compared, by metric: `scope` of limits and p-values, and the `reason` for their absence.
+    """Differences of two arms by metric (`tests`).
 
-    The differences `of_these` hold for these examples whatever the `scope`: for the prompts that were sent,
-    on other rows like these.
+    `scope` is the scope of limits and p-values, `reason` explains their absence. The differences `of_these`
+    always have the scope "these examples": the prompts that were sent, on other rows like these.
     """
 
     scope: Scope
@@ -97,10 +97,10 @@ class ArmComparison:
 def compare(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
 ) -> ArmComparison:
-    """Return the comparison of two arms whose rows are numbered alike, second less first.
+    """Compare two arms whose rows have the same numbers: second minus first.
 
-    `aligned` says that both were asked the same questions in the same order, as the arms of one run are. Else
-    rows that both were asked about still count as pairs, and the repeats of one are not those of the other.
+    `aligned`: both were asked the same questions in the same order, like the arms of one run. Otherwise rows
+    that both were asked about still count as pairs, but the two arms' repeats are unrelated.
     """
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
@@ -142,8 +142,10 @@ def _test(
 def _worst_case(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> tuple[Interval, Interval]:
-    """The ends of a difference over all readings of the replies without an answer: of its value, its limits.
-    Of metrics but accuracy and the DP gap it is the difference of both arms' own worst cases.
+    """Return the range of a difference over all readings of replies without an answer, and its limits.
+
+    A reading is a choice of answers for these replies. Metrics other than accuracy and the DP gap combine the
+    two arms' worst cases.
     """
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
@@ -161,8 +163,9 @@ def _worst_case(
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
-    """Return the difference from both intervals, by MOVER, as if the arms were independent: arms that answer
-    alike differ less than it says.
+    """Return the difference from both intervals, by MOVER, as if the arms were independent.
+
+    For arms that answer alike, the limits are wider than necessary.
     """
     value = second.value - first.value
     if np.isnan([first.low, second.low]).any():
@@ -177,8 +180,9 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
 def _parity(
     first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool, ends: Interval | None = None
 ) -> Difference:
-    """The difference of the demographic parity differences, or with its `ends` over all readings of the
-    replies without an answer that of the readings.
+    """Return the difference of the DP gaps.
+
+    With `ends`, its range over all readings of replies without an answer, the limits cover all readings.
     """
     key, judged = "demographic_parity_difference", second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
@@ -198,7 +202,7 @@ def _parity(
         of_apart = replace(apart.test(*highest), low=apart.test(*lowest).low)
         of_together = replace(together.test(*lowest), low=together.test(*highest).low)
         return _of_sizes((least, most), of_apart, of_together)
-    # The largest gap moves by no more than the pair of groups that moves most.
+    # The largest gap changes by at most as much as the pair of groups that changes most.
     pairs = (np.concatenate(places) for places in zip(lowest, highest, strict=True))
     variance, freedom = apart.moments(*pairs)
     widest = int(np.argmax(variance))
@@ -208,8 +212,9 @@ def _parity(
 
 
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
-    """The difference of |b| and |a|, or a range of `values`, from b − a (`apart`) and b + a (`together`): the
-    smaller of both in size, with the product of their signs. It differs from 0 where both do.
+    """Return |b| − |a|, or the range `values` of it, from b − a (`apart`) and b + a (`together`).
+
+    |b| − |a| has the smaller size of the two, and the product of their signs. It differs from 0 if both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -225,9 +230,10 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
 
 @dataclass(frozen=True)
 class _Net:
-    """The second arm's shares plus `sign` times the first's: over rows, and over sets where `strategy`. Two
-    rows that changed, one each way, are added to the variance over rows (Agresti & Min 2005), so that none is
-    0.
+    """The second arm's shares plus `sign` times the first's.
+
+    The variance is over rows and, if `strategy`, over sets of examples too. The variance over rows includes
+    two added rows that changed, one each way (Agresti & Min 2005), so that it is never 0.
     """
 
     own: tuple[RateEstimates, RateEstimates]
@@ -236,10 +242,10 @@ class _Net:
     strategy: bool
 
     def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return the variance (P,) of shares, or of second less first, and its degrees of freedom."""
+        """Return the variance (P,) of shares, or of second minus first, and its degrees of freedom."""
         first_arm, second_arm = self.own
         sets = None
-        if self.strategy and self.aligned:  # of both arms at each question, of both arms' questions in turn
+        if self.strategy and self.aligned:  # a set of both arms together, for each arm's questions
             redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
             both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
             sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
@@ -267,7 +273,7 @@ class _Net:
         return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
 
     def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
-        """Return the test of the only share, or of the only pair of shares."""
+        """Return the test of one share (default: the first), or of one pair of shares."""
         place = np.zeros(1, dtype=np.int64) if first is None else first
         value = self.own[1].values + self.sign * self.own[0].values
         net = float(value[place][0] if second is None else value[second][0] - value[place][0])
@@ -276,10 +282,10 @@ class _Net:
 
 
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
-    """Return every pair of arms, each as `compare_estimates` describes it, with verdicts.
+    """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Those with the arm `run.against` (default: the first; "all": every pair) have it first, and are decided
-    together, each metric by itself; see `adjust`.
+    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first and are `decided`.
+    The decided pairs share one correction for multiple comparisons, all other pairs another one (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = [
@@ -296,13 +302,13 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 def compare_estimates(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
-    """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
+    """Compare two arms, and return a plain dict; `aligned` as in `compare`.
 
-    `of` is the scope of limits and p-values, `reason` explains their absence; `these_examples` has those of
-    the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
-    both answered, `same` says that all these answers are equal, `alike` that one of the arms answered
-    (nearly) all rows alike, so that nothing is decided about its gap; `better` and `worse` count the rows on
-    which the second arm was right more often, and less often.
+    `of` is the scope of limits and p-values, `reason` explains their absence. `these_examples` has the
+    differences for the prompts that were sent, `more` the differences of further metrics. `n` is the number
+    of questions that both arms answered, and `same` says whether all these answers are equal. `alike`: an arm
+    gave (nearly) all rows one answer, so that its gap is not settled. `better` and `worse` count the rows on
+    which the second arm was right more often, and less often, than the first.
     """
     tested = compare(first, second, aligned, metrics)
     before, after = first.sample.assumed, second.sample.assumed
@@ -326,15 +332,15 @@ def compare_estimates(
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add to every test the verdict that is made together with the others of its metric.
+    """Add verdicts that are corrected for the number k of comparisons, separately for each metric.
 
-    With k comparisons an interval has the level 1 − 0.05/k: `simultaneous_low` and `simultaneous_high`, the
-    verdict, `p_adjusted` = k p (Bonferroni) and `distinguishable`, which says that it differs.
+    Adds to every test: `simultaneous_low` and `simultaneous_high`, limits at the level 1 − 0.05/k; their
+    `verdict`; `p_adjusted` = k p (Bonferroni); and `distinguishable`, whether the arms differ.
     """
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
-        wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0  # as quantiles do
+        wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0  # by quantiles
         for comparison, test in zip(comparisons, tests, strict=True):
             value, p = test["difference"], test["p_value"]
             ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
@@ -343,7 +349,7 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
                 for end, limit in zip(ends, limits, strict=True)
             )
             differs = None if np.isnan(p) else bool(k * p < 1 - LEVEL)
-            if differs is False:  # one decision: the interval's, whatever rounding and folding do
+            if differs is False:  # interval and p-value agree despite rounding and folding
                 low, high = min(low, 0.0), max(high, 0.0)
             elif differs and not test.get("worst_case"):
                 low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))

@@ -6,8 +6,8 @@
     gap = estimates["demographic_parity_difference"]
     gap.verdict(0.05), gap.p_value
 
-Every key of `counts.TABLE` is a metric; a new one needs its line there and nothing here. Two arms:
-`arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
+Every key of `counts.TABLE` is a metric; a new metric needs only a line there. `arm_comparison` compares two
+arms. Both modules need a few dozen numpy operations, so that simulations can call them often.
 """
 
 import math
@@ -45,18 +45,18 @@ from fwc_llm.metrics.intervals import (
 from fwc_llm.metrics.planning import POWER, smallest_difference
 from fwc_llm.metrics.variance import REASONS, ArmArrays, RateEstimates, auc_shares, mean_shares, rate_shares
 
-MARGIN, RATIO_MARGIN = 0.05, 0.8  # within which a gap, or a ratio, does not matter
-_PAIRS = 1_000_000  # pairs of groups that are held at once
+MARGIN, RATIO_MARGIN = 0.05, 0.8  # largest negligible gap, smallest negligible ratio
+_PAIRS = 1_000_000  # pairs of groups in memory at once
 
 
 @dataclass(frozen=True)
 class MetricEstimate(Enclosed):
-    """A metric: its value over all repeats, the 95 % interval, and each repeat (R,). NaN where undefined.
+    """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
 
-    `equal` is the value at equality, `p_value` that of no difference at all: below 0.05 exactly where the
-    interval excludes equality. `half_width` is the longest distance from a compared difference to an end, of
-    a fixed number of rows: looks at the answers make an interval wider.
-    `alike`: a model answered (nearly) all rows alike, so that nothing is decided.
+    `equal` is the value at equality. `p_value` tests equality; it is below 0.05 exactly if the interval
+    excludes `equal`. `half_width` is the longest distance from a pair's difference to a limit, without the
+    widening for looks at the answers. `worst_case`: see `Enclosed`. `alike`: a model gave (nearly) all rows
+    one answer, so that the verdict is inconclusive.
     """
 
     value: float
@@ -71,23 +71,23 @@ class MetricEstimate(Enclosed):
 
     @property
     def ends(self) -> dict[str, float]:
-        """The value with its limits."""
+        """Value and limits."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
     def verdict(self, margin: float = MARGIN, ratio_margin: float = RATIO_MARGIN) -> Verdict | None:
-        """Return the one decision of a gap or ratio; None of what has no interval or no equality."""
+        """Return the verdict on a gap or ratio; None without an interval or a value at equality."""
         if np.isnan(self.equal):
             return None
         told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
-        """Return the rows at which groups that are treated alike end within the margin 4 times in 5.
+        """Return the rows with which groups that are treated alike get "no difference shown" 4 times in 5.
 
-        `rows` is what this estimate has. None where no number of rows is enough, or none is known.
+        `rows` is the number of rows of this estimate. None if no number of rows is enough, or it is unknown.
         """
         most = self.worst_case[0][1] if self.worst_case else self.value
-        room = margin - (most - self.value)  # what replies without an answer leave
+        room = margin - (most - self.value)  # minus the effect of replies without an answer
         if self.alike or not self.half_width >= 0 or room <= 0:
             return None
         chance = critical_value(groups, kinds, np.inf, POWER) / critical_value(groups, kinds)
@@ -98,7 +98,7 @@ UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan, np.zeros(0))
 
 
 class ArmEstimates:
-    """Every metric of one arm with its 95 % interval, each worked out when it is first asked for."""
+    """All metrics of one arm with 95 % intervals, each computed at its first use."""
 
     def __init__(self, sample: ArmArrays) -> None:
         self.sample = sample
@@ -116,7 +116,7 @@ class ArmEstimates:
         return replace(own, alike=alike, worst_case=worst) if alike or worst else own
 
     def _read(self, key: str) -> MetricEstimate:
-        """A metric of the answers that were read."""
+        """A metric of the parsed answers alone."""
         if key not in self._metrics:
             self._metrics[key] = self._of_metric(BY_KEY[key])
         return self._metrics[key]
@@ -137,8 +137,9 @@ class ArmEstimates:
         return _largest(self.sample, pairs, *size, each)
 
     def readings(self, rate: str, raised: bool = False) -> RateEstimates:
-        """Return a rate of counts twice: as replies without an answer lower it most and as they raise it, or
-        `raised` first.
+        """Return a rate twice: with replies without an answer read as they lower it most, then raise it most.
+
+        With `raised`, the raised rate comes first.
         """
         if (key := f"{rate}, {raised}") not in self._shares:
             sides = (_read(self.sample, rate, side) for side in (int(raised), 1 - raised))
@@ -147,12 +148,12 @@ class ArmEstimates:
         return self._shares[key]
 
     def worst_case(self, key: str) -> tuple[Interval, Interval]:
-        """Return the (lowest, highest) value of a metric of answers over all readings of the replies without
-        one, and limits that hold the truth of any of them (Stoye 2009, of each pair of groups), which enclose
-        those of the answers that were read.
+        """Return the (lowest, highest) value of a metric over all readings, and limits for all readings.
 
-        The worst value is one that some reading attains; the best is a bound that whole answers may miss by
-        less than one row. NaN where such a rate is undefined.
+        A reading chooses an answer for every reply without one. The limits cover the true value under any
+        reading (Stoye 2009, for each pair of groups), and enclose the limits of the parsed answers. Some
+        reading attains the worst value; the best value is a bound, off by less than one row. NaN if a rate is
+        undefined.
         """
         if key not in self._worst:
             (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
@@ -187,14 +188,14 @@ class ArmEstimates:
         return (least, most), (low, high)
 
     def value(self, key: str) -> float:
-        """Return a metric's value over all groups, judged or not."""
+        """Return the value of a metric over all groups, judged or not."""
         metric = BY_KEY[key]
         if metric.kind == "share":
             return float(self.counted(f"{metric.rates[0]} of all").values[0])
         return float(value_of(metric, {rate: self.counted(rate).values for rate in metric.rates}))
 
     def undefined(self, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield (metric, sentence) for each metric of answers that is undefined over all groups."""
+        """Yield (metric, reason) for each metric of answers that is undefined over all groups."""
         for metric in COUNTED:
             if not np.isnan(self.value(metric.key)):
                 continue
@@ -211,7 +212,10 @@ class ArmEstimates:
                 yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     def counted(self, rate: str) -> RateEstimates:
-        """Return a rate of `counts.RATES` or `REPLY_RATES`, "auc" or "brier", of groups, or "… of all"."""
+        """Return a rate of each group (G,) or, if its name ends with " of all", of all answers (1,).
+
+        Names are those of `counts.RATES` and `REPLY_RATES`, "auc" and "brier".
+        """
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
         return self._shares[rate]
@@ -236,12 +240,12 @@ class ArmEstimates:
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
-        """Return a rate of each group (G)."""
+        """Return a rate of each group (G), with limits."""
         return share_limits(self.counted(rate))
 
     @property
     def signed_gap(self) -> MetricEstimate | None:
-        """The second group's rate less the first's; None unless there are two groups."""
+        """The second group's rate minus the first's; None unless there are two groups."""
         if self.sample.groups != 2:
             return None
         rates = self.counted("rate")
@@ -250,16 +254,16 @@ class ArmEstimates:
         return MetricEstimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
     def smallest_found(self) -> float:
-        """Return the DP gap that a test at 5 % finds four times in five; NaN without a test."""
+        """Return the DP gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
         if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
-        error = self["demographic_parity_difference"].half_width / critical_value(groups)  # t widens it, too
+        error = self["demographic_parity_difference"].half_width / critical_value(groups)  # includes t
         return smallest_difference(error**2, groups)
 
 
 def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
-    """Share of rows with an answer ("coverage"), or of arrived replies that are refused or filtered."""
+    """Share of questions with an answer ("coverage"), or of received replies refused or filtered."""
     name, of_all = rate.removesuffix(" of all"), rate.endswith(" of all")
     owner, owners = (sample.everyone, 1) if of_all else (sample.group, sample.groups)
     reason = np.zeros(len(sample.answer)) if sample.reason is None else sample.reason
@@ -274,7 +278,7 @@ def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
 
 
 def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
-    """Return each of the shares (O) with limits by itself."""
+    """Return each of the shares (O,) with its own limits."""
     factor, freedom = shares.spread()
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
@@ -284,7 +288,7 @@ def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
 
 
 class Pairs(NamedTuple):
-    """Differences (P,) of second less first, limits that hold together, and standard errors from 0."""
+    """Differences (P,) of pairs, their simultaneous limits, and their sizes in standard `errors`."""
 
     value: Floats
     low: Floats
@@ -302,10 +306,10 @@ def gaps_of_pairs(
     kinds: int = 1,
     width: Floats | None = None,
 ) -> Pairs:
-    """Return the gaps of pairs of shares (P,), second less first, by MOVER (Zou & Donner 2008).
+    """Return the gaps of pairs of shares (P,), second minus first, by MOVER (Zou & Donner 2008).
 
-    Limits of all pairs of `groups` and of all `kinds` of rates hold simultaneously. The gaps are an end of a
-    range of gaps of such a `width` (P,) that replies without an answer leave.
+    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width` (P,), each
+    gap is one end of a range of that width over the readings of replies without an answer.
     """
     factor, freedom = shares.spread(first, second)
     critical = shares.sample.critical_values(freedom, groups, kinds)
@@ -326,7 +330,7 @@ def gaps_of_pairs(
 def enclosed_gaps(
     shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
 ) -> tuple[Pairs, Pairs]:
-    """Return the lowest and the highest gaps of pairs of groups (P,) of `readings`, second less first."""
+    """Return the lowest and the highest gaps of pairs of groups (P,), second minus first, of `readings`."""
     raised = len(shares.values) // 2
     width = shares.values[raised + second] - shares.values[second]
     width = width + shares.values[raised + first] - shares.values[first]
@@ -337,9 +341,10 @@ def enclosed_gaps(
 def representatives(
     shares: RateEstimates, places: Codes, owners: int | None = None
 ) -> tuple[Codes, Codes, Codes]:
-    """Group the shares at `places` by value and error: return one index per kind (K,), each share's kind
-    (P,), and the size of each kind (K,). Thousands of small groups have few kinds. Each of the `owners`
-    has several consecutive shares.
+    """Group the shares at `places` into kinds of equal value and error: thousands of groups have few kinds.
+
+    Returns the index of one share per kind (K,), each share's kind (P,), and the size of each kind (K,). With
+    `owners`, owner g has the shares g, g + owners, ….
     """
     if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
@@ -354,9 +359,9 @@ def representatives(
 def pairs_of(
     shares: RateEstimates, places: Codes, owners: int | None = None
 ) -> Iterator[tuple[Codes, Codes]]:
-    """Yield all pairs of the shares at `places`, in blocks that fit memory.
+    """Yield all pairs of the shares at `places`, in blocks that fit into memory.
 
-    One share represents all equal ones, and is also paired with itself (`representatives`).
+    One of several equal shares represents them all, and is also paired with itself (`representatives`).
     """
     places, _, count = representatives(shares, places, owners)
     if len(twice := places[count > 1]):
@@ -371,8 +376,10 @@ def pairs_of(
 def _largest(
     sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats
 ) -> MetricEstimate:
-    """The largest |gap| of one or several rates: at least every pair's lower limit, at most the largest
-    upper one (Tukey–Kramer: limits and p-value of all pairs hold together).
+    """Return the largest |gap| of one or several rates.
+
+    Its limits are the largest lower and the largest upper limit of any pair's |gap|; limits and p-value hold
+    simultaneously for all pairs (Tukey–Kramer).
     """
     value = low = high = errors = beyond = half_width = 0.0
     freedom = np.inf
@@ -388,7 +395,7 @@ def _largest(
     if looks := sample.design.sequential:
         half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
     p = sample.p_value(errors, groups, kinds, freedom)
-    p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # whatever rounding did
+    p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # agree despite rounding
     return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)
 
 
@@ -397,11 +404,12 @@ def ratios_of_pairs(
 ) -> tuple[Floats, Floats]:
     """Return the lower limits of first over second and of second over first, for pairs of shares (P,).
 
-    An upper limit is 1 over the other's lower one. All pairs of `groups` groups hold together.
+    An upper limit is 1 over the lower limit of the inverse ratio. Limits hold simultaneously for all pairs of
+    `groups` groups.
     """
     relative, p = shares, shares.values
     if shares.influence.sets is not None and (np.minimum(p[first], p[second]) > 0).all():
-        # Sets of examples move rates: what they do to a ratio shows in relative deviations.
+        # Over sets of examples, a ratio varies with the relative deviations of its rates.
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
     factor, freedom = relative.spread(first, second)
@@ -412,8 +420,9 @@ def ratios_of_pairs(
 
 
 def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: Floats) -> MetricEstimate:
-    """The smallest rate over the largest, from the limits of the ratios of all pairs of groups. Its upper
-    limit is below 1 exactly where the gap's lower one is above 0.
+    """Return the smallest rate over the largest, with limits from the ratios of all pairs of groups.
+
+    The upper limit is below 1 exactly if the gap's lower limit is above 0.
     """
     p, gap = rates.values[judged], estimates["demographic_parity_difference"]
     if p.max() <= 0:
@@ -425,16 +434,16 @@ def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: F
 
 
 def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
-    """The sample with replies without an answer as they lower (side 0) or raise (side 1) a rate most."""
+    """The sample with replies without an answer read as they lower (side 0) or raise (side 1) a rate most."""
     kinds = RATES[rate.removesuffix(" of all")]
-    # By label and answer: what is not a hit lowers a rate, what is not counted leaves it, a hit raises it.
+    # By label and answer: a hit raises the rate, another counted answer lowers it, others do not count.
     effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
     answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
     return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
 
 
 def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
-    """The limits of the smallest ratio of pairs of groups; readings `raised` are offset by it."""
+    """Limits of the smallest ratio of pairs of groups; `raised` is the offset of raised readings."""
     low = high = 1.0
     for first, second in pairs_of(shares, judged, raised or None):
         under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]
@@ -448,8 +457,8 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
 def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
     """Return the DP gap within strata by Mantel and Haenszel (1959); None without strata.
 
-    Its variance is Sato's (1989), times the design effect of the same gap without strata: that of weights,
-    people, repeats and examples. Strata that lack a judged group, or an answer of one, are `dropped`.
+    Its variance is Sato's (1989), times the design effect of the gap without strata, from weights, people,
+    repeats and examples. Strata without an answer of some judged group are `dropped`.
     """
     if sample.strata is None:
         return None
@@ -459,7 +468,7 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
     rates = rate_shares(known, "rate", sample.group, sample.groups, False)
 
     def counts(arm: ArmArrays) -> tuple[Floats, Floats]:
-        """Yes and answers (K, G) by stratum and group, weighted to as many as there are."""
+        """Yes and answers (K, G) by stratum and group, with weights scaled to the number of answers."""
         weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
         weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
         cell = np.ravel_multi_index((code, arm.group), shape)
@@ -503,9 +512,10 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
 
 
 def _mantel_haenszel(yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats) -> Pairs:
-    """The difference of two rates within strata (K, 2), second less first, with Sato's (1989) variance.
+    """Return the difference of two rates within strata (K, 2), second minus first.
 
-    To this are added two rows that changed, one each way, so that none is 0; `effect` multiplies it.
+    The variance is Sato's (1989) plus that of two rows that changed, one each way, so that it is never 0;
+    `effect` multiplies it.
     """
     (x, other), (m, k) = yes.T, n.T
     share, rest = k / (m + k), m / (m + k)

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
-FILE_ROW = "row of the file"  # the name of an index that holds rows' numbers in their file
+FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
-_SHOWN = 8  # values that an error lists
+_SHOWN = 8  # values that an error lists, at most
 _PERSON = "where it names people with several rows, name it as cluster, and give every line its own row"
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
@@ -47,12 +47,13 @@ _LOOKS = {
 
 @dataclass(frozen=True)
 class DecisionValues:
-    """Which values of answers and labels mean yes and no; other values mean no, or their rows are left out.
+    """Which values of answers and labels mean yes and no.
 
-    `positive` and `negative` are a value or several, None: yes and no, true and false, 1 and 0. `by_column`
-    are the positive values of a column ("answer", "label") that says it in words of its own. `where` and
-    `columns` are how errors name the table and its columns, `rows` a value's first row in its file; `typed`:
-    errors name options of the command line.
+    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`
+    says whether all other values mean "no", or "drop" leaves their rows out. `by_column` has positive values
+    of one column ("answer", "label") only. Errors call the table `where` and its columns by the names in
+    `columns`; `rows` has each value's first row in its file. `typed`: the values come from the command line,
+    and errors name its options.
     """
 
     positive: Any = None
@@ -66,13 +67,15 @@ class DecisionValues:
 
     @property
     def given(self) -> bool:
-        """Whether the meaning of any value is given."""
+        """Whether the caller gave the meaning of any value."""
         return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means, None: its rows are left out; `FwcError` if they do not decide.
+        """Return what each value means: True, False, or None if its rows are left out.
 
-        `counts` are the rows of each value in a `column`.
+        `counts` has the number of rows of each value in `column`.
+
+        Raises `FwcError`: the meaning of a value is unknown or contradictory.
         """
         given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
@@ -93,7 +96,7 @@ class DecisionValues:
         return dict.fromkeys(yes, True) | dict.fromkeys(no, False) | dict.fromkeys(rest)
 
     def values(self, option: Any, counts: Mapping[str, int]) -> list[str]:
-        """The values of an option as texts; commas part those that are typed."""
+        """Return the values of an option as texts; in typed options, commas separate values."""
         several = option if isinstance(option, list | tuple | set) else [] if option is None else [option]
         texts = [plain_text(value) for value in several]
         if self.typed and texts and texts[0] not in counts:
@@ -149,12 +152,12 @@ def from_frame(
     unread: Unread = WORST,
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
+    """Check a table of answers, and return them; `fwc_llm.audit` has the columns and arguments.
 
-    `unknown` None leaves every spelling of an unknown category as it is.
+    With `unknown` None, spellings of an unknown category are not merged.
 
-    Raises `FwcError` for a missing column, labels and answers of more than two kinds, a row with two labels
-    or two groups, a question that is there twice, and an arm that lacks questions of the others.
+    Raises `FwcError`: a column is missing, a value of an answer or label means neither yes nor no, a row has
+    two labels or two groups, a question occurs twice, or an arm lacks questions of another arm.
     """
     if design not in DESIGNS:
         raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
@@ -238,9 +241,10 @@ def from_frame(
 def with_population(
     frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
 ) -> "pd.DataFrame":
-    """Return answers with those of the `columns` that they lack and the population has.
+    """Add to answers those of the `columns` that only the population has.
 
-    Both name their rows in `key`. Raises `FwcError` for a row that the population lacks or has twice.
+    Both tables name their rows in the column `key`. Raises `FwcError`: the population lacks a row of the
+    answers, or has a row twice.
     """
     lacking = [name for name in columns if name not in frame.columns and name in population.columns]
     if not lacking or key not in frame.columns or key not in population.columns:
@@ -251,7 +255,7 @@ def with_population(
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which was asked about")
     found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
-    return frame.join(found)  # by no keyword: a column may have any name
+    return frame.join(found)  # not `assign`, because a column may have any name
 
 
 def of_population(
@@ -263,12 +267,14 @@ def of_population(
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
-    """Return the answers with every value assisted by the columns of all rows that they were drawn from.
+    """Assist every value by predictions for the rows of the population that were not asked about.
 
-    `population` has a line a row: `key` names it as the answers' `row` does; it has the protected columns,
-    the `label` where the answers have labels, the people (`cluster`), and features, which all others are.
-    Raises `FwcError` for a column that is missing, a row that is missing, there twice or told otherwise,
-    weighted answers, and rows that were not asked about at random.
+    `population` has one line per row. Its column `key` names rows like the answers' `row`. It also has the
+    protected columns, the `label` if the answers have labels, and the people (`cluster`); all other columns
+    are features.
+
+    Raises `FwcError`: a column or a row is missing, a row occurs twice or contradicts the answers, answers
+    have weights, or the rows asked about are no random sample.
     """
     import pandas as pd
 
@@ -292,7 +298,7 @@ def of_population(
     rows = pd.Index(np.asarray(_text(population, key), object))
     asked = {name for sample in answered.answers.values() for name in sample.row}
     others = population.loc[:, ~population.columns.isin([*used, "answer", "label"])]
-    # A column that is alike in all rows not asked about, or empty, says who was asked, not what others say.
+    # A column that is constant in all rows not asked about only shows who was asked.
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
@@ -304,7 +310,7 @@ def of_population(
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
-    """Return the groups by (weighted) base rate, without labels by rate of yes; equal ones by name."""
+    """Return the groups by rising (weighted) base rate, without labels by rate of yes."""
     names, member = levels_of(answers.group)
     yes = answers.label if labelled else np.nan_to_num(answers.answer)
     counted = np.ones(len(answers)) if labelled else ~np.isnan(answers.answer)
@@ -315,7 +321,7 @@ def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...
 
 
 def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
-    """Return the same answers by each protected attribute, and (of several) by all of them, as given."""
+    """Return the answers grouped by each attribute and, if there are several, by all crossed."""
     names = crossed.attributes
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
@@ -333,14 +339,14 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
 
 
 def empty_but(names: "Names", mask: Any) -> "Names":
-    """Return the names at a mask (n,), and empty texts elsewhere."""
+    """Return the names where a mask (n,) is true, and empty texts elsewhere."""
     return as_names(np.where(mask, np.asarray(names, object), ""))
 
 
 def _merged(
     name: str, levels: "Names", unknown: Collection[str], several: bool = False
 ) -> "tuple[Names, str]":
-    """The levels of one attribute, of whose spellings of unknown one is made, and a note that says so."""
+    """Merge the spellings of unknown in one attribute; return its levels, and a note on the merger."""
     merged = merged_categories(levels.categories, unknown, several)
     if not merged or merged == [UNKNOWN]:
         return levels, ""
@@ -351,7 +357,7 @@ def _merged(
 
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
-    """The levels of several columns, joined by " & "."""
+    """Cross several columns: join their levels by " & "."""
     whole, *others = [mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns]
     for names in others:
         many = len(names.categories)
@@ -362,7 +368,7 @@ def _crossed(columns: Sequence["Names"]) -> "Names":
 
 
 def _in_order(names: "Names") -> Codes:
-    """Repeats as numbers from 0: by number where all are numbers, else by name."""
+    """Number the repeats from 0, in the order of their numbers, or of their names if not all are numbers."""
     different, code = levels_of(names)
     order = np.arange(len(different))
     if all(name.isdecimal() for name in different):
@@ -371,13 +377,13 @@ def _in_order(names: "Names") -> Codes:
 
 
 def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
-    """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
+    """Return a column as text; refuse a missing value, unless `empty` makes it an empty text."""
     if name not in frame.columns:
         return one_name(otherwise, len(frame))
     names: Any = _column(frame, name).array
     whole = name == "row" and getattr(names, "categories", np.zeros(0)).dtype == "str"
     if whole and not ((names.codes < 0) | (names == "")).any():
-        return as_names(names)  # a million rows are not named twice
+        return as_names(names)  # already texts: save a pass over a million rows
     code, values = _coded(frame, name)
     if (code < 0).any():
         if not empty:
@@ -387,7 +393,7 @@ def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = F
 
 
 def plain_text(value: Any) -> str:
-    """A value of an answer as text: a number however it is written (1.0 is 1), True as "true"."""
+    """Return a value as text: numbers in one spelling (1.0 is "1"), True as "true"."""
     text = str(value).strip()
     try:
         number = float(text) if "_" not in text else math.nan
@@ -399,9 +405,9 @@ def plain_text(value: Any) -> str:
 def decided(
     frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with its columns `names` as "yes", "no" or missing, and which rows (n,) are left out.
+    """Return a table with its columns `names` as "yes", "no" or missing, and a mask (n,) of rows left out.
 
-    Raises `FwcError` for values whose meaning is left open, and a column that is there twice.
+    Raises `FwcError`: the meaning of a value is unknown, or a column occurs twice.
     """
     import pandas as pd
 
@@ -434,7 +440,7 @@ def decided(
         means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
         left_out |= (means < 0) & (code >= 0)
         frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
-    if "row" in frame.columns and left_out.any():  # arms and repeats are compared on the same rows
+    if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out
 
@@ -442,7 +448,7 @@ def decided(
 def left_out_note(
     frame: "pd.DataFrame", left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
 ) -> str:
-    """Return how many rows are left out because a column is neither yes nor no, and of which groups."""
+    """Return a note on the number of rows left out because a column is neither yes nor no, by group."""
     lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
     by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
     rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(names)
@@ -450,7 +456,7 @@ def left_out_note(
 
 
 def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
-    """A column of `decided` as 1 and 0; what is missing is NaN, or refused unless it may be `unknown`."""
+    """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else refused."""
     code, values = _coded(frame, name)
     if (code < 0).any() and not unknown:
         raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
@@ -464,7 +470,7 @@ def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":
 
 
 def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
-    """A column as numbers of its different values, -1 where one is missing or an empty text."""
+    """Return codes of a column's distinct values, −1 for missing and empty ones, and these values."""
     import pandas as pd
 
     column = _column(frame, name)
@@ -480,7 +486,7 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
 
 
 def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Floats:
-    """A column of numbers between two ends; what is missing is NaN."""
+    """Return a column of numbers from `least` to `most`; a missing value is NaN."""
     import pandas as pd
 
     column = _column(frame, name)
@@ -498,7 +504,7 @@ def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Flo
 def unused_columns(
     columns: Iterable[str], used: Collection[str], weight: str | None, cluster: str | None
 ) -> tuple[str, ...]:
-    """Return notes on columns that look like weights or a person's id, and are not used."""
+    """Return notes on unused columns that look like weights or a person's id."""
     others, notes = [name for name in columns if name not in used], []
     for kind, own in (("weight", weight), ("cluster", cluster)):
         if own is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
@@ -509,7 +515,7 @@ def unused_columns(
 
 
 def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
-    """A row is one row: one group and one label, in every arm and repeat; `index` is that of the table."""
+    """Refuse a row with two groups or labels in its arms and repeats; `index` is that of the table."""
     import pandas as pd
 
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
@@ -524,7 +530,7 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
 
 
 def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
-    """Refuse arms that were not asked the same questions, each once (`FwcError`)."""
+    """Raise `FwcError` unless all arms were asked the same questions, each question once."""
     import pandas as pd
 
     names = list(by_arm)

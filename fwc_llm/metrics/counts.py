@@ -1,7 +1,7 @@
-"""The table of rates and metrics that everything reads.
+"""Definitions of all rates and metrics.
 
-Everything is over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a
-sentence says why (docs/statistics.md, "What is estimated").
+Rates of answers are shares of the parsed answers. Undefined values are NaN, never 0, and a sentence explains
+them (docs/statistics.md, "What is estimated").
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,10 @@ NO, YES, UNPARSED = 0, 1, 2
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of answers: which kinds (2, 3), label (no, yes) by answer (no, yes, unparsed), are hits, of
-    those that are `counted`. `among` says of what, where nothing is.
+    """A share of answers: `hits` among those that are `counted`.
+
+    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed). `among` names what is counted,
+    for the reason why a rate is undefined.
     """
 
     hits: npt.NDArray[np.bool_]
@@ -30,7 +32,7 @@ class Rate:
 
     @property
     def of_answers(self) -> bool:
-        """Whether the answer decides what is counted, as in a precision."""
+        """Whether the answer decides if a row is counted, as in a precision."""
         return bool((self.counted[:, NO] != self.counted[:, YES]).any())
 
 
@@ -38,7 +40,7 @@ def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])
 
 
-# Columns: answered no, answered yes, not parsed; first the rows with label no, then those with label yes.
+# First the text for rows with label no, then for label yes; its letters: answered no, yes, not parsed.
 RATES: Mapping[str, Rate] = {
     "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
     "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
@@ -53,10 +55,10 @@ RATES: Mapping[str, Rate] = {
 class Metric:
     """A number of an arm: its key in documents, its name in gates and its title in tables.
 
-    `kind`: the "share" of all answers, or the "gap" (largest less smallest) or "ratio" (smallest over
-    largest) of the groups' `rates`, the largest gap of several. `source`: rates of answers, of P(yes), or of
-    replies, whether they hold an answer or not. `headline` metrics stand in every table. Shares are shown in
-    per cent, all values with `digits`.
+    `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest over
+    largest) of the groups' rates. A gap of several `rates` is the largest of their gaps. `source`: answers,
+    P(yes), or all replies, with or without an answer. `headline` metrics are in every table. Tables show
+    shares in per cent, and all values with `digits` decimals.
     """
 
     key: str
@@ -70,12 +72,12 @@ class Metric:
 
     @property
     def scale(self) -> int:
-        """What a value is multiplied by to be shown."""
+        """Factor of a value in tables."""
         return 100 if self.kind == "share" else 1
 
     @property
     def equal(self) -> float:
-        """The value of groups that are treated alike."""
+        """The value if groups are treated alike."""
         return 1.0 if self.kind == "ratio" else 0.0
 
 
@@ -91,7 +93,7 @@ TABLE: tuple[Metric, ...] = (
     Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), source="p_yes"),
     Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
-REPLY_RATES = "coverage", "refused", "filtered"  # of all replies, with and without an answer
+REPLY_RATES = "coverage", "refused", "filtered"  # shares of all replies, with or without an answer
 REPLIES: tuple[Metric, ...] = (
     Metric("coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1),
     Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), source="replies"),
@@ -106,9 +108,9 @@ COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source 
 
 
 def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
-    """Return a gap or ratio (...) of the groups' rates (..., G) by name.
+    """Return a gap or ratio (...) of the groups' `rates`, which are (..., G) by name.
 
-    It is undefined for one group, a ratio also where no rate is above 0.
+    NaN for one group; a ratio is also NaN if no rate is above 0.
     """
     each = [rates[name] for name in metric.rates]
     if each[0].shape[-1] < 2:
@@ -120,7 +122,7 @@ def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
 
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
-    """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
+    """Return the distinct names, sorted, and the index (n,) of each name; names are texts or categories."""
     import pandas as pd
 
     if hasattr(names, "categories"):

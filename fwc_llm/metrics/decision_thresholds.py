@@ -4,8 +4,8 @@
     place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)
     curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
 
-Thresholds are the values of P(yes) themselves, so nothing lies between two points of a curve. A threshold
-that was chosen on some rows looks better on them than on others (`held_out`).
+The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers as one of
+them. A threshold looks better on the rows on which it was chosen than on other rows (`held_out`).
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ import numpy.typing as npt
 
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 
-HALF = 0.5  # the threshold where nothing else is said
-_DIGITS = 12  # equal shares may differ in their last bit
+HALF = 0.5  # the default threshold
+_DIGITS = 12  # decimals of comparisons: equal shares may differ in their last bit
 
 
 @dataclass(frozen=True)
 class Curve:
-    """T thresholds, ascending: the answer is yes where p ≥ threshold; the last is infinite, no to all.
+    """The results of T ascending thresholds: the answer is yes if p ≥ threshold.
 
-    `accuracy` (T,), `share` (T,) the rate of yes of all rows, `rates` (T, G) of each of the `groups`, `gap`
-    (T,) the largest less the smallest of them (NaN for one group). `ties` (T,) counts the rows that lie
-    exactly at a threshold: their answer is yes, and another rule for ties would make it no. `base_rate` is
-    the share of label yes.
+    The last threshold is infinite: all answers are no. `accuracy` is (T,), `share` (T,) the rate of yes of
+    all rows, `rates` (T, G) that of each of the `groups`, and `gap` (T,) the largest minus the smallest of
+    these rates (NaN for one group). `ties` (T,) counts the rows whose P(yes) equals the threshold: their
+    answer is yes. `base_rate` is the share of label yes.
     """
 
     thresholds: Floats
@@ -41,28 +41,28 @@ class Curve:
     groups: tuple[str, ...]
 
     def place(self, threshold: float) -> int:
-        """Return where a threshold, whatever its value, stands: the point with the same answers."""
+        """Return the index of the point of the curve with the same answers as `threshold`."""
         return int(np.searchsorted(self.thresholds, threshold, side="left"))
 
     @property
     def constant_accuracy(self) -> float:
-        """The accuracy of one answer for all."""
+        """Accuracy of the better of two constant answers."""
         return max(self.base_rate, 1.0 - self.base_rate)
 
 
 def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
 ) -> Curve:
-    """Return what every threshold on `p` (n,) answers, in one pass over the sorted values.
+    """Compute the results of every threshold on `p` (n,), in one pass over the sorted values.
 
-    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) what rows count for.
+    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) row weights.
     """
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
     weight = np.ones(len(score)) if weights is None else weights
     values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
 
     def yes(here: npt.NDArray[np.bool_]) -> Floats:
-        """The rows, weighted, that each threshold answers yes."""
+        """Weight (T,) of the rows `here` that each threshold answers yes."""
         return np.append(np.bincount(place[here], weight[here], len(values))[::-1].cumsum()[::-1], 0.0)
 
     right, wrong = yes(truth == 1.0), yes(truth == 0.0)
@@ -80,18 +80,18 @@ def threshold_curve(
 
 
 def most_accurate(curve: Curve) -> int:
-    """Return the place of the most accurate threshold; of equal ones that of the least gap, near one half.
+    """Return the index of the most accurate threshold; ties: the least gap, then nearest to one half.
 
-    It may be one that answers all rows alike: the first (yes to all) or the last (no to all).
+    It may give all rows one answer: the first threshold (yes to all) or the last one (no to all).
     """
     return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
-    """Return the place of the threshold with the least gap; of equal ones that of the most accurate.
+    """Return the index of the threshold with the least gap; ties: the most accurate one.
 
-    Thresholds that answer all rows alike have no gap and are never chosen; nor are those less accurate than
-    `least_accuracy`. None if nothing is left, and for a single group.
+    Thresholds that give all rows one answer are never chosen, nor are those less accurate than
+    `least_accuracy`. None if no threshold is left, and for a single group.
     """
     mixed = (curve.share > 0.0) & (curve.share < 1.0)
     allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
@@ -101,22 +101,22 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the place of the least gap that keeps half of what the most accurate threshold gains.
+    """Return the index of the least gap that keeps half of the most accurate threshold's gain.
 
-    The gain is over one answer for all; None if there is no gain.
+    The gain is the accuracy above that of the better constant answer; None if there is no gain.
     """
     constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
     return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
 
 
 def at_base_rate(curve: Curve) -> int:
-    """Return the place of the threshold whose rate of yes is nearest to the share of label yes."""
+    """Return the index of the threshold whose rate of yes is nearest to the share of label yes."""
     off = np.abs(curve.share - curve.base_rate)
     return _least(np.arange(len(off)), off, -curve.accuracy)
 
 
 def _least(places: Codes, *keys: Floats) -> int:
-    """The first of `places` with the least key; of equal ones by the next key. NaN is the largest."""
+    """Return the first of `places` with the least key; later keys break ties. NaN is largest."""
     for key in keys:
         values = key[places].round(_DIGITS)
         if not np.isnan(values).all():
@@ -136,9 +136,9 @@ def held_out(
     rows: npt.ArrayLike,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return answers (n,) at thresholds that `choose` finds, each row's on the half that it is not in.
+    """Return answers (n,) in each half of the rows by the threshold that `choose` finds on the other.
 
-    Where a half finds no threshold, the other is left unanswered (NaN).
+    If `choose` finds no threshold on one half, the answers in the other half are NaN.
     """
     score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
     half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
@@ -153,9 +153,9 @@ def held_out(
 
 
 def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
-    """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
+    """Divide `rows` (n,) into two random halves within group and label; return 0 or 1 per answer (n,).
 
-    All questions about one row stay in one half.
+    All questions about one row are in one half.
     """
     truth, level = np.asarray(labels), levels_of(groups)[1]
     units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)

@@ -1,6 +1,6 @@
-"""Limits of shares, how limits combine, and the one verdict that they give (docs/statistics.md, "Intervals").
+"""Limits of shares, combinations of limits, and verdicts (docs/statistics.md, "Intervals").
 
-Everything is at 95 %, two-sided, on plain arrays.
+All intervals are two-sided at 95 %.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ DIFFERS: Verdict = "differs"
 WITHIN: Verdict = "differs within margin"
 NOT_SHOWN: Verdict = "no difference shown"
 INCONCLUSIVE: Verdict = "cannot be told"
-SHOWN: Mapping[str, str] = {  # to readers; documents keep the verdicts' own names
+SHOWN: Mapping[str, str] = {  # words for readers; JSON keeps the names above
     DIFFERS: "differs",
     WITHIN: "differs, by less than the margin",
     NOT_SHOWN: "equal within the margin",
@@ -28,15 +28,15 @@ SHOWN: Mapping[str, str] = {  # to readers; documents keep the verdicts' own nam
 NOWHERE: Interval = (np.nan, np.nan)
 LEVEL = 0.95
 Z = float(ndtri((1 + LEVEL) / 2))
-FEW_EVENTS = 3.0
+FEW_EVENTS = 3.0  # expected events below which limits are exact
 _ROUNDING = 1e-12
 
 
 def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdict | None:
-    """Return what an interval decides, given the margin within which a difference does not matter.
+    """Return the verdict of an interval, given the `margin` within which a difference is negligible.
 
-    `equal` is the value at equality: 0 for a gap and for a difference with a sign, 1 for a ratio, whose
-    margin is the smallest ratio that does not matter. None without an interval.
+    `equal` is the value at equality: 0 for a gap or a signed difference, 1 for a ratio. The margin of a ratio
+    is the smallest negligible ratio. None without an interval.
     """
     if np.isnan(low) or np.isnan(high):
         return None
@@ -47,8 +47,10 @@ def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdi
 
 
 class Enclosed:
-    """What has an interval and, where verdicts must hold for all readings of the replies without an answer, a
-    `worst_case`: the lowest and highest value over these, and their limits.
+    """A value with an interval and, if verdicts must hold in the worst case, a `worst_case`.
+
+    `worst_case` has the lowest and highest value over all answers that the replies without an answer might
+    have had, and limits for all these values.
     """
 
     low: float
@@ -57,15 +59,15 @@ class Enclosed:
 
     @property
     def decisive(self) -> Interval:
-        """The interval by which verdicts and gates decide."""
+        """The interval that decides verdicts and gates."""
         return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
 
 
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the limits of shares of `n` rows each (Wilson 1927).
+    """Return Wilson's limits (1927) of shares of `n` rows each.
 
-    If fewer than three events are expected at a limit, use Clopper and Pearson's (1934): Wilson's coverage is
-    0.87 to 0.93 there. `n` need not be whole. Limits are NaN where n is 0.
+    A limit at which fewer than three events are expected is Clopper and Pearson's (1934) instead, because
+    Wilson's coverage there is 0.87 to 0.93. `n` need not be whole. Limits are NaN if n is 0.
     """
     p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,7 +81,7 @@ def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN where n is 0."""
+    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN if n is 0."""
     p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
     yes, no = p * size, (1.0 - p) * size
     with np.errstate(invalid="ignore"):
@@ -90,7 +92,10 @@ def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Flo
 
 
 def mover(value: float, limits: Interval, other: float, limits_of_other: Interval) -> tuple[float, float]:
-    """Return how far a value less an independent other reaches down and up, by MOVER (Zou & Donner 2008)."""
+    """Return the distances of a difference's limits, down and up, by MOVER (Zou & Donner 2008).
+
+    The difference is `value` minus `other`, which are independent.
+    """
     down = np.hypot(value - limits[0], limits_of_other[1] - other)
     return float(down), float(np.hypot(limits[1] - value, other - limits_of_other[0]))
 
@@ -101,7 +106,7 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     `below` is the distance from p to its lower limit, `above` that from q to its upper limit. The limit r
     solves p − r q = √(below² + r² above²). An upper limit of p / q is 1 over the lower limit of q / p.
     """
-    # The smaller root of a r² − 2 b r + c, written so that no near-equal numbers are subtracted.
+    # The smaller root of a r² − 2 b r + c, in a form without cancellation.
     a, b, c = q**2 - above**2, p * q, p**2 - below**2
     root = b + np.sqrt(np.maximum(0.0, b**2 - a * c))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,11 +115,11 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
-    """Return the critical value of all pairwise differences between groups together, in standard errors.
+    """Return the critical value, in standard errors, of all pairwise differences of groups together.
 
-    For two groups it is the quantile of the normal distribution (or of Student's with `freedom`); for more it
-    is Tukey's studentized range over √2, for `kinds` independent sets of groups together (Tukey 1953; Kramer
-    1956 for unequal sizes, where it errs on the safe side).
+    For two groups, the quantile of the normal distribution, or of Student's with `freedom`. For more, Tukey's
+    studentized range over √2, for `kinds` independent sets of groups together (Tukey 1953; Kramer 1956 for
+    unequal sizes, for which it is conservative).
     """
     if groups <= 2 and kinds == 1:
         return float(ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2))
@@ -122,7 +127,7 @@ def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: 
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where an increasing function crosses 0: `scipy.optimize` takes a third of a second to import."""
+    """Return the zero of an increasing function by bisection; `scipy.optimize` is slow to import."""
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < 0 else (low, middle)
@@ -135,7 +140,7 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
         return float(1 - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical)))
     x = np.linspace(-8.0, 8.0, 161)
     scale = np.ones(1)
-    if freedom != np.inf:  # the standard error is an estimate: average over what it may be
+    if freedom != np.inf:  # average over the distribution of the estimated standard error
         places = (np.arange(100) + 0.5) / 100
         scale = np.sqrt(chdtri(freedom, places) / freedom)
     width = np.sqrt(2.0) * critical * scale[:, None]
@@ -145,10 +150,11 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
 
 
 def range_critical_value(width: float, freedom: float = np.inf) -> float:
-    """Return the critical value at which an interval around a range of values covers any of them at 95 %.
+    """Return the critical value of an interval around a range that covers any value of it at 95 %.
 
-    `width` is that of the range in standard errors: from 1.96 of a point to 1.64 of a wide range (Imbens &
-    Manski 2004), where the ends are never out of order (Stoye 2009, lemma 3). `freedom` is Student's.
+    `width` is the range's in standard errors. The critical value falls from 1.96 for a point to 1.64 for a
+    wide range (Imbens & Manski 2004; the ends of the range are always in order, as in Stoye 2009, lemma 3).
+    `freedom` is Student's.
     """
 
     def within(critical: float) -> float:
@@ -160,7 +166,7 @@ def range_critical_value(width: float, freedom: float = np.inf) -> float:
 
 
 def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-    """Return the p-value of the largest difference, given in standard errors."""
+    """Return the p-value of the largest pairwise difference, which is `errors` standard errors."""
     if groups <= 2 and kinds == 1:
         return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
     return max(0.0, 1.0 - coverage_of_pairs(errors, groups, kinds, freedom))

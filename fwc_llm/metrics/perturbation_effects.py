@@ -1,4 +1,4 @@
-"""Probes of a model: the same prompt again, a row with another protected attribute, or asked with others."""
+"""Effects of perturbations: repeated prompts, changed protected attributes, other ways to ask."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -14,17 +14,17 @@ from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped, question
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, codes, mean_shares
 
-_TWO = 2  # rows that changed, one each way: no variance is 0
+_TWO = 2  # added rows that changed, one each way: no variance is 0
 
 
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how alike an arm's answers to one prompt are; None where each was asked once.
+    """Return how consistent an arm's answers to a repeated prompt are; None without such prompts.
 
-    `self_agreement` is the chance that two answers to one prompt are the same, with 95 % limits over rows;
-    `changed` the share of prompts whose answers were not all the same. `probabilities` is as of P(yes), which
-    here is the share of yes among a prompt's answers.
+    `self_agreement` is the probability that two answers to one prompt are the same, with 95 % limits over
+    rows. `changed` is the share of prompts whose answers are not all the same. `probabilities` are the
+    statistics of P(yes), for which the share of yes among a prompt's answers is taken.
     """
     if (times := design.times) < 2:
         return None
@@ -49,7 +49,7 @@ def repetition_statistics(
 
 
 def _share(value: Floats, units: Any) -> MetricEstimate:
-    """The mean of shares (n,) about rows or other `units` (n,), with the limits of any share of rows."""
+    """Mean of shares (n,), with limits over rows or other `units` (n,)."""
     if not len(value):
         return UNDEFINED
     none, unit = np.zeros(len(value), dtype=np.int64), codes(units)
@@ -59,11 +59,12 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
-    """Return the flips of each direction (group, told as), in the order in which they first appear.
+    """Return the changed answers by direction, in the order in which directions first appear.
 
-    `changed` are answers to the same rows with the protected attribute changed. Keys: `group`, `told_as`,
-    `to_yes` and `to_no` (answers that changed, of `n` rows answered both times), `rate` (the share that
-    changed either way) and `interval`, its 95 % limits over rows (people).
+    `changed` are the answers to variants of the rows with another protected attribute. Keys: `group`,
+    `told_as` (the group of the variant), `n` (rows answered both times), `to_yes` and `to_no` (numbers of
+    changed answers), `rate` (the share changed in either direction) and `interval`, its 95 % limits over rows
+    (people).
     """
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
@@ -88,7 +89,7 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
 
 
 def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAnswers]:
-    """The answers to rows as they are and to the same rows changed, side by side."""
+    """Pair the answers to unchanged rows with those to their variants, in the same order."""
     own, other = questions_of([factual, changed])
     order = np.argsort(own, kind="stable")
     place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
@@ -97,10 +98,10 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 
 def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
-    """Return what changes where rows are asked in another way: with others in one request, with first names,
-    with proxies exchanged.
+    """Return the effects of other ways to ask about a row.
 
-        First names compare two levels on the same row; of all else the row as it is.
+    These are: several rows in one request, first names, and exchanged proxies. First names compare variants
+    of two levels of the same row; the other probes compare a variant with the unchanged row.
     """
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)
@@ -135,12 +136,12 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
 
 
 def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
-    """Return what changes between answers (n,) to rows as they are and to the same rows asked in another way.
+    """Return the changes from the answers (n,) to unchanged rows to those to variants of these rows.
 
-    `changed` is the share of answers that differ, `yes` the change of the rate of yes, `accuracy` and `p_yes`
-    those of accuracy and of the mean P(yes), each with `value`, `low` and `high`: paired, 95 %, with the
-    answers of one `cluster` (n,) as one observation. A pair with a missing answer is left out of all but
-    `p_yes`. `n` counts the pairs, `lost` those whose second answer alone is missing.
+    `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of the rate
+    of yes, of accuracy and of the mean P(yes). Each has `value`, `low` and `high`, paired 95 % limits with
+    the answers of one `cluster` (n,) as one observation. All but `p_yes` leave out pairs with a missing
+    answer. `n` is the number of pairs used, `lost` that of pairs in which only the second answer is missing.
     """
     before_all, after_all = factual.answer, changed.answer
     both = ~np.isnan(before_all) & ~np.isnan(after_all)
@@ -159,9 +160,9 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[st
 
 
 def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
-    """Mean of a change (n,) with its clustered variance over units, by t; limits from two units on.
+    """Mean of changes (n,), with t limits by the clustered variance over at least two units.
 
-    So many `rows` that changed, half of them each way, are added to the variance (Agresti & Min 2005).
+    The variance includes `rows` added rows that changed, half of them each way (Agresti & Min 2005).
     """
     code = codes(units)
     n, number, error = len(change), len(np.unique(code)), np.nan

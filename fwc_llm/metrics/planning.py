@@ -1,22 +1,23 @@
-"""The smallest difference that a design can find: shown before a run is paid for, and in its report.
+"""The smallest difference that a design can detect, shown before a run and in its report.
 
-A test at 5 % finds a difference of variance V four times in five when it is (z.975 + z.8) √V = 2.8 √V. Two
-arms that answer a share π_d of the rows differently have
+A test at 5 % detects a difference of variance V with a power of 80 % if the difference is at least
+(z.975 + z.8) √V = 2.8 √V. If two arms answer a share π_d of the rows differently,
 
     V = Σ_c a_c² π_d / n_c
 
-over cells c (group × label), with n_c effective rows and the coefficients a_c of what is asked: the accuracy,
-or the gap of two groups. Where all cells are drawn alike V is π_d / n and π_d (1/n_A + 1/n_B). For one arm's
-gap the variance of its answers within a cell stands in the place of π_d. The gap of G groups is the largest
-of their differences: z.975 becomes the 95 % quantile of the range of G normal deviates over √2.
+over cells c (group × label), with n_c effective rows. The coefficients a_c depend on the metric: accuracy, or
+the gap of two groups. If all cells are sampled at one rate, V is π_d / n for accuracy and
+π_d (1/n_A + 1/n_B) for the gap. For one arm's gap, the variance of its answers within a cell replaces π_d.
+With G groups, the gap is the largest of their differences, and the 95 % quantile of the range of G normal
+deviates over √2 replaces z.975.
 
-R repeats draw from a table with N_c rows in the cell, so a row comes back. If its answers correlate by ρ, the
-M_c questions of R repeats count as
+R repeats draw from a table with N_c rows in cell c, so rows recur. If the answers to one row have the
+correlation ρ, the M_c questions of all repeats count as
 
-    n_c = M_c / (1 + ρ (R − 1) M_c / (R N_c)),    never more than N_c / ρ.
+    n_c = M_c / (1 + ρ (R − 1) M_c / (R N_c)),    at most N_c / ρ.
 
-For a strategy, with new examples per set, the variance is V + τ² / R, with t quantiles of R − 1 degrees of
-freedom in the place of z; τ is the standard deviation that sets of examples give to the difference.
+For a strategy, with new examples in every repeat, the variance is V + τ² / R, and quantiles of Student's t
+with R − 1 degrees of freedom replace z. τ is the standard deviation of the difference over sets of examples.
 """
 
 import math
@@ -35,19 +36,19 @@ from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY, ArmArrays, both_answered
 
-POWER = 0.8  # and tests at 5 %, as intervals are
-_ENDLESS = 10**9  # repeats
-FEW = 10  # rows of a group in one repeat, below which its rate says little
+POWER = 0.8  # of tests at 5 %
+_ENDLESS = 10**9  # repeats that count as infinitely many
+FEW = 10  # rows of a group per repeat that its rate needs
 QUESTIONS = ("gap", "accuracy", "gap_of_one")
 _LIMITS = {"discordant": 1.0, "variance": 0.25, "correlation": 1.0, "examples_sd": 1.0}
 
 
 @dataclass(frozen=True)
 class Design:
-    """Rows per cell of one repeat, rows per cell of the table they are drawn from, and the repeats.
+    """Rows per cell in one repeat, rows per cell in the table, and number of repeats.
 
-    Both are (G, 2), groups by label, or (G, 1) where labels come at random. Gaps are those of groups of
-    which at least `min_group` different rows are expected, as in an audit.
+    `rows` and `table` are (G, 2), group by label, or (G, 1) if labels come at random. Gaps are between the
+    groups with at least `min_group` expected distinct rows, as in an audit.
     """
 
     groups: tuple[str, ...]
@@ -58,34 +59,35 @@ class Design:
 
     @property
     def drawn(self) -> Floats:
-        """The share of the table's rows that one repeat asks about, by cell."""
+        """Share of the table's rows that one repeat asks about, by cell."""
         return np.divide(self.rows, self.table, out=np.zeros_like(self.rows), where=self.rows > 0)
 
     @property
     def judged(self) -> npt.NDArray[np.bool_]:
-        """Whether each group (G,) is judged; all are where fewer than two would be."""
+        """Whether each group (G,) is judged; if fewer than two would be, all are."""
         different = (self.table * (1 - (1 - np.minimum(self.drawn, 1.0)) ** self.repeats)).sum(1)
         large = different >= self.min_group - 1e-9
         return large if large.sum() > 1 else np.ones(len(large), dtype=np.bool_)
 
     @property
     def requests(self) -> int:
-        """Questions put to one arm."""
+        """Number of questions to one arm, over all repeats."""
         return round(float(self.rows.sum())) * self.repeats
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The power's assumptions.
+    """Assumptions of the power.
 
-    `discordant` is the share of rows that two arms answer differently, `variance` that of one arm's answers
-    within a cell, `correlation` that of an arm's answers to one row in two repeats, `examples_sd` the
-    standard deviation of the difference over sets of examples. `source` says where the first is from.
+    `discordant` is the share of rows that two arms answer differently, `variance` the variance of one arm's
+    answers within a cell, `correlation` the correlation of an arm's answers to one row in two repeats, and
+    `examples_sd` the standard deviation of the difference over sets of examples. `source` is the source of
+    `discordant`.
     """
 
-    # gpt-4-0314 on Adult answers 14 of 56 rows otherwise with examples than without them; the variance of its
-    # answers within group and label is 0.16 to 0.19; asked again without examples it changes 2 of 116
-    # answers, so that asking about a row twice tells next to nothing new.
+    # gpt-4-0314 on Adult answers 14 of 56 rows differently with and without examples. The variance of its
+    # answers within group and label is 0.16 to 0.19. Asked again without examples it changes 2 of 116
+    # answers, so a second question about a row adds almost no information.
     discordant: float = 0.25
     variance: float = 0.17
     correlation: float = 1.0
@@ -103,10 +105,10 @@ class Assumptions:
 
 
 def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
-    """Return what arms that were asked the same questions show, the two that differ most.
+    """Estimate the assumptions from arms that were asked the same questions: the two that differ most.
 
-    Questions that both arms of a pair answered count. Raises `FwcError` for fewer than two arms, and for arms
-    that answer everything alike.
+    Only questions that both arms of a pair answered count. Raises `FwcError`: no two arms answered the same
+    rows, or all arms give the same answers.
     """
     shares, spread = [], [0.0]
     for first, second in combinations(samples.values(), 2):
@@ -125,8 +127,10 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
 
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
-    """Return what the design finds four times in five: of these examples and, with repeats enough, of the
-    strategy, as `of` says. Keys are those of `QUESTIONS`; a gap is NaN with one group.
+    """Return the smallest differences that the design detects with a power of 80 %.
+
+    One entry is for these examples; with enough repeats, a second one is for the strategy (`of` names the
+    scope). The other keys are those of `QUESTIONS`; a gap is NaN with one group.
     """
     assumed = assumptions or Assumptions()
     kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= MIN_SETS)]
@@ -137,7 +141,7 @@ def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dic
 
 
 def smallest_of(question: str, design: Design, assumptions: Assumptions, strategy: bool) -> float:
-    """Return the smallest difference found four times in five for one of `QUESTIONS`."""
+    """Return the smallest difference detected with a power of 80 %, for one of `QUESTIONS`."""
     variance, groups = variance_of(question, design, assumptions), int(design.judged.sum())
     groups = 2 if question == "accuracy" else groups
     if not strategy:
@@ -147,17 +151,17 @@ def smallest_of(question: str, design: Design, assumptions: Assumptions, strateg
 
 
 def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
-    """Return the difference found four times in five; `freedom` is that of a strategy's t test."""
+    """Return the difference detected with a power of 80 %; `freedom` is that of a t test."""
     hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
     return (critical_value(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 
 def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return V of the difference in question; of a gap, that of the two groups that tell least."""
+    """Return V for one of `QUESTIONS`; for a gap, V of the two groups with the largest variances."""
     spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
     rows = effective_rows(design, assumptions.correlation)
     of = design.rows.sum() if question == "accuracy" else design.rows.sum(1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a cell that no question asks about adds nothing
+    with np.errstate(divide="ignore", invalid="ignore"):  # a cell without questions adds 0
         of_groups = np.where(rows > 0, (design.rows / of) ** 2 * spread / rows, 0.0).sum(1)
     if question == "accuracy":
         return float(of_groups.sum())
@@ -166,12 +170,12 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
 
 
 def effective_rows(design: Design, correlation: float) -> Floats:
-    """Return the rows that the questions of each cell count as."""
+    """Return the effective rows of each cell's questions."""
     return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * design.drawn))
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return what no number of repeats can get below, of these examples: every row of the table is asked."""
+    """Return the smallest difference detected after infinitely many repeats, with these examples."""
     asked = design.judged | (question == "accuracy")
     names = tuple(group for group, judged in zip(design.groups, asked, strict=True) if judged)
     endless = Design(names, design.rows[asked], design.table[asked], _ENDLESS, 1)
@@ -181,10 +185,9 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
 def steps_needed(
     difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
 ) -> int | None:
-    """Return by how much `step`, the smallest design, must be multiplied to find `difference`.
+    """Return the factor by which the rows of `step`, the smallest design, must grow to detect `difference`.
 
-    Two groups get at least `FEW` rows a repeat. None where the table has too few rows for it,
-    however many are asked about.
+    At least two groups get `FEW` rows per repeat. None if the table has too few rows.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
@@ -194,7 +197,7 @@ def steps_needed(
         enough = np.sort(design.rows.sum(1))[-2:].min() >= FEW - 1e-9
         return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)
 
-    # A group that becomes large enough to be judged may end what fewer rows found.
+    # Power may fall with more rows: when a further group becomes large enough to be judged.
     tried = np.unique(np.geomspace(1, most, 60).round()).astype(int).tolist() if most else []
     place = next((place for place, steps in enumerate(tried) if finds(steps)), None)
     if place is None:

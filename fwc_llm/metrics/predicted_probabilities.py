@@ -1,7 +1,7 @@
-"""Statistics of P(yes): ranking, calibration, thresholds, answers all alike, and what looks wrong.
+"""Statistics of P(yes): ranking, calibration, thresholds, answers all alike, and warnings.
 
-Probabilities `p` (n,) are shares; rows without one are left out before. Values
-count rows by their weights; in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
+P(yes) `p` (n,) is from 0 to 1; rows without P(yes) are left out before. Values use the rows' weights; in
+intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
 from collections.abc import Iterator
@@ -20,29 +20,28 @@ from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswer
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, area, codes
 
-_CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
+_CURVE_POINTS = 200  # points of the curve that are reported; thresholds are chosen among all
 BINS = 10
 _SIMULATIONS = 200
-_MOST_DRAWN = 100_000  # rows whose labels are drawn one by one
+_MOST_DRAWN = 100_000  # rows, at most, whose labels are drawn one by one
 _NORMAL_DRAWS = 10_000
 _DRAWS = 1000  # of the bootstrap
-_WEIGHTS = 4_000_000  # of rows that are held at once
+_WEIGHTS = 4_000_000  # weights in memory at once
 _GAP = "demographic_parity_difference"
-OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
-_STILL = 0.01  # of P(yes): one step where a service rounds to two decimals
-_STILL_ODDS = 0.1  # of log-odds: what is always unlikely may well depend on the row
+OPPOSITE = "negation"  # prefix of the names of questions to which yes means no to the main question
+_STILL = 0.01  # range of P(yes) without dependence on rows: the step of services that round to 2 decimals
+_STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row
 _ROUNDING = 1e-9
-LEAST_CERTAIN = 0.01  # P(yes) below it, or above 1 less it, counts as clipped
+LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, counts as clipped
 
 
 def probability_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return ranking, calibration and thresholds over the rows with a probability; None of fewer than ten.
+    """Return ranking, calibration and thresholds over the answers with P(yes); None for fewer than ten.
 
-    All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
-    have a probability, `clipped` the share of these that is next to 0 or 1. `order` are the groups as they
-    are shown.
+    All repeats are pooled: a threshold is for the whole run. `coverage` is the share of answers that have
+    P(yes), `clipped` the share of these that is near 0 or 1. `order` has the groups in the order of tables.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -83,8 +82,10 @@ def probability_statistics(
 def _thresholds(
     a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any]:
-    """Accuracy, rates and gap by threshold, and the thresholds that somebody may want. Only that of one half
-    was known beforehand and has limits; the others were chosen on these very rows and look better here.
+    """Return accuracy, rates and gap by threshold, and candidate thresholds.
+
+    Only the threshold 0.5 has limits: the others are chosen on the same rows, on which they look better than
+    on new rows.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -119,12 +120,12 @@ def _thresholds(
 
 
 def _estimates(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> ArmEstimates:
-    """The estimates of answers by a threshold, over all groups, few rows or many."""
+    """Estimates of the answers at a threshold, over all groups, including small ones."""
     return ArmEstimates(samples_of({"": a}, order, replace(design, min_group=1))[""])
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
-    """Results at a threshold, which need not be a value of P(yes)."""
+    """Results at a threshold, which need not be a point of the curve."""
     place = curve.place(threshold)
     return {
         "threshold": float(threshold),
@@ -137,7 +138,7 @@ def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
 
 
 def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
-    """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
+    """Return the largest minus the smallest mean P(yes) of the groups; NaN for one group."""
     score, (names, level) = np.asarray(p, float), levels_of(groups)
     means = np.bincount(level, score if weights is None else weights * score) / np.bincount(level, weights)
     return float(np.ptp(means)) if len(names) > 1 else np.nan
@@ -146,11 +147,10 @@ def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None
 def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
     """Return the calibration of answers that all have P(yes).
 
-    `difference` is the mean P(yes) less the share of label yes ("in the large"), with 95 % limits over rows
-    or people, within groups and labels where the design fixed these. `error` is the expected calibration
-    error of the `bins` (the non-empty ones of equal width). It is never negative, and noise adds to it:
-    P(yes) that is calibrated has `expected` on average, and more than `noise_95` in 1 of 20 samples of this
-    size.
+    `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95 % limits
+    over rows or people, within groups and labels if the design fixed their numbers. `error` is the expected
+    calibration error over the non-empty `bins` of equal width. Noise raises this error: with a perfectly
+    calibrated P(yes) it is `expected` on average, and above `noise_95` in 1 of 20 samples of this size.
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
     row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
@@ -175,9 +175,9 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
 
 
 def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
-    """The variance of a mean over rows, as of the difference of two arms: two pseudo-rows in each stratum.
+    """Return the variance of the mean of `off` over rows, with two added rows in each stratum.
 
-    With them no variance is 0, however alike a few rows are (after Agresti & Min 2005).
+    The added rows, as for the difference of two arms, keep the variance above 0 (after Agresti & Min 2005).
     """
     total = 0.0
     for stratum in np.unique(strata):
@@ -193,10 +193,10 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
 def _bins(
     p: Floats, labels: Floats, weight: Floats, row: Codes, unit: Codes, place: Codes
 ) -> dict[str, list[Any]]:
-    """Lower edge, questions, rows, mean P(yes) and share of yes with its limits, of each bin."""
+    """Per bin: lower edge, questions, rows, mean P(yes), share of label yes, and its limits."""
     questions = np.bincount(place[weight > 0], minlength=BINS)
     filled = np.flatnonzero(questions)
-    # A row counts once in a bin, whatever the number of its questions there: its label is the same in all.
+    # Questions about one row have one label, so a row counts once in a bin.
     pairs, of = np.unique(unit * BINS + place, return_inverse=True)
     squares = np.bincount(pairs % BINS, np.bincount(of, weight) ** 2, BINS)[filled]
     size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
@@ -210,8 +210,10 @@ def _bins(
 
 
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
-    """The mean and the 95th percentile of the error of labels that are yes as often as P(yes) says. With more
-    than `_MOST_DRAWN` rows, each asked about once, a bin's number of yes is drawn as a normal variable.
+    """Simulate the calibration error of a perfectly calibrated P(yes): its mean and 95th percentile.
+
+    With more than `_MOST_DRAWN` rows, each asked about once, a bin's number of label yes is drawn as a normal
+    variable.
     """
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:
@@ -227,9 +229,10 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
 def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
     """Return how often the answers to two questions about the same rows cannot both be right.
 
-    `p` and `other` (n,) are P(yes) of each, NaN if unknown. `opposite`: the other question asks whether the
-    answer is no. Keys: `n` rows with both, `contradictions`, `yes_to_both`, `no_to_both`, and `mean_distance`
-    between `p` and what the other question implies for it (None without rows).
+    `p` and `other` (n,) are P(yes) for the two questions, NaN if unknown. `opposite`: yes to the second
+    question means no to the first. Keys: `n` (rows with both P(yes)), `contradictions`, `yes_to_both`,
+    `no_to_both`, and `mean_distance`, the mean distance between `p` and the P(yes) that `other` implies
+    (None without rows).
     """
     first, second = np.asarray(p, float), np.asarray(other, float)
     both = ~np.isnan(first) & ~np.isnan(second)
@@ -246,7 +249,7 @@ def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> di
 
 
 def decision_notes(run: RunAnswers) -> Iterator[str]:
-    """Yield what to know about the arms' P(yes): ties, and arms for which it hardly depends on the row."""
+    """Yield notes on the arms' P(yes): ties, too few values, and no dependence on the row."""
     for arm, a in run.answers.items():
         known = a.where(~np.isnan(a.p_yes))
         ties = known.p_yes == thresholds.HALF
@@ -268,7 +271,7 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
 
 
 def _is_still(known: ArmAnswers) -> bool:
-    """Whether within every repeat all P(yes), which are enough, lie close together."""
+    """Whether every repeat has enough P(yes), all of them close together."""
     for repeat in np.unique(known.repeat):
         p = known.p_yes[known.repeat == repeat]
         odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
@@ -278,18 +281,18 @@ def _is_still(known: ArmAnswers) -> bool:
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return what answers by centred log-odds would be; None where P(yes) is unknown or the same for all.
+    """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
 
-    A model that says no to everybody treats all groups alike, whatever its P(yes) says of them: its gap says
-    nothing about the model. Centring shows how its P(yes) ranks the rows, without labels: yes where the
-    log-odds lie above their mean over the arm's rows. That makes about half of all answers yes, whatever the
-    share of true yes, so it is a diagnostic that no gate reads; `--threshold fit` chooses a threshold by
-    labels. Batch calibration (Zhou et al. 2024) divides by the mean of P(yes) instead. Real answers do not
-    tell the two rules apart; where P(yes) crowds near 0 or 1, its mean follows the few rows in the tail, that
-    of log-odds does not.
+    A model that answers no to all rows has no gap, even if its P(yes) differs between groups. Centring shows
+    how P(yes) ranks the rows, without labels: the answer is yes if the log-odds exceed their mean over the
+    arm's rows. About half of all answers are then yes, whatever the share of true yes. So centring is a
+    diagnostic that no gate uses; `--threshold fit` chooses a threshold by labels. Batch calibration (Zhou et
+    al. 2024) divides by the mean of P(yes) instead. On real answers the two rules agree; but if most P(yes)
+    are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
 
     Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
-    yes. Limits are percentiles of the bootstrap of rows (people), which recomputes the centre.
+    yes. The limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes
+    the centre.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
     if sample.p_yes is None or not len(known) or not sample.design.labelled:
@@ -329,7 +332,7 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
 
 
 def _gap(rates: Floats, drawn: Floats) -> dict[str, float]:
-    """The largest gap of rates (G,) with limits from draws (D, G) that hold for all pairs together."""
+    """Return the largest gap of rates (G,), with simultaneous limits from draws (D, G)."""
     if len(rates) < 2:
         return _ends(np.nan, np.nan, np.nan)
     first, second = np.triu_indices(len(rates), 1)

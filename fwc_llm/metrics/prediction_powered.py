@@ -1,15 +1,15 @@
-"""Prediction-powered inference: rows that were not asked about reduce the variance of the answers.
+"""Prediction-powered inference: rows that were not asked about reduce the variance.
 
-Features, group and label of all rows of the table are known. A predictor of the model's own answers, trained
-on the rows that were asked about and cross-fitted, predicts them for all rows; the asked ones correct its
-mean. Survey statistics call it the difference estimator (Särndal, Swensson & Wretman 1992), machine learning
-prediction-powered inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
+Features, group and label of all rows of the table are known. A cross-fitted predictor, trained on the rows
+that were asked about, predicts the model's answers for all rows. Survey statistics call the method the
+difference estimator (Särndal, Swensson & Wretman 1992), machine learning prediction-powered inference
+(Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
 
-    p = mean of the answers − λ (mean prediction of asked rows − that of the rows not asked),
+    p = mean of the answers − λ (mean prediction of asked rows − mean prediction of rows not asked).
 
-whose correction has mean 0 whatever the predictor is, also where answers could not be parsed. λ is fitted on
-the other folds for the least variance (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance becomes
-effective rows, so that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
+The term with λ has mean 0 for every predictor, even if some answers are not parsed. λ minimises the variance
+on the other folds (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance is expressed as effective rows, so
+that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from fwc_llm.metrics.run_answers import RunAnswers
 
-MIN_ROWS = 40  # rows asked about, below which nothing is assisted
+MIN_ROWS = 40  # rows asked about, at least, for assisted estimates
 MIN_ROWS_OF_STRATUM = 20
-MOST = 50_000  # rows not asked about that are predicted; of more, a sample
+MOST = 50_000  # rows not asked about that are predicted: of more rows, a sample
 FOLDS = 10
-_C = 0.5  # inverse strength of the predictor's ridge
-_LARGEST = 2.0  # λ: predictions are shrunken, so that more than 1 may be best
-BY_CHANCE = 0.001  # how often rows that were asked at random are refused
+_C = 0.5  # inverse strength of the predictor's ridge penalty
+_LARGEST = 2.0  # largest λ: predictions are shrunken, so the best λ may be above 1
+BY_CHANCE = 0.001  # probability of refusing rows that were drawn at random
 _CELL = "group and label"
 RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate")
 
@@ -47,9 +47,9 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 class FeatureTable:
     """All N rows that test rows are drawn from: their names, groups and labels (N,), and features.
 
-    `features` (N, …) has a column each, numbers or texts, without the outcome; none of its rows may be an
-    example. `people` (N,) names the person of each row, where one may have several; `titles` are what
-    features that are numbered are called.
+    `features` has N rows and a column of numbers or texts per feature, without the outcome. No row may be an
+    example. `people` (N,) names the person of each row, if a person may have several rows. If the columns are
+    numbered, `titles` are their names.
     """
 
     rows: "pd.Index[Any]"
@@ -61,12 +61,12 @@ class FeatureTable:
 
     @property
     def matrix(self) -> Floats:
-        """The features (N, p): numbers standardised, categories a column each, group by label as well."""
+        """Encoded features (N, p): standardised numbers; one-hot categories and group by label."""
         return self._encoded[0]
 
     @property
     def names(self) -> list[str]:
-        """The feature that each column (p,) of the matrix is made of."""
+        """Names (p,) of the features from which the columns of `matrix` are made."""
         return [self.titles[int(n)] if n.isdecimal() and self.titles else n for n in self._encoded[1]]
 
     @cached_property
@@ -76,7 +76,7 @@ class FeatureTable:
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
         values = self.features.select_dtypes("number", exclude=["timedelta", "complex"]).astype(np.float64)
-        values = values.where(values.abs() < 1e100)  # neither missing nor infinite
+        values = values.where(values.abs() < 1e100)  # larger and infinite numbers count as missing
         numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
         frame = pd.concat([self.features[texts].astype(str), values], axis=1)
@@ -94,11 +94,11 @@ class FeatureTable:
 class Predictions:
     """Predictions for one arm's questions and for the rows that were not asked about.
 
-    `predicted` (n,) is P(yes) by a predictor that saw no row of the question's `fold` (n,), and `means`
-    (K, G, 2) the mean that the predictor of each fold gives to the rows of each group and label that were not
-    asked about, of which there are `rows` (G, 2). Where people have several rows, `unit` (n,) numbers
-    them, and `others` (4, U) has of each person and cell the unit, the cell, the number of rows that were not
-    asked about, and the sum of their predictions.
+    `predicted` (n,) is P(yes) by a predictor that was trained without the question's `fold` (n,). `rows`
+    (G, 2) is the number of rows not asked about by group and label, and `means` (K, G, 2) the mean prediction
+    of each fold's predictor for these rows. If people have several rows, `unit` (n,) numbers the people of
+    the questions. `others` (4, U) then has, per person and cell: the person's number, the cell, the number of
+    rows not asked about, and the sum of their predictions.
     """
 
     predicted: Floats
@@ -112,11 +112,12 @@ class Predictions:
     def adjusted(
         self, sample: ArmArrays, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
-        """Return what predictions change in the shares (C,) of strata (n,); None of a rate without any.
+        """Return the changes of the shares (C,) of strata; None if predictions cannot assist the rate.
 
-        `weight` (n,) are the answers' weights, 0 where they do not count, `value` (n,) whether they are hits.
-        The first (C,) is added to shares, the second (C,) multiplies their effective rows, the third (n,) is
-        taken from each question's influence, which then grows by the fourth (C,).
+        `stratum` (n,) is each answer's stratum, `weight` (n,) its weight (0 if it does not count), and
+        `value` (n,) whether it is a hit. Returns four arrays: (C,) to add to the shares; (C,) factors of the
+        effective rows; (n,) to subtract from each question's influence; (C,) factors of the influence after
+        that.
         """
         people = sample.cluster is not None
         if rate not in RATES_ASSISTED or (people and len(self.unit) != len(sample.row)):
@@ -127,8 +128,8 @@ class Predictions:
         by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
         by_cell[cell] = stratum
         if (by_cell[cell] != stratum).any():
-            return None  # strata that no table has, such as those of conditional parity
-        if strata <= sample.groups:  # labels as they come: a cell without a question belongs to its group
+            return None  # strata that are no cells or groups, as in conditional parity
+        if strata <= sample.groups:  # strata are groups: a cell without questions belongs to its group
             by_cell = np.where(by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell)
 
         def of_cells(values: Floats) -> Floats:
@@ -145,7 +146,7 @@ class Predictions:
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
-        # Units within strata, U of them.
+        # U units within strata.
         unit = self.unit if people else sample.unit
         many = 1 + int(np.append(unit, self.others[0]).max())
         key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
@@ -155,7 +156,7 @@ class Predictions:
         )
         scaled = np.nan_to_num(part[of]) ** 2 * control
         shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
-        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[:, None]  # by the units of other folds
+        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[:, None]  # λ by the other folds
         number, enough = (np.bincount(of, values > 0, strata) for values in (each, counted_of))
         weights = weights * rest / (rest + number)  # (K, C)
         before = np.bincount(of, answers**2, strata)
@@ -163,7 +164,7 @@ class Predictions:
         after = np.bincount(of, corrected**2, strata)
         spread = np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
         whole = after + (weights**2).mean(0) * spread / rest
-        if people:  # rows that were not asked about are no further draws
+        if people:  # a person's other rows are no independent draws
             own, cells = self.others[:2].astype(np.int64)
             n, hits_of = self.others[2] * np.tile(eligible, sample.groups)[cells], self.others[3]
             hits_of = hits_of * if_yes[cells] + (n - hits_of) * if_no[cells]
@@ -192,11 +193,12 @@ class Predictions:
 def assisted_samples(
     run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable
 ) -> dict[str, ArmArrays]:
-    """Return the arms' samples with predictions for their questions; as they are with few rows.
+    """Add predictions to the arms' samples; with few rows, return the samples unchanged.
 
-    Folds go by row, or person: all answers about one, of all arms and repeats, are in one fold. Raises
-    `FwcError` for a table that lacks a row that was asked about, has one twice, or says other things about
-    one, for answers with weights, and where rows were not asked about at random.
+    All answers about one row (person), of all arms and repeats, are in one fold.
+
+    Raises `FwcError`: the table lacks a row that was asked about, has it twice or with another group or
+    label; answers have weights; or the rows asked about are no random sample.
     """
     import pandas as pd
 
@@ -229,7 +231,7 @@ def assisted_samples(
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
         rest, cell = rest[chosen], cell[chosen]
     stratum = cells if first.design.labels_fixed else code
-    if first.design.sequential is None:  # else the run drew its rows, and would be tested at every look
+    if first.design.sequential is None:  # else the run itself drew the rows, and each look would be a test
         check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
     x, people = table.matrix, None if first.cluster is None else codes(np.asarray(table.people).astype(str))
     units = first.unit if people is None else people
@@ -244,11 +246,12 @@ def assisted_samples(
 
 
 def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
-    """Refuse rows whose features differ, beyond chance, from those of the rows that were not asked about.
+    """Refuse rows asked about whose features differ, beyond chance, from those of all other rows.
 
-    `asked` and `rest` are indices of the table's rows, `stratum` (N,) is what the design fixed the number of.
-    A feature's mean difference within strata is set against its standard error over rows (people), which is
-    never below that of the whole table, at the level `BY_CHANCE` over all columns (Bonferroni).
+    `asked` and `rest` are indices of the table's rows; `stratum` (N,) is each row's stratum in the design.
+    The test compares the mean difference of a feature within strata with its standard error over rows
+    (people), which is at least that of the pooled rows. Its level is `BY_CHANCE` over all columns
+    (Bonferroni).
     """
     from scipy import sparse
 
@@ -277,7 +280,7 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
 
 
 def _within(x: Floats, stratum: Codes) -> Floats:
-    """The distance of each row (n, p) from the mean of its stratum (n,)."""
+    """Return each row (n, p) minus the mean of its stratum (n,)."""
     from scipy import sparse
 
     member = sparse.csr_array((np.ones(len(x)), (stratum, np.arange(len(x)))))
@@ -296,12 +299,14 @@ def _predictions(
     unit: Codes,
     others: Codes | None,
 ) -> Predictions | None:
-    """The cross-fitted predictions of one arm, to rows in cells of a `size`; None where all are alike.
+    """Cross-fit the predictions of one arm; None if a fold's predictor would see answers all alike.
 
-    `others` are the people of these rows, `unit` (n,) those of the questions.
+    `x` (n, p) are the features of the questions, `rest` those of the rows not asked about (or a sample of
+    these), in cells `cell`; `size` is the number of all such rows by cell. `others` are the people of `rest`,
+    `unit` (n,) those of the questions.
     """
     known, target = sample.parsed, sample.yes
-    if sample.p_yes is not None:  # more than yes or no
+    if sample.p_yes is not None:  # P(yes) says more than the answer
         target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
     predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
     means, count = np.full((FOLDS, cells), np.nan), np.bincount(cell, minlength=cells)
@@ -323,7 +328,7 @@ def _predictions(
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
-    """Intercept and slopes (p,) of a ridge logistic regression of shares y (n,), by Newton's method."""
+    """Fit a ridge logistic regression to shares y (n,) by Newton's method: intercept, slopes (p,)."""
     design = np.column_stack([np.ones(len(x)), x])
     penalty = np.r_[0.0, np.full(x.shape[1], 1 / _C)]
     b = np.zeros(len(penalty))
@@ -338,7 +343,7 @@ def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
 
 
 def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:
-    """Person, cell, number of rows and sum of predictions (4, U) of each person in each cell."""
+    """Per person and cell (4, U): person, cell, number of rows and sum of predictions."""
     cells = int(cell.max(initial=0)) + 1
     key, index, n = np.unique(person * cells + cell, return_inverse=True, return_counts=True)
     total = np.bincount(index.ravel(), predicted, len(key))
@@ -346,7 +351,10 @@ def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:
 
 
 def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:
-    """Return n V / V_assisted of a metric, of the pair of groups that is farthest apart; None without any."""
+    """Return n V / V_assisted of a metric; for a gap or ratio, of the two groups farthest apart.
+
+    n is the number of rows, V the variance without and V_assisted that with predictions. None if undefined.
+    """
     metric, judged = BY_KEY[key], plain.sample.eligible_groups
     rate, pair = f"{metric.rates[0]} of all", list[Codes]()
     if metric.kind != "share":

@@ -1,4 +1,4 @@
-"""The answers that every statistic starts from: one arm's, and those of all arms to the same questions."""
+"""The answers of one arm, and of all arms to the same questions: the input of all statistics."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     Names = pd.Categorical[str]
 
-CROSSING = " & "  # between the levels of several attributes
-MIN_PROBABILITIES = 10  # fewer P(yes) of an arm say nothing: a Brier score of one is 0 by chance
+CROSSING = " & "  # separates the levels of several attributes
+MIN_PROBABILITIES = 10  # values of P(yes) of an arm, at least, for statistics of P(yes)
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
 @dataclass(frozen=True)
 class ArmAnswers:
-    """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
+    """The n answers of one arm: `answer` is 1, 0 or NaN, `reason` says why it is NaN, `p_yes` may be NaN.
 
-    `examples` names the set of examples under which each answer was given, `cluster` the person where one has
-    several rows, `stratum` what parity is conditional on, `weight` what a row counts for; None: not given.
-    Arrays of texts are turned into categories.
+    `examples` names the set of examples in each prompt, `cluster` the person if people have several rows,
+    `stratum` the level of the column that parity is conditional on; `weight` is the row weight. None: not
+    given. Arrays of texts are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class ArmAnswers:
         return len(self.answer)
 
     def where(self, chosen: npt.NDArray[Any]) -> "ArmAnswers":
-        """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
+        """Select answers by a mask (n,) or by positions; a mask of all returns the object itself."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
         columns: dict[str, Any] = {
@@ -65,17 +65,17 @@ class ArmAnswers:
 
     @property
     def unparsed(self) -> dict[str, int]:
-        """Counts why answers could not be parsed."""
+        """Number of missing answers by reason."""
         return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
     def unread(self) -> npt.NDArray[np.bool_]:
-        """True for replies without an answer (n,), other than those lost in transport."""
+        """(n,) true for replies without an answer, except those lost in transport."""
         return np.isnan(self.answer) & np.asarray(self.reason != "error")
 
     @property
     def unit(self) -> "Names":
-        """The units drawn (n,): people where they are known, else rows."""
+        """(n,) the units that were drawn: people if known, else rows."""
         return self.row if self.cluster is None else self.cluster
 
     @property
@@ -85,7 +85,7 @@ class ArmAnswers:
 
 
 def names_of(codes: Any, texts: Any) -> "Names":
-    """Return names (n,) by their places in texts (k,); equal texts become one."""
+    """Return categories (n,) from codes (n,) and texts (k,); equal texts become one."""
     import pandas as pd
 
     place, different = pd.factorize(pd.Index(texts, dtype="str"))
@@ -93,7 +93,7 @@ def names_of(codes: Any, texts: Any) -> "Names":
 
 
 def as_names(texts: Any) -> "Names":
-    """Return texts (n,) as categories; categories as they are."""
+    """Return texts (n,) as categories; return categories as they are."""
     import pandas as pd
 
     if isinstance(texts, pd.Categorical):
@@ -103,25 +103,25 @@ def as_names(texts: Any) -> "Names":
 
 
 def one_name(text: str, n: int) -> "Names":
-    """Return a text, n times, as categories."""
+    """Return n times the same text, as categories."""
     return names_of(np.zeros(n, dtype=np.int8), [text])
 
 
 def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names":
-    """Return names with each of their texts changed; several may become the same."""
+    """Apply `change` to every distinct name; several names may become the same."""
     return names_of(names.codes, [change(text) for text in names.categories])
 
 
 def is_known(group: str) -> bool:
-    """True unless one of the group's attributes is "unknown" ("N/A", "keine Angabe")."""
+    """Whether no attribute of the group is "unknown" ("N/A", "keine Angabe")."""
     return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
 @dataclass(frozen=True)
 class View:
-    """One grouping: its `name`, its `levels` (L,), and the level of each of the run's groups (G,).
+    """A grouping: its `name`, its `levels` (L,), and the index `level_of` (G,) of each group's level.
 
-    `crossed` says that it joins several attributes.
+    `crossed`: the grouping crosses several attributes.
     """
 
     name: str
@@ -131,10 +131,10 @@ class View:
 
 
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
-    """Return every attribute by itself, then (for several attributes) the crossed groups.
+    """Return a view of every attribute and, if there are several, of the crossed groups last.
 
-    `groups` join the levels of several attributes by " & ". Groups that do not split into as many parts as
-    there are attributes are taken as they are.
+    `groups` join the levels of several attributes by " & ". If some group does not have one part per
+    attribute, only the view of the groups themselves is returned.
     """
     names = [str(name) for name in attributes] or ["group"]
     whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
@@ -149,7 +149,7 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
 
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
-    """Integer codes of names, in order of first appearance, shared across the columns."""
+    """Return integer codes of names, in order of first appearance, shared by all columns."""
     import pandas as pd
     from pandas.api.types import union_categoricals
 
@@ -159,7 +159,7 @@ def numbered(columns: Sequence["Names"]) -> list[Codes]:
 
 
 def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
-    """Integer question ids (n,), one for each repeat and row, shared across sets of answers."""
+    """Return integer question ids (n,), one per repeat and row, shared by all sets of answers."""
     rows = numbered([a.row for a in answers])
     many = 1 + max((int(row.max(initial=0)) for row in rows), default=0)
     return [a.repeat * many + row for a, row in zip(answers, rows, strict=True)]
@@ -167,7 +167,7 @@ def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
 
 @dataclass(frozen=True)
 class Variation:
-    """An arm's place in its family: arms that differ in the order of their examples, or in wording."""
+    """An arm's place in its `family`: arms that differ only in order of examples or in template."""
 
     family: str
     order: str
@@ -178,13 +178,13 @@ class Variation:
 class RunAnswers:
     """The input of statistics: every arm's answers to the same questions, and the design of the sample.
 
-    `groups` are in the order in which they are shown. `counterfactuals` holds answers to rows with another
-    protected attribute, `attributes` the names of the attributes that " & " joins to a group, and
-    `variations` how arms that show the same examples differ. `against` names the arm that the others are
-    compared with ("": the first, "all": each with each). `unused` are notes on columns that look as if they
-    should have been used, and on groups whose weights are all 0, which are left out. `probes` holds answers
-    to rows that were asked in another way, by arm; a variant names the probe before a colon. `assists` are
-    predictions of the arms' answers; `assist`: every value is made with them.
+    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
+    `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
+    those to rows that were asked about in another way (the variant is the probe's name before a colon).
+    `variations` describes arms with the same examples. `against` names the arm that all others are compared
+    with ("": the first arm; "all": every pair). `unused` has notes on columns that should perhaps have been
+    used, and on groups that are left out because their weights are all 0. `assists` are predictions of the
+    arms' answers; with `assist`, all values use these predictions.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -213,7 +213,7 @@ class RunAnswers:
 
     @property
     def with_examples(self) -> bool:
-        """Whether any answer is known to have been given under examples."""
+        """Whether any prompt is known to have had examples."""
         return any(bool((answers.examples != "").any()) for answers in self.answers.values())
 
     @property
@@ -223,7 +223,7 @@ class RunAnswers:
 
     @cached_property
     def perfect_gap(self) -> float | None:
-        """The DP gap of right answers to rows whose base rates the design chose; None where it chose none."""
+        """The DP gap of a perfect model; None unless the design fixed the base rates."""
         if not self.design.labels_fixed:
             return None
         answers = next(iter(self.answers.values()))
@@ -232,25 +232,28 @@ class RunAnswers:
 
     @cached_property
     def plain_samples(self) -> dict[str, ArmArrays]:
-        """Each arm as numbers, all in the same order of questions."""
+        """Every arm as arrays, all with the same numbers of rows and repeats."""
         return samples_of(self.answers, self.groups, self.design)
 
     @cached_property
     def assisted_samples(self) -> dict[str, ArmArrays]:
-        """The same with the predictions of `assists`, where an arm has them."""
+        """The `plain_samples` with the predictions in `assists`."""
         samples = self.plain_samples
         return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
 
     @property
     def samples(self) -> dict[str, ArmArrays]:
-        """The samples that values, intervals and verdicts are of: assisted ones where `assist` says so."""
+        """The samples for values, intervals and verdicts: assisted ones if `assist`."""
         return self.assisted_samples if self.assist else self.plain_samples
 
 
 def samples_of(
     answers: Mapping[str, ArmAnswers], groups: Sequence[str], design: SamplingDesign
 ) -> dict[str, ArmArrays]:
-    """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
+    """Return sets of answers as arrays, sorted by repeat and row.
+
+    A row or repeat has the same number in all sets.
+    """
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
     people: Sequence[Codes | None] = [None] * len(rows)
@@ -261,7 +264,7 @@ def samples_of(
         repeat = np.searchsorted(repeats, a.repeat)
         order: Any = np.lexsort((row, repeat))
         if (np.diff(order) == 1).all():
-            order = np.s_[:]  # views of the columns, not copies
+            order = np.s_[:]  # a view, not a copy
         samples[arm] = ArmArrays(
             answer=a.answer[order],
             label=a.label[order],

@@ -1,8 +1,7 @@
-"""How the rows of a run or an audit were drawn and asked: one value that every estimator reads.
+"""`SamplingDesign`: how the rows of a run or an audit were drawn and asked.
 
-`SamplingDesign` is made once. Estimators take it with the answers (`variance.ArmArrays`) and use each option
-that is set, or refuse it by name. `evals.coverage` simulates every pair of `OPTIONS` that
-`REFUSED` does not name, so that no pair is allowed and untried.
+Every estimator takes the design with the answers (`variance.ArmArrays`), and uses each option that is set or
+refuses it by name. `evals.coverage` simulates every pair of `OPTIONS` that is not in `REFUSED`.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,10 +12,10 @@ from typing import Literal
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 
-Unread = Literal["worst", "as-no", "ignore"]  # what replies without an answer are taken for
+Unread = Literal["worst", "as-no", "ignore"]  # how replies without an answer count
 WORST: Unread = "worst"
 AS_NO: Unread = "as-no"
-MIN_GROUP = 30  # distinct rows (people); smaller groups are shown and not judged
+MIN_GROUP = 30  # distinct rows (or people); smaller groups are shown but not judged
 
 BASE_PARITY, REPEATS, EXAMPLES = "base parity", "repeats", "examples drawn anew"
 PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST = "cluster", "weight", "given", "unread answers", "assist"
@@ -32,14 +31,15 @@ REFUSED: Mapping[frozenset[str], str] = {
 
 @dataclass(frozen=True)
 class SamplingDesign:
-    """What estimators know of a sample besides its answers.
+    """How rows were drawn and asked.
 
-    `labels_fixed`: the number of rows of each group and label was chosen (base parity). Every question was
-    asked `times` times: that number of consecutive repeats has the same rows and examples. Groups of fewer
-    than `min_group` rows (people) are not judged; differences within `margin` do not matter. If it is not
-    `labelled`, only rates of yes are defined. With `sequential` intervals hold at every look. `unread`: in
-    the worst case verdicts hold for every reading of replies without an answer, else these count as no, or
-    are left out. `model`: a model was asked, of which answers all alike say nothing about groups.
+    `labels_fixed`: the number of rows of each group and label was chosen (base parity). `times`: the number
+    of consecutive repeats with the same rows and examples, so that every prompt was asked `times` times.
+    Groups of fewer than `min_group` distinct rows (or people) are not judged. Differences within `margin` are
+    negligible. Unless `labelled`, only rates of yes are defined. With `sequential`, intervals hold at every
+    look. `unread` says how replies without an answer count: "worst": verdicts hold for all answers that they
+    might have had; "as-no": as no; "ignore": they are left out. `model`: a model gave the answers, so that
+    answers all alike settle nothing about groups.
     """
 
     labels_fixed: bool = False
@@ -56,7 +56,7 @@ AS_THEY_FALL = SamplingDesign()
 
 
 def check_pairs(options: Collection[str]) -> None:
-    """Refuse options that do not go together (`FwcError`)."""
+    """Raise `FwcError` if two of these options cannot be combined."""
     for pair in combinations(OPTIONS, 2):
         if set(pair) <= set(options) and (why := REFUSED.get(frozenset(pair))):
             raise FwcError(why)

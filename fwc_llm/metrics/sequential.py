@@ -1,30 +1,31 @@
-"""Looks at a run or a monitor while it asks: intervals that hold at all looks together.
+"""Sequential intervals for a run or a monitor: intervals that hold at all looks at the answers together.
 
-A fixed interval holds for a number of rows that was set before; after stopping at a convenient moment it does
-not. Rows come in random order; where people have several rows, whole people do.
+An ordinary interval holds for a number of rows that was fixed before, but not if asking stops when the result
+is convenient. Here rows are asked about in random order; if people have several rows, people are.
 
-**Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N of
-them. Up to the share t of the rows (people) it spends the error that O'Brien and Fleming's boundary would
-(Lan & DeMets 1983), a half of it on each side:
+**Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N
+rows. Up to the share t of the rows (people) it spends the error of O'Brien and Fleming's boundary (Lan &
+DeMets 1983), half of it on each side:
 
     α(t) = 4 (1 − Φ(z / √t)),    z = z_{1 − 0.05/4}
 
-The boundaries follow one from the other (Armitage, McPherson & Rowe 1969). An interval as wide as the
-boundary of its look is a *repeated confidence interval* (Jennison & Turnbull 1989): all of a run's hold
-together at 95 %, whatever ends it. For several groups and rates, and for Student's t, the nominal level of
-the boundary takes the place of 95 %. N is at most 1.05 of the fixed sample of equal error and power. This
-rests on estimates at two looks whose covariance is the later one's variance.
+Each boundary follows from the ones before (Armitage, McPherson & Rowe 1969). An interval as wide as the
+boundary of its look is a *repeated confidence interval* (Jennison & Turnbull 1989): all intervals of a run
+hold together at 95 %, for any stopping rule. For several groups and rates, and for Student's t, the nominal
+level of the boundary replaces 95 %. N is at most 1.05 times the fixed sample of equal error and power. The
+method assumes that the covariance of estimates at two looks is the variance at the later look.
 
-**Confidence sequences**, where no most number of rows is known; where one is, they ask more. The estimates
-here are means of influences of n rows, up to terms that vanish. For these
+**Confidence sequences** need no maximum number of rows; if a maximum is known, they ask about more rows than
+the group-sequential method. Up to terms that vanish, the estimates are means of influences of n rows. For
+such means
 
     |estimate − truth| ≤ standard error · √((n ρ² + 1) / (n ρ²) · log((n ρ² + 1) / α²))    at all n together
 
-holds with probability 1 − α as the first look moves away (the normal mixture: Robbins 1970; for estimated
-variances and assisted estimates: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, theorem 2.2). ρ makes it
-tightest at some n. The interval keeps the shape that it has at a fixed n: Wilson's limits at the effective
-rows, combined by MOVER. α is shared by the pairs of groups, the rates of a metric and the checks that are
-decided. The estimand is the population: rows count as drawn one by one.
+holds with a probability that tends to 1 − α as the first look gets later (the normal mixture: Robbins 1970;
+for estimated variances and assisted estimates: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, theorem
+2.2). ρ determines the n at which the sequence is tightest. The interval has the shape of one at a fixed n:
+Wilson's limits at the effective rows, combined by MOVER. The pairs of groups, the rates of a metric and the
+checks to be decided share α. The estimand is the population value: rows count as independent draws.
 """
 
 from bisect import bisect_left
@@ -39,19 +40,19 @@ from scipy.special import lambertw, ndtr, ndtri
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, root, wilson
 
-MIN_ROWS_FIRST_LOOK = 30  # rows of every group that is judged
-_TIGHTEST = 0.3  # of the most rows, where the sequence is tightest
+MIN_ROWS_FIRST_LOOK = 30  # rows of every judged group before the first look
+_TIGHTEST = 0.3  # share of `most` rows at which a confidence sequence is tightest
 LOOKS = 10
-INFLATION = 1.038  # N over the fixed sample of equal error and power, at a power of 0.8 (`evals.stopping`)
+INFLATION = 1.038  # ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
 GAPS = (0.0, 0.05, 0.1, 0.2, 0.3)
-_NODES, _FARTHEST = 200, 8.0  # of the quadrature; standard errors of an early boundary
+_NODES, _FARTHEST = 200, 8.0  # nodes of the quadrature; largest boundary in standard errors
 
 
 @dataclass(frozen=True)
 class GroupSequential:
-    """A run that looks after each number of `rows`, the last of which is the most it asks.
+    """A design with looks after the numbers of `rows`; the last number is the maximum.
 
-    `ended` says why asking ended before all was decided or asked.
+    `ended` is the reason if asking ended before all was decided or asked.
     """
 
     rows: tuple[int, ...]
@@ -59,11 +60,11 @@ class GroupSequential:
 
     @property
     def most(self) -> int:
-        """The most rows."""
+        """Maximum number of rows."""
         return self.rows[-1]
 
     def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-        """Return how many standard errors all differences keep within, at all looks, at `rows` rows."""
+        """Return the critical value at `rows` rows, in standard errors, for all differences and looks."""
         look = min(bisect_left(self.rows, rows), len(self.rows) - 1)
         shares = tuple((1 + place) / len(self.rows) for place in range(len(self.rows)))
         return critical_value(groups, kinds, freedom, nominal_levels(shares)[look])
@@ -75,9 +76,11 @@ class GroupSequential:
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """A sequence of intervals at up to `most` rows (1,000 if endless), for a number of `checks`.
+    """A confidence sequence for a number of `checks`, tightest at a share of `most` rows.
 
-    `ended` says why asking ended before all was decided or asked.
+    An endless run has 1,000 for `most`.
+
+    `ended` is the reason if asking ended before all was decided or asked.
     """
 
     checks: int
@@ -85,17 +88,17 @@ class ConfidenceSequence:
     ended: str = ""
 
     def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-        """Return how many standard errors all differences keep within at every look, at `rows` rows.
+        """Return the critical value at `rows` rows, in standard errors, for all differences and looks.
 
-        Errors count as known: `freedom` is that of a fixed sample, and is not used.
+        Standard errors count as known: `freedom` is not used.
         """
         alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
-        tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² there
+        tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² at the tightest n
         time = tightest * rows / (_TIGHTEST * self.most)
         return float(np.sqrt((time + 1) / time * np.log((time + 1) / alpha**2)))
 
     def looks(self, first: int) -> list[int]:
-        """Return the numbers of rows at which to look: from `first` on, a twentieth more each time."""
+        """Return the numbers of rows at which to look: `first`, then at least 20 or 5 % more each time."""
         numbers = [min(first, self.most)]
         while numbers[-1] < self.most:
             numbers.append(min(self.most, numbers[-1] + max(20, numbers[-1] // 20)))
@@ -103,18 +106,18 @@ class ConfidenceSequence:
 
 
 def equal_looks(most: int) -> tuple[int, ...]:
-    """Return the rows at ten interim analyses, spaced as evenly as possible."""
+    """Return the numbers of rows at ten looks, spaced as evenly as possible."""
     return tuple(np.unique(np.ceil(np.arange(1, LOOKS + 1) / LOOKS * most).astype(int)).tolist())
 
 
 def spent(share: float) -> float:
-    """Return the error spent up to a share of the information, by O'Brien and Fleming's form."""
+    """Return the error spent up to a share of the information, for O'Brien and Fleming's boundary."""
     return float(4 * ndtr(ndtri((1 - LEVEL) / 4) / np.sqrt(share)))
 
 
 @lru_cache(maxsize=64)
 def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the level of the interval at each look, after so large `shares` of the information."""
+    """Return the nominal level of the interval at each look, after these `shares` of the information."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     score, mass, before, levels = np.zeros(1), np.ones(1), 0.0, list[float]()
     for share in shares:
@@ -123,7 +126,7 @@ def nominal_levels(shares: tuple[float, ...]) -> tuple[float, ...]:
         def unspent(
             bound: float, score: Floats = score, mass: Floats = mass, step: float = step, error: float = error
         ) -> float:
-            """What this look's error has left after what ends beyond a bound at this look alone."""
+            """This look's error minus the probability of crossing `bound` first at this look."""
             return error - float(mass @ (ndtr((score - bound) / step) + ndtr((-score - bound) / step)))
 
         bound = farthest = _FARTHEST * np.sqrt(share)
@@ -144,10 +147,11 @@ def simulate(
     paths: int = 400,
     seed: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Simulate runs that stop when the DP gap's interval lies above the first of `bounds` (1), or not above
-    the second (0), of groups with such rates (G,) of yes: the rows asked (P,), and which it is, NaN for none.
+    """Simulate independent runs that stop when the DP gap's interval lies above or below `bounds`.
 
-    `shares` (G,) are the groups' shares of rows. Runs are independent and of the interval's own form.
+    A run stops if the lower limit is above the first bound (1), or the upper limit is not above the second
+    (0). Returns for each run (P,) the rows asked about, and 1 or 0, NaN if undecided. `rates` (G,) are the
+    groups' true rates of yes, `shares` (G,) their shares of rows.
     """
     rng, groups = np.random.default_rng(seed), len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
@@ -173,10 +177,10 @@ def simulate(
 def expected_rows(
     shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
 ) -> dict[str, Any]:
-    """Return what a run asks until `bounds` are decided (see `simulate`), of groups with rates around 1/2.
+    """Return the rows that a run needs until `bounds` are decided (see `simulate`), for rates around 1/2.
 
-    `gaps` has true gaps, each with the mean `rows` and the share of runs that are `decided`; `most` the most
-    rows, and `fixed` a fixed sample that decides as often, None of a confidence sequence.
+    `gaps` has, per true gap, the mean `rows` and the share of runs that are `decided`. `most` is the maximum
+    number of rows, and `fixed` the fixed sample of equal power; None for a confidence sequence.
     """
     gaps = []
     for gap in GAPS:

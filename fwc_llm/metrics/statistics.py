@@ -1,4 +1,4 @@
-"""All that answers say, as one plain document that every output then writes down (docs/statistics.md)."""
+"""All statistics of a run as one plain document, which every output shows (docs/statistics.md)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,31 +19,30 @@ from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 from fwc_llm.sanitize import listed
 
-SMALL = 10  # rows a repeat; a group below says little
-_LISTED = 4  # groups that a note names
-_MANY = 1_000_000  # rows, of which nobody needs to know how many more
+SMALL = 10  # rows of a group per repeat; fewer are marked as small
+_LISTED = 4  # groups that a note names, at most
+_MANY = 1_000_000  # rows; notes say "more than" for larger numbers
 _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
 
 class Lines(Protocol):
-    """Reference lines: what plain models answer to the same rows."""
+    """Reference lines: answers of plain models to the same rows."""
 
     def described(
         self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]
     ) -> dict[str, Any]:
-        """Return the lines and how the arms differ from them."""
+        """Return the lines, and the arms' differences from them."""
 
 
 def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
-    """Return all that the answers say, ready for JSON (undefined values are None).
+    """Return all statistics of a run, ready for JSON (undefined values are None).
 
-    Keys: `groups` (name, n, base_rate, small, judged), `arms` (one object each, see `arm_statistics`),
-    `comparisons`, `context` (perfect answers to the same rows), `with_examples`
-    (false where no answer is known to have had any), `perfect_gap` (the DP gap of a perfect model, on rows
-    drawn by group and label, else None), `labelled`, `margin`, `min_group`,
-    `unread` (what replies without an answer are taken for), `reference_lines` (None, or what the lines
-    describe), `notes`.
+    Keys: `groups` (group, n, base_rate, small, judged), `arms` (one object per arm, see `arm_statistics`),
+    `comparisons`, `context` (perfect answers to the same rows), `with_examples` (whether any prompt is known
+    to have had examples), `perfect_gap` (the DP gap of a perfect model if rows were drawn by group and label,
+    else None), `labelled`, `assisted`, `margin`, `min_group`, `unread` (how replies without an answer count),
+    `reference_lines` (None without lines), `notes`.
     """
     estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
@@ -82,15 +81,15 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
 
 
 def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
-    """Return one arm's statistics.
+    """Return the statistics of one arm.
 
-    Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
-    what it speaks of (`of`), each repeat's own value (`per_repeat`) and their standard deviation (`sd`), and
-    the paper's summary, the mean and the standard deviation of the repeats' values. Those that compare groups
-    are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
-    cannot be told, and the `p_value` of no difference at all; `all_groups` has the values
-    over all groups where some are not judged. `replies` has coverage, refusals and filtered replies, `alike`
-    the words for answers all alike and what `centred` P(yes) shows.
+    Every metric of `counts.TABLE` has its `value` over all repeats, its 95 % interval (`low`, `high`) with
+    its scope (`of`), the value per repeat (`per_repeat`), their standard deviation (`sd`), and the paper's
+    summary, mean and standard deviation of the repeats' values. Gaps and ratios compare the judged groups.
+    They have a `verdict` with its `margin`, the `p_value` of equality, and `rows_needed` if the verdict is
+    "cannot be told". If some groups are not judged, `all_groups` has the values over all groups. `replies`
+    has coverage, refusals and filtered replies. `alike` describes answers all alike, and the results of
+    `centred` P(yes).
     """
     a, sample = run.answers[arm], estimates.sample
     described: dict[str, Any] = {
@@ -158,7 +157,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
 
 
 def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
-    """A metric for JSON. The paper's summary is undefined where a repeat's value is."""
+    """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
     each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
     return {
@@ -201,8 +200,9 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> di
 
 
 def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
-    """Each metric with unparsed answers read as no, and its worst-case bounds, also with the sampling error
-    of the rates that they rest on.
+    """Metrics with replies without an answer read as no, and worst-case bounds.
+
+    "worst case, 95 %" includes the sampling error of the bounds.
     """
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
@@ -214,7 +214,7 @@ def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates
 
 
 def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
-    """With several protected attributes: each by itself; the crossed groups are the main table's."""
+    """Metrics by each of several protected attributes; the main table has the crossed groups."""
     keys = [key for key in counts.METRICS if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
@@ -236,12 +236,12 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
 
 
 def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
-    """The metrics that stand in every table, over the judged groups."""
+    """The headline metrics, over the judged groups."""
     return {key: estimates[key].value for key in counts.METRICS}
 
 
 def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
-    """Return what a reader must know before believing a number, in sentences true of these very answers."""
+    """Return notes that a reader must know before trusting a number, made for this run."""
     return [
         *_about_looks(run),
         *_about_groups(run),
@@ -293,7 +293,7 @@ def small_groups(run: RunAnswers) -> list[str]:
 
 
 def group_words(groups: Sequence[str]) -> str:
-    """Return groups in a sentence; of many the first ones and how many more."""
+    """List groups in a sentence; of many groups the first ones, and the number of the others."""
     return listed(groups, _LISTED, "{:.60}".format)
 
 
@@ -329,7 +329,7 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
 
 
 def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
-    """Says what rows that were not asked about add to the same answers."""
+    """Yield notes on assisted estimates."""
     if run.assist and not run.assists:
         yield (
             f"Nothing is assisted: it takes {MIN_ROWS} rows, drawn at random, without weights, and answers "
@@ -349,7 +349,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
 
 
 def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
-    """Says what replies without an answer are taken for, and what that leaves open."""
+    """Yield notes on replies without an answer: how they count, and their effect on the DP gap."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
         return
@@ -369,12 +369,12 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(rows: int) -> str:
-    """A number of rows as precise as it is known."""
+    """A number of rows in words, to two digits."""
     return f"about {float(f'{rows:.2g}'):,.0f}" if rows < _MANY else f"more than {_MANY:,}"
 
 
 def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """Says how many rows would settle the gaps that these do not."""
+    """Yield a note on the rows that would settle DP gaps that are not settled."""
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
     if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
@@ -397,7 +397,7 @@ def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
-    """The DP gap of equals in what parity is conditional on, in a sentence."""
+    """The DP gap within strata, in a sentence."""
     dropped = len(within["dropped"])
     lacking = f"; {dropped} that lack a group left out" if dropped else ""
     if within["value"] is None:
@@ -410,7 +410,7 @@ def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON holds it: NaN and infinities become None, numpy numbers Python's."""
+    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

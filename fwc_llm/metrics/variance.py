@@ -1,9 +1,9 @@
-"""One arm's answers as arrays, and shares counted in them with their clustered variance.
+"""One arm's answers as arrays, and rates of these answers with their clustered variance.
 
-A share's error is a sum over questions of each one's influence. Questions about one row (or one person) are
-one draw, and so are those under one set of examples: the variance is two-way clustered (Cameron, Gelbach &
-Miller 2011), V = V_rows + V_sets − V_rows∩sets, and never below V_rows. The rows that would give a share its
-variance are its effective rows, and Wilson's limits at these give the interval its shape
+The error of a share is the sum of the influences of the questions. Questions about one row (or one person)
+form a cluster, and so do questions with one set of examples: the variance is two-way clustered (Cameron,
+Gelbach & Miller 2011), V = V_rows + V_sets − V_rows∩sets, and at least V_rows. The effective rows of a share
+are the number of independent rows with the same variance; Wilson's limits at this number shape the interval
 (docs/statistics.md, "The method").
 """
 
@@ -28,47 +28,47 @@ UNREAD_WORDS = {
     AS_NO: "{} replies without an answer read as no",
     "ignore": "{} replies without an answer left out",
 }
-REASONS = ("", "refused", "filtered", "error")  # why an answer is missing, as numbers; "" for all else
+REASONS = ("", "refused", "filtered", "error")  # why an answer is missing; answers store the index
 THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
-MIN_SETS = 5  # of examples, below which nothing is said about other draws of them
-UNLABELLED = "rate", *REPLY_RATES  # what is defined without labels
-NEARLY_ALL = 0.9  # of the rows that must have examples of their own
-FEW_FREEDOM = 4  # degrees of freedom, below which a variance is hardly known
-FEW_ANSWERS = 5  # rows with the rarer answer, below which a model's answers may be all alike
+MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
+UNLABELLED = "rate", *REPLY_RATES  # rates that are defined without labels
+NEARLY_ALL = 0.9  # share of rows with examples of their own, from which examples count as chosen per row
+FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
+FEW_ANSWERS = 5  # rows with the rarer answer below which a model's answers may count as all alike
 _ROUNDING = 1e-10
 
 
 def scope_words(of: str, with_examples: bool) -> str:
-    """Words for the scope of an interval: without examples, these rows."""
+    """Words for the scope `of` an interval: without examples, "these examples" becomes "these rows"."""
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
 
 def codes(values: Any) -> Codes:
-    """Integer codes of values (n,), from 0 without gaps."""
+    """Return integer codes (n,) of values, from 0 without gaps."""
     return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
 
 
 class Assist(Protocol):
-    """Predictions of one arm's answers, as `assisted.Predictions`."""
+    """Predictions of one arm's answers, see `prediction_powered.Predictions`."""
 
     def adjusted(
         self, sample: "ArmArrays", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
-        """Return what they change in the shares (C,) of strata (n,) of a rate; None where nothing."""
+        """Return the changes of a rate's shares (C,) in strata; None for no change."""
 
 
 @dataclass(frozen=True)
 class ArmArrays:
-    """The n answers of one arm, as numbers, and the design by which rows were drawn and asked.
+    """The n answers of one arm as arrays, and the design by which rows were drawn and asked.
 
-    `answer` (n,) is 1, 0 or NaN; `label` (n,) 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
+    `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
     row has one group and one label. `groups` is the number of groups. `examples` (n,) numbers the set of
-    examples under which each answer was given; None where all were given under one set, or where it is not
-    known. `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several
-    rows, `p_yes` (n,) is P(yes) or NaN. `assist` has predictions of the answers, also for rows that were not
-    asked about (`prediction_powered`). `strata` (n,) names what parity is conditional on. `reason` (n,) is
-    the index in `REASONS` of why an answer is missing; answers lost in transport ("error") are left out.
+    examples in each prompt; None if all prompts had the same set, or if the sets are unknown. `weight` (n,)
+    is the row weight. `cluster` (n,) numbers the people, if people have several rows. `p_yes` (n,) is P(yes)
+    or NaN. `assist` has predictions of the answers, also for rows that were not asked about
+    (`prediction_powered`). `strata` (n,) names the stratum for conditional parity. `reason` (n,) is the index
+    in `REASONS` of the reason why an answer is missing; replies lost in transport ("error") are left out.
     """
 
     answer: Floats
@@ -88,28 +88,28 @@ class ArmArrays:
 
     @cached_property
     def unread_rows(self) -> npt.NDArray[np.bool_]:
-        """True for replies without an answer (n,), other than those lost in transport."""
+        """(n,) true for replies without an answer, except those lost in transport."""
         missing = np.isnan(self.answer)
         return missing if self.reason is None else missing & (self.reason != REASONS.index("error"))
 
     @cached_property
     def assumed(self) -> "ArmArrays":
-        """The sample, counting replies without an answer as no if the design says so."""
+        """The sample; if the design reads replies without an answer as no, with these answers."""
         if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
         return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))
 
     @property
     def worst(self) -> bool:
-        """Whether verdicts must hold whatever the replies without an answer would have been."""
+        """Whether verdicts must hold for all answers that replies without one might have had."""
         return self.design.unread == WORST and bool(self.unread_rows.any())
 
     @cached_property
     def alike(self) -> str:
-        """Words for a model's answers that are (nearly) all alike; empty where they differ.
+        """Words for a model's answers that are (nearly) all alike; empty if they differ.
 
-        All agree, or fewer than five rows have the rarer answer, and clearly more have that label: the exact
-        upper limit of the answer's share lies below the label's.
+        They are alike if all agree, or if fewer than five rows have the rarer answer, and significantly more
+        have that label: the exact upper limit of the answer's share is below the label's share.
         """
         known, answer = self.assumed.parsed, self.assumed.answer
         if not self.design.model or not known.any():
@@ -124,7 +124,7 @@ class ArmArrays:
         return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
-        """Critical values of all differences together, in standard errors, at each freedom (P,)."""
+        """Critical values (P,), in standard errors, of all differences together, at each `freedom` (P,)."""
         values, index = np.unique(freedom, return_inverse=True)
         of = (
             partial(self.design.sequential.critical_value, self.rows)
@@ -134,65 +134,66 @@ class ArmArrays:
         return np.array([of(groups, kinds, float(value)) for value in values])[index.ravel()]
 
     def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
-        """Return the probability that the largest difference exceeds this number of standard errors by
-        chance; NaN where asking may stop early, which no test of a fixed number of rows bears.
+        """Return the p-value of the largest difference, which is `errors` standard errors.
+
+        NaN if asking may stop early: then tests for a fixed number of rows are invalid.
         """
         return np.nan if self.design.sequential else p_value(errors, groups, kinds, freedom)
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:
-        """True for answers yes or no (n,)."""
+        """(n,) true for the answers yes and no."""
         return ~np.isnan(self.answer)
 
     @property
     def yes(self) -> Floats:
-        """1 for a yes (n,), 0 for everything else."""
+        """(n,) 1 for yes, 0 for everything else."""
         return np.where(self.parsed, self.answer, 0.0)
 
     @cached_property
     def kind(self) -> Codes:
-        """0 for no, 1 for yes and 2 for unparsed replies (n,), and 3 more where the label is yes."""
+        """(n,) 0 for no, 1 for yes, 2 for unparsed replies; plus 3 if the label is yes."""
         return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(np.int64)
 
     @property
     def everyone(self) -> Codes:
-        """One group of all (n,)."""
+        """(n,) zeros: one group of all."""
         return np.zeros(len(self.answer), dtype=np.int64)
 
     @property
     def cell(self) -> Codes:
-        """Twice the group, and one more where the label is yes (n,)."""
+        """(n,) twice the group, plus 1 if the label is yes."""
         return 2 * self.group + self.label
 
     @property
     def unit(self) -> Codes:
-        """The units drawn (n,): people where known, else rows."""
+        """(n,) the units that were drawn: people if known, else rows."""
         return self.row if self.cluster is None else self.cluster
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows that were asked about."""
+        """Number of rows that were asked about."""
         return int(np.count_nonzero(np.bincount(self.row)))
 
     @cached_property
     def repeats(self) -> int:
-        """The number of repeats."""
+        """Number of repeats."""
         return int(self.repeat.max(initial=-1)) + 1
 
     def of_groups(self, unit: Codes) -> Floats:
-        """Return the number of distinct rows or people (n,) of each group (G,)."""
+        """Return (G,) the number of distinct values of `unit` (n,), rows or people, per group."""
         first = np.unique(self.group * (int(unit.max(initial=0)) + 1) + unit, return_index=True)[1]
         return np.bincount(self.group[first], minlength=self.groups).astype(np.float64)
 
     @cached_property
     def eligible_groups(self) -> Codes:
-        """The groups that have at least `min_group` rows (people); all of them where fewer than two have."""
+        """Groups with at least `min_group` rows (people); all groups if fewer than two have them."""
         large = np.flatnonzero(self.of_groups(self.unit) >= self.design.min_group)
         return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
 
     @cached_property
     def per_row(self) -> bool:
-        """Whether nearly every row was asked under examples of its own."""
+        """Whether nearly every row was asked about with examples of its own."""
         if self.examples is None or not len(self.examples):
             return False
         sets = len(np.unique(self.examples))
@@ -201,10 +202,10 @@ class ArmArrays:
 
     @cached_property
     def sets(self) -> Codes | None:
-        """The set of examples of each question (n,); None where it is one set throughout.
+        """(n,) the set of examples of each question; None for a single set.
 
-        Where every row has its own, the repeats stand for them if they are at least five: what the rows of
-        one repeat share shows between repeats alone.
+        If every row has its own examples, five or more repeats count as sets: only the differences between
+        repeats show what the rows of a repeat have in common. With fewer repeats, None.
         """
         if self.examples is None:
             return None
@@ -214,7 +215,7 @@ class ArmArrays:
 
     @cached_property
     def number_of_sets(self) -> int:
-        """The effective number of sets of examples, (Σ n)² / Σ n² of n questions each: strays add nothing."""
+        """Effective number of sets of examples, (Σ n)² / Σ n² for sets of n questions."""
         return 1 if self.sets is None else effective_number(self.sets)
 
     @property
@@ -224,14 +225,14 @@ class ArmArrays:
 
     @property
     def redrawn(self) -> Codes | None:
-        """The sets (n,) over which intervals must reach as well; None where they are over rows alone."""
+        """(n,) the sets, if intervals also cover other draws of examples; else None."""
         return self.sets if self.number_of_sets >= MIN_SETS else None
 
 
 def arrays_of(
     answer: npt.ArrayLike, label: npt.ArrayLike, groups: Any, weight: npt.ArrayLike | None = None
 ) -> tuple[ArmArrays, list[str]]:
-    """Return answers (n,), 1, 0 or NaN, about n rows with labels 1 or 0, and the names of their groups."""
+    """Make arrays of answers (n,), 1, 0 or NaN, to n rows with labels 1 or 0; return the group names too."""
     names, group = levels_of(groups)
     none, row = np.zeros(len(group), dtype=np.int64), np.arange(len(group))
     said, truth = np.asarray(answer, np.float64), np.asarray(label, np.int64)
@@ -240,13 +241,16 @@ def arrays_of(
 
 
 def effective_number(sets: Codes) -> int:
-    """Return (Σ n)² / Σ n² of sets that serve n questions each, rounded (Kish 1965)."""
+    """Return (Σ n)² / Σ n² for sets of n questions, rounded (Kish 1965)."""
     served = np.unique(sets, return_counts=True)[1].astype(np.float64)
     return round(float(served.sum() ** 2 / (served**2).sum()))
 
 
 def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
-    """Return the places, in each, of the questions that both answered; rows and repeats numbered alike."""
+    """Return the indices, in each arm, of the questions that both answered.
+
+    Rows and repeats have the same numbers in both arms.
+    """
     many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
     keys = first.repeat * many + first.row, second.repeat * many + second.row
     _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
@@ -256,10 +260,11 @@ def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
 
 @dataclass(frozen=True)
 class Influence:
-    """Each question's part in the error of its share: `psi` (n,), of the shares `owner` (n,) of `owners`.
+    """The influence `psi` (n,) of each question on the error of its share.
 
-    Questions of one `unit` (n,) are one draw; `spans`: units may belong to several shares. `sets` (n,) are
-    the sets of examples, drawn as well; None where they count as fixed.
+    `owner` (n,) is the index of that share, of `owners` shares. Questions of one `unit` (n,) are one draw;
+    `spans`: a unit may belong to several shares. `sets` (n,) are the sets of examples if these count as
+    drawn; None: fixed.
     """
 
     psi: Floats
@@ -270,7 +275,7 @@ class Influence:
     sets: Codes | None = None
 
     def beside(self, other: "Influence") -> "Influence":
-        """Return the influence on these shares and then on another's of the same questions."""
+        """Append the influence on other shares of the same questions."""
         return Influence(
             np.concatenate([self.psi, other.psi]),
             np.concatenate([self.owner, other.owner + self.owners]),
@@ -281,7 +286,7 @@ class Influence:
         )
 
     def _by(self, units: Codes) -> "sparse.csc_array":
-        """The summed influence of each unit on each share (U, O)."""
+        """Summed influence of each unit on each share (U, O)."""
         from scipy import sparse  # a fifth of a second to import
 
         table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
@@ -293,13 +298,14 @@ class Influence:
 
     @cached_property
     def over_units(self) -> Floats:
-        """The variance (O,) over rows or people."""
+        """Variance (O,) over rows or people."""
         return _squares(self._by_unit)
 
     @property
     def freedom(self) -> Floats:
-        """The degrees of freedom (O,) of `over_units`, by how much squares of influence differ (Satterthwaite
-        1946): of squared errors of which most are near 0 fewer than there are units.
+        """Degrees of freedom (O,) of `over_units`, from the spread of squared influence (Satterthwaite 1946).
+
+        There are fewer than units if most squares are near 0.
         """
         squares, two = self._by_unit.power(2), self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
@@ -308,7 +314,7 @@ class Influence:
 
     @cached_property
     def of_sets(self) -> Floats:
-        """The summed influence of each set on each share (S, O), grown by √(S / (S − 1)) for few sets."""
+        """Summed influence of each set on each share (S, O), times √(S / (S − 1)) for S effective sets."""
         if self.sets is None:
             return np.zeros((0, self.owners))
         number = max(2, effective_number(self.sets))
@@ -316,20 +322,20 @@ class Influence:
 
     @cached_property
     def _of_both(self) -> Floats:
-        """The variance (O,) over units within sets."""
+        """Variance (O,) over units within sets."""
         if self.sets is None:
             return np.zeros(self.owners)
         return _squares(self._by(codes(self.unit * (int(self.sets.max()) + 1) + self.sets)))
 
     def shared(self, first: Codes, second: Codes) -> Floats:
-        """Return the covariance (P,) of pairs of shares over units; 0 where no unit belongs to both."""
+        """Return the covariance (P,) over units of pairs of shares; 0 unless units span shares."""
         if not self.spans:
             return np.zeros(len(first))
         table = self._by_unit
         return np.asarray(table[:, first].multiply(table[:, second]).sum(0)).ravel()
 
     def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
-        """Return what sets add to the variance (P,) of shares, or of second less first."""
+        """Return the variance (P,) that sets add to shares, or to second minus first."""
         sets, both = self.of_sets[:, first], self._of_both[first]
         if second is not None:
             sets, both = self.of_sets[:, second] - sets, both + self._of_both[second]
@@ -342,13 +348,13 @@ def _squares(table: "sparse.csc_array") -> Floats:
 
 @dataclass(frozen=True)
 class RateEstimates:
-    """O shares counted in one sample (one of all, one a group, ...).
+    """O shares of one sample, such as one per group.
 
-    `values` (O,) are their means over repeats, `per_repeat` (R, O) each repeat's; NaN where nothing was
-    counted. `below` and `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,)
-    the variance that these stand for and `variance` (O,) the clustered one over rows. `two_rows` (O,) is the
-    variance that two rows add which changed, one each way. `freedom` (O,) is that of the variance: people
-    less one, else infinite.
+    `values` (O,) are the means over repeats of `per_repeat` (R, O); NaN if nothing was counted. `below` and
+    `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,) is the variance at
+    these rows, and `variance` (O,) the clustered variance over rows. `two_rows` (O,) is the variance that two
+    added rows contribute that changed, one each way. `freedom` (O,) are the degrees of freedom of `variance`;
+    infinite without weights, people or values between 0 and 1.
     """
 
     sample: ArmArrays
@@ -364,16 +370,16 @@ class RateEstimates:
 
     @property
     def effective_rows(self) -> Floats:
-        """The rows (O,) that would give each share its variance; NaN where it is 0."""
+        """(O,) number of independent rows with the variance of each share; NaN if it is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan)
 
     def spread(self, first: Codes | None = None, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return the factor (P,) on distances, and the freedom (P,), of shares or of second less first.
+        """Return a factor (P,) of distances, and degrees of freedom (P,), of shares or of second minus first.
 
-        The factor is the root of the clustered variance over what `below` and `above` hold. The freedom is
-        Student's: of people (Satterthwaite 1946 for two shares; the fewer of both where one has fewer than
-        four, whose variance is hardly known: Tipton 2015) or sets of examples, or infinite.
+        The factor is the root of the ratio of the clustered variance to that in `below` and `above`. Degrees
+        of freedom are Student's, from people or sets of examples, or infinite. For two shares they are
+        Satterthwaite's (1946), or the smaller number if it is below four (Tipton 2015).
         """
         first = np.arange(len(self.values)) if first is None else first
         variance, plain, freedom = self.variance[first], self.plain[first], self.freedom[first]
@@ -394,7 +400,7 @@ class RateEstimates:
         return np.asarray(factor), np.maximum(1.0, np.floor(freedom))
 
     def beside(self, other: "RateEstimates") -> "RateEstimates":
-        """Return these shares and then another's of the same questions, as one."""
+        """Append other shares of the same questions."""
         names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
         arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
         return replace(self, **arrays, influence=self.influence.beside(other.influence))
@@ -402,8 +408,10 @@ class RateEstimates:
     def combined(
         self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None
     ) -> "RateEstimates":
-        """Return weighted sums (owners,) of shares. Where weights are shares of `of` (owners,) rows of a
-        table, they count as estimates; NaN where a share that has a weight is.
+        """Return weighted sums (owners,) of shares; `owner` (O,) is the index of each share's sum.
+
+        With `of` (owners,), weights are shares of that number of rows of a table, and count as estimates. A
+        sum is NaN if a share with a weight is.
         """
         used = weight > 0
 
@@ -433,7 +441,7 @@ class RateEstimates:
 
 
 def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool) -> RateEstimates:
-    """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
+    """Return one of `RATES` for each owner (n,); `by_label`: strata are groups and labels."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
     counted, hits = (kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds)
     if not sample.design.labelled and rate not in UNLABELLED:
@@ -450,9 +458,10 @@ def mean_shares(
     by_label: bool,
     rate: str = "",
 ) -> RateEstimates:
-    """Return the weighted means of `value` (n,), from 0 to 1, over what is `counted` (n,), of each owner.
+    """Return the weighted mean of `value` (n,), from 0 to 1, over the `counted` (n,) answers of each owner.
 
-    Every repeat in which a share is defined counts alike. Predictions assist the shares of a known `rate`.
+    A share is the mean over the repeats in which it is defined. Predictions assist the shares of a known
+    `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
     used = counted if sample.weight is None else counted * sample.weight
@@ -475,7 +484,7 @@ def mean_shares(
             share, rows, residual = share + moved, rows * worth, (residual - control) * scale[stratum]
             values = values + np.bincount(of_stratum, np.where(part > 0, part * moved, 0.0), owners)
         size = np.bincount(stratum, minlength=strata)
-        # Chance in which answers can be parsed shifts weight between strata of unequal shares.
+        # If some answers are not parsed at random, weight shifts between strata of unequal shares.
         parsed = np.bincount(stratum, counted > 0, strata) / size
         shift = part**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
         low, high = wilson(share, rows)
@@ -505,13 +514,14 @@ def mean_shares(
 def _effective_rows(
     sample: ArmArrays, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
 ) -> tuple[Floats, Floats, Floats, Codes]:
-    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not; of
-    each unit within a stratum (U,) the variance of its sum that the design makes, and the index (n,) of each
-    question's unit.
+    """Return effective rows, units, variances of units, and the unit of each question.
 
-    (Σ w)² / Σ w² questions over Kish's (1965) design effect 1 + ρ (m − 1) of asking one unit m times. The
-    correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1, and 1 where
-    it cannot be estimated.
+    These are: the effective rows (C,) of each stratum; its number of units (C,), counted or not; the variance
+    (U,) of the sum of each unit within a stratum; and the index (n,) of each question's unit.
+
+    Effective rows are (Σ w)² / Σ w² over Kish's (1965) design effect 1 + ρ (m − 1) of asking about one unit m
+    times. The correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1;
+    it is 1 if it cannot be estimated.
     """
     part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
     of, place, questions = stratum, np.arange(len(stratum)), part**2 / squares
@@ -542,8 +552,10 @@ def _effective_rows(
 
 
 def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
-    """Return what residuals (n,) are multiplied by: 1 / √(1 − h), h the leverage of the unit `place` (n,) in
-    its stratum (CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018); 1 for an only unit.
+    """Return factors (n,) of residuals: 1 / √(1 − h), with h the leverage of the unit in its stratum.
+
+    CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each question's unit.
+    The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
@@ -551,8 +563,9 @@ def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
 
 
 def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
-    """The degrees of freedom (O,) of variances over units (Satterthwaite 1946): (Σ v)² / Σ v² of units whose
-    sums have the variances v, and at most one fewer than there are units.
+    """Return degrees of freedom (O,) of variances over units (Satterthwaite 1946).
+
+    (Σ v)² / Σ v² for units whose sums have the variances v, and at most the number of units minus one.
     """
     number, first = int(unit.max()) + 1, np.unique(place, return_index=True)[1]
     key, index = np.unique((owner * number + unit)[first], return_inverse=True)
@@ -565,8 +578,8 @@ def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Code
 def auc_shares(sample: ArmArrays) -> RateEstimates:
     """Return the area under the ROC curve of each group, over all repeats together.
 
-    A row's influence is the share of rows of the other label that it is ranked rightly to, less the area
-    (placement values: DeLong, DeLong & Clarke-Pearson 1988).
+    A row's influence is in proportion to its placement value minus the area: the share of the rows with the
+    other label relative to which it is ranked correctly (DeLong, DeLong & Clarke-Pearson 1988).
     """
     score = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
     weight = np.ones(len(score)) if sample.weight is None else sample.weight
@@ -591,11 +604,11 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(np.isnan(values), np.nan, influence.over_units)
         rows = np.where(variance > _ROUNDING**2, values * (1 - values) / variance, np.inf)
-        # Where hardly a row is ranked wrongly the variance is unknown; few rows have about twice their worth.
+        # If hardly a row is ranked wrongly, the variance is unknown: use at most 2 `few` effective rows.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(sample.groups, np.inf)
-    if people:  # as if what one person adds to a label were all alike
+    if people:  # as if all rows of one person with one label were alike
         known = np.where(np.isnan(score), 0.0, weight)
         of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
         place = codes(sample.unit * 2 * sample.groups + sample.cell)
@@ -606,7 +619,7 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
 
 
 def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[float, Floats]:
-    """Return the area under the ROC curve and each row's influence on it (n,)."""
+    """Return the area under the ROC curve, and each row's influence on the area (n,)."""
     weight = np.ones(len(score)) if weights is None else weights
     values, place = np.unique(score, return_inverse=True)
     by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
@@ -619,7 +632,10 @@ def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[floa
 
 
 def joined(shares: Sequence[RateEstimates], signs: Sequence[float], sets: Codes | None) -> Influence:
-    """Return the influence of samples' shares on their signed sum; `sets` are those of all in turn."""
+    """Return the influence on the signed sum of several samples' shares.
+
+    `sets` has the sets of the first sample's questions, then those of the next.
+    """
     own = [share.influence for share in shares]
     psi = np.concatenate([sign * influence.psi for sign, influence in zip(signs, own, strict=True)])
     owner, unit = (np.concatenate([getattr(part, name) for part in own]) for name in ("owner", "unit"))

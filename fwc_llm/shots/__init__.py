@@ -1,4 +1,4 @@
-"""Choose the examples of a prompt: one interface, one registry, one file format."""
+"""Choose the examples of a prompt by a strategy; save and load them."""
 
 from fwc_llm.shots.base import Certificate, Example, Request, Shots, Strategy
 from fwc_llm.shots.registry import accepted_options, is_per_row, strategies, strategy

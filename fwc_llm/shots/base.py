@@ -1,4 +1,4 @@
-"""`Shots`: the examples chosen for a prompt, and the request that a strategy answers."""
+"""`Shots`, the examples of a prompt, and `Request`, the input of a strategy."""
 
 import math
 from collections import Counter
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 DEFAULT_M = 16  # examples of a prompt
-# Long lists, which `Shots` also holds example by example.
+# Long lists, which the examples of `Shots` contain too.
 _OF_SHOTS = ("rows", "weights")
 
 
 @dataclass(frozen=True)
 class Example:
-    """One real row with its true label, except for the changes in `altered`.
+    """One example: a real row with its true label, unless `altered` describes a change.
 
-    `row` is the row's id ("adult.data:17": file and line); `values` maps every column that a prompt may show
-    (protected attribute included, outcome not) to its value; `weight` is the exact θ of the coreset (summing
-    to m over the shots), or None for unweighted shots. `altered` is empty for a real row; the strategies
-    `counterfactual` and `flipped` describe the changed protected level or label in it.
+    `row` is the row's id ("adult.data:17": file and line). `values` maps every column that a prompt may show
+    (including the protected attribute, without the outcome) to its value. `weight` is the exact θ of the
+    coreset, which sums to m over all examples, or None for unweighted examples. `altered` is empty for a real
+    row; the strategies `counterfactual` and `flipped` change the protected level or the label.
     """
 
     row: str
@@ -42,12 +42,12 @@ class Certificate(dict[str, Any]):
     """A selection's certificate: a dict of plain values, in memory and in shots files.
 
     For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the `violation` of
-    parity, `slots` (how many examples each cell has), `rows` and `weights`, iterations, restarts, seed and
-    the table's fingerprint. Other strategies add what they can prove.
+    parity, `slots` (number of examples per cell), `rows` and `weights`, iterations, restarts, seed and the
+    table's fingerprint. Other strategies may have other entries.
     """
 
     def facts(self) -> dict[str, str]:
-        """The certificate entries as text, without per-example lists."""
+        """Return the entries as text, without per-example lists."""
         return {str(name): _words(value) for name, value in self.items() if name not in _OF_SHOTS}
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Certificate(dict[str, Any]):
 
 
 def _words(value: Any) -> str:
-    """One entry, short enough for a line."""
+    """Return an entry as text, short enough for a line."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
@@ -84,7 +84,7 @@ class Shots:
     examples: tuple[Example, ...]
     certificate: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    protected: tuple[str, ...] = ()  # the attributes whose levels made the cells; unknown in older files
+    protected: tuple[str, ...] = ()  # the attributes whose levels form the cells; empty in older files
 
     def __post_init__(self) -> None:
         if self.certificate is not None and not isinstance(self.certificate, Certificate):
@@ -92,12 +92,12 @@ class Shots:
 
     @property
     def m(self) -> int:
-        """The number of examples, those with weight zero included."""
+        """Number of examples, including those of weight 0."""
         return len(self.examples)
 
     @property
     def untrue(self) -> str:
-        """Say how many examples are altered; empty if all are real rows with their true labels."""
+        """A sentence on the number of altered examples; empty if all are real rows with true labels."""
         kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
         counts = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
         return f"{sum(kinds.values())} of {self.m} examples are not true ({counts})" if kinds else ""
@@ -108,7 +108,7 @@ class Shots:
         return any(example.weight is not None for example in self.examples)
 
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
-        """The examples in the prompt, each with its displayed weight θ/max θ.
+        """Return the examples in the prompt, each with its displayed weight θ/max θ (None if unweighted).
 
         Examples with θ = 0 are left out; a displayed weight has two decimals and is at least 0.01
         (docs/method.md, "Weights in prompts").
@@ -123,9 +123,9 @@ class Shots:
         )
 
     def to_frame(self) -> "pd.DataFrame":
-        """The examples as a table indexed by row id: their values, then `label` and `weight` (None: NaN).
+        """Return the examples as a table, indexed by row id: values, `label`, `weight` (NaN if unweighted).
 
-        If the task already has a column `label` or `weight`, the added one is `label_` or `weight_`.
+        If the task has a column `label` or `weight`, the added column is `label_` or `weight_`.
         """
         import pandas as pd
 
@@ -155,7 +155,7 @@ class Shots:
             for place, label in enumerate(("yes", "no")):
                 here = [n for n, example in enumerate(self.examples) if example.label == label]
                 panel.barh(here, [lengths[n] for n in here], color=COLOURS[place], label=label)
-            # A row is told by the protected attributes, where they are known, and by its first values.
+            # A row's name has its protected attributes, if known, and then its first values.
             first = [
                 {name: e.values[name] for name in self.protected if name in e.values} | dict(e.values)
                 for e in self.examples
@@ -198,9 +198,10 @@ class Shots:
 class Request:
     """The input of a strategy.
 
-    `pool` (n rows, indexed by row id) is the table; `candidates` (n,) marks the rows that may become
-    examples; `query` is the row to be answered, given to strategies that choose per row. `weights` (n,) are
-    sampling weights of the pool; None: equal. A row of weight 0 is not a candidate.
+    `pool` (n rows, indexed by row id) is the table, and `candidates` (n,) marks the rows that may become
+    examples. `m` is the number of examples, `epsilon` the parity limit. `query` is the row that the prompt
+    asks about, for strategies that choose per row. `weights` (n,) are sampling weights of the pool; None:
+    equal weights. A row of weight 0 is not a candidate.
     """
 
     task: "Task"

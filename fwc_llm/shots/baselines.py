@@ -1,6 +1,7 @@
 """Baselines: no examples, given rows, random rows, rows by group and label, and altered copies.
 
-Altered examples are diagnostics of what a model learns from examples; every output marks them.
+With sampling weights, "uniform" draws are in proportion to these weights. Altered examples are diagnostics of
+what a model learns from examples; every output marks them.
 """
 
 import hashlib
@@ -39,7 +40,7 @@ def uniform(request: Request) -> Shots:
 def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     """The rows with these ids, in this order, unweighted; m is ignored.
 
-    Option: `rows`, ids such as "adult.data:17" (file and line), a sequence or comma-separated.
+    Option: `rows`, ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
 
     Errors: `FwcError` without ids, for an id outside the pool or the candidates, and for a repeated id.
     """
@@ -64,16 +65,16 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 
 @strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
 def balanced(request: Request, redraw: str) -> Shots:
-    """Equal numbers per cell, drawn uniformly without replacement, labels alternating no, yes, …, unweighted.
+    """Equal numbers of examples per cell, drawn uniformly without replacement; unweighted.
 
-    The demographically balanced few-shot examples of DecodingTrust and of the paper
-    (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells, the numbers differ
-    by one, and the labels stay balanced.
+    Labels alternate: no, yes, …. These are the demographically balanced few-shot examples of DecodingTrust
+    and of the paper (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells,
+    the numbers of two cells differ by at most one, and the labels stay balanced.
 
-    Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as DecodingTrust does; the
+    Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as in DecodingTrust; the
     draw then depends on the seed and on the row's values.
 
-    Errors: `FwcError` when m is below the number of cells; for a cell that is too small, with its name.
+    Errors: `FwcError` if m is below the number of cells, or a cell is too small (the error names the cell).
     """
     shares, seed = examples.cell_shares(request), [request.seed]
     if request.m < len(shares):
@@ -101,10 +102,10 @@ def _draw_labelled(
 
 @strategy()
 def reweighing(request: Request) -> Shots:
-    """m rows drawn without replacement, each in proportion to its reweighing weight; unweighted.
+    """m rows drawn without replacement, in proportion to their reweighing weights; unweighted examples.
 
     Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
-    these weights every protected level has the table's rate of yes.
+    the reweighing weights every protected level has the table's rate of yes.
     """
     return examples.make_shots(
         request, "reweighing", np.asarray(examples.rival_coreset(request, "reweighing").rows)
@@ -115,20 +116,20 @@ def reweighing(request: Request) -> Shots:
 def strata(
     request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
 ) -> Shots:
-    """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
+    """Examples with given shares of one group and of yes; uniform in each cell, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
     `group_share=1, positive_share=1` (its positives only) and `group_share=0.5, positive_share=0.5` (both).
 
-    Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
-    m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
-    yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
-    `slots` sets the number in every cell instead, as for `fwc`; missing cells give no examples.
-    `pick="surprising"` (ours) draws from the tenth of each stratum whose labels a logistic regression finds
-    least probable.
+    Options: `group`, the protected level to prefer (default: the smallest of the table). The share
+    `group_share` of the m examples comes from this level, all other levels share the rest equally. The share
+    `positive_share` of the examples has the answer yes. Counts are rounded so that the sums over groups and
+    over labels are the nearest whole numbers. `slots` replaces the shares by the number in every cell, as for
+    `fwc`; cells that it does not name give no examples. `pick="surprising"` (not in the paper) draws from the
+    tenth of each cell whose labels a logistic regression finds least probable.
 
-    Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
+    Errors: `FwcError` for a share outside [0, 1], an unknown group, or a cell that is too small.
     """
     recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
@@ -147,7 +148,7 @@ def strata(
 
 
 def _likely(request: Request) -> np.ndarray:
-    """Predict the probability of each row's true label (n,), from training rows fixed across seeds."""
+    """Predict the probability of each row's true label (n,); all seeds have the same training rows."""
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
     probabilities = examples.predict_classes(request.task, request.pool, labels, train)
@@ -171,7 +172,7 @@ def _by_shares(
     others = [str(level) for level in levels if level != preferred]
     shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
     of_group = largest_remainder(np.array(shares) * request.m, request.m)
-    # Whole numbers of yes whose running sums are rounded to the nearest.
+    # Whole numbers of yes whose cumulative sums are the rounded cumulative shares.
     of_yes = np.diff(np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0)
     counts = {}
     for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
@@ -184,13 +185,13 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
     """m examples from one group, by default the smallest, drawn uniformly, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
-    2024): prioritised minority samples, with balanced labels or with the positive label alone. They draw
-    each group's examples per test set; here the draw depends on the seed alone.
+    2024): prioritised minority samples, with balanced labels or with the positive label alone. The paper
+    draws each group's examples per test set; here the draw depends on the seed alone.
 
-    Options: `labels="balanced"`, or `"unbalanced"` for examples that all answer yes; `group`, a protected
-    level to take instead of the smallest.
+    Options: `labels="balanced"`, or `"unbalanced"` for examples that all have the answer yes; `group`, a
+    protected level to take instead of the smallest.
 
-    Errors: `FwcError` for an unknown value, and, by name, for a stratum that is too small.
+    Errors: `FwcError` for an unknown value, or a cell that is too small.
     """
     shots = strata(replace(request, options={"group": group, "positive_share": LABELLED[labels]}))
     return replace(shots, strategy="minority", options={**shots.options, "labels": labels})
@@ -239,15 +240,15 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 
 @strategy(flip=("parity", "all"))
 def flipped(request: Request, flip: str) -> Shots:
-    """m candidates drawn uniformly, with labels flipped until every group has the same share of yes.
+    """m candidates drawn uniformly, with labels flipped so that every group has the same share of yes.
 
     Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
     Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a
-    model follows them; here that is `flip="all"`. By default the fewest labels are flipped that give every
-    group the drawn rows' overall share of yes, up to rounding.
+    model follows them; here that is `flip="all"`. By default, as few labels as possible are flipped to give
+    every group the overall share of yes of the m rows, up to rounding.
 
-    A diagnostic: **its labels are not true.** The strategy runs only when named; each flipped example has it
-    in `altered`, and every output marks it. Never use such a prompt to decide about people.
+    A diagnostic: **its labels are not true.** The strategy runs only when named; `altered` marks each flipped
+    example, and so does every output. Never use such a prompt to decide about people.
 
     Option: `flip="parity"` or `"all"`.
     """

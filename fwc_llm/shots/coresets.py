@@ -1,6 +1,4 @@
-"""Strategies from coresets: Fair Wasserstein Coresets (in memory or on disk), sensitivity sampling,
-clustering.
-"""
+"""Strategies from coresets: Fair Wasserstein Coresets, sensitivity sampling and clustering."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _ON_DISK = ("slots", "n_init", "max_iter", "column_weights", "penalty", "prove")
-_DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
+_DRAWS = 10_000  # draws per example, at most: far more than a table of distinct rows needs
 
 
 @strategy(
@@ -55,23 +53,27 @@ def fwc(
     crossed: bool,
     prove: bool,
 ) -> Shots:
-    """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
+    """m real rows with weights whose distribution is close to the table's, within the parity limit ε.
 
     Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
-    among the candidate rows, in order of weight, highest first. Distances are over the features, z-scored,
-    1 for a categorical mismatch, 1 each for another protected level and another outcome.
+    among the candidate rows, in order of weight, highest first. The distance is L1 over z-scored features; a
+    categorical mismatch, another protected level and another outcome cost 1 each.
 
-    Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"; also as the text
-    `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and `max_iter` iterations of the
-    solver (its defaults unless given), `column_weights` of features in the distance (a mapping, or the text
-    `age=2,hours=0.5`; by default the task's), `penalty` (a soft limit instead of ε), `crossed` (False: the
-    levels of each protected attribute keep ε, not their combinations), `prove` (True: also a lower bound over
-    all choices of rows; docs/method.md, "The outer bound").
+    Options:
+    * `slots`: number of examples per cell (docs/method.md, "Slots"), a rule, a mapping, or a text such as
+      `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`;
+    * `n_init`: number of starts; None: the solver chooses;
+    * `max_iter`: iterations of one start, at most;
+    * `column_weights`: weights of features in the distance, a mapping or a text such as `age=2,hours=0.5`; by
+      default those of the task;
+    * `penalty`: a soft limit instead of ε;
+    * `crossed`: False applies ε to the levels of each protected attribute, not to their combinations;
+    * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
 
-    The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
-    violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
+    The certificate (docs/method.md, "The certificate of a selection") has objective, lower bound, violation,
+    slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
 
-    Errors: `FwcError` when m is below the number of cells or a cell has no candidate.
+    Errors: `FwcError` if m is below the number of cells, or a cell has no candidate.
     """
     task, pool = request.task, request.pool
     counts = slots
@@ -129,9 +131,9 @@ def disk_shots(
 def _settings(
     task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
 ) -> dict[str, Any]:
-    """Arguments of the estimator; a penalty replaces ε.
+    """Return the arguments of the estimator; a penalty replaces ε.
 
-    Column weights are a mapping or a text; default: the task's own.
+    Column weights are a mapping or a text; None: those of the task.
     """
     if column_weights is None:
         features = {column.name for column in task.features}
@@ -149,7 +151,7 @@ def _settings(
 
 
 def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
-    """The shots with their certificate; the `request`'s pool holds the m chosen rows."""
+    """Make shots with a certificate; the pool of `request` has only the m chosen rows."""
     recorded: dict[str, Any] = {
         "column_weights": estimator.column_weights, "penalty": estimator.penalty,
         "crossed": None if estimator.crossed else False, "prove": estimator.prove or None,
@@ -185,11 +187,11 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
 def kmedian_coreset(request: Request, k: int) -> Shots:
     """m rows of a k-median coreset (Bachem, Lucic, Lattanzi, AISTATS 2018).
 
-    *One-Shot Coresets: The Case of k-Clustering*. Rows are drawn with
-    replacement in proportion to their sensitivity until m different ones are found; a row drawn c times in N
-    draws with probability q has the weight c / (N q).
+    *One-Shot Coresets: The Case of k-Clustering*. Rows are drawn with replacement in proportion to their
+    sensitivity until m different rows are found. A row of probability q that is drawn c times in N draws has
+    the weight c / (N q), times its sampling weight.
 
-    Option: `k` rough centres from which the sensitivities are bounded.
+    Option: `k`, the number of rough centres from which the sensitivities are bounded.
     """
     return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
 
@@ -198,17 +200,16 @@ def kmedian_coreset(request: Request, k: int) -> Shots:
 def indfair_coreset(request: Request, k: int) -> Shots:
     """m rows of an individually fair coreset (Chhaya et al., AISTATS 2022).
 
-    *On Coresets for Fair Regression and Individually Fair Clustering*. Rows are drawn with
-    replacement in proportion to their sensitivity until m different ones are found; a row drawn c times in N
-    draws with probability q has the weight c / (N q).
+    *On Coresets for Fair Regression and Individually Fair Clustering*. Rows are drawn and weighted as in
+    `kmedian_coreset`.
 
-    Option: `k` rough centres from which the sensitivities are bounded.
+    Option: `k`, the number of rough centres from which the sensitivities are bounded.
     """
     return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
 
 
 def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
-    """m different candidates by sensitivity sampling, weights proportional to count / probability."""
+    """Draw m different candidates by sensitivity; weights are in proportion to count / probability."""
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
     rows = labelled_pool(request.task, request.pool, request.weights)
@@ -237,10 +238,10 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres within its cell, weighted by the cluster's size.
 
     Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
-    most frequent protected level and outcome of its cluster. Rows are assigned in order of the centres'
-    weight, none twice. If a centre's cell has no row left, it gets the nearest row of any cell.
+    most frequent protected level and outcome of its cluster. Centres get their rows in order of falling
+    weight, and no row twice. If no candidate of its cell is left, a centre gets the nearest one of any cell.
 
-    Option: `max_iter` iterations at most.
+    Option: `max_iter`, iterations at most.
     """
     rows = labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
@@ -266,7 +267,7 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     FasterPAM (Schubert, Rousseeuw 2021) on the points (features, protected level, outcome), without a matrix
     of distances.
 
-    Options: `metric`, "l1" or "l2"; `max_passes` rounds over all candidates at most.
+    Options: `metric`, "l1" or "l2"; `max_passes`, passes over all candidates at most.
     """
     medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
     return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
@@ -274,15 +275,17 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 
 @strategy(balance=None)
 def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
-    """m medoids of the fairlets' centres, weighted by the rows they represent; for two protected levels.
+    """m medoids of the fairlets' centres, weighted by the rows in their clusters; for two protected levels.
 
-    Backurs et al., *Scalable Fair Clustering* (ICML 2019). A quadtree groups the rows into fairlets. In each,
-    the rarer level is at least p/q times as frequent as the other. k-medoids clusters the fairlets' centres
-    (members with the least summed distance), here without a distance matrix.
+    Backurs et al., *Scalable Fair Clustering* (ICML 2019). A quadtree groups the rows into fairlets. In each
+    fairlet, the rarer level is at least p/q times as frequent as the other. The centre of a fairlet is the
+    row with the least summed distance to the others. k-medoids clusters the centres, here without a distance
+    matrix.
 
-    Option: `balance`, (p, q) or "p/q"; by default the largest with q ≤ 5 that the table allows.
+    Option: `balance`, (p, q) or "p/q"; by default the largest that the table allows, with q at most 5 or the
+    ratio of the two levels.
 
-    Errors: `FwcError` unless there are two levels, and for a balance that the table does not have.
+    Errors: `FwcError` unless there are two levels, and for a balance that the table does not allow.
     """
     if request.weights is not None:
         raise FwcError("fairlets does not support weights: choose another strategy")

@@ -1,4 +1,4 @@
-"""Turn a task's rows into `Shots`: functions that strategies share.
+"""Turn rows of a task into `Shots`: functions shared by strategies.
 
 Slots are written as `women:no=1,women:yes=7,men:no=7,men:yes=1` (`read_slots`).
 """
@@ -36,8 +36,8 @@ def make_shots(
 ) -> Shots:
     """Make shots from the pool's rows at `positions`, in this order or, with `weights` (m,), highest first.
 
-    Weights are scaled so that they sum to m; None makes unweighted shots. `options` and a `note` on applied
-    bounds are recorded with m, so that the file says how its examples were chosen.
+    Weights are scaled so that they sum to m; None makes unweighted shots. The shots record m, the `options`
+    and a `note` on deviations, so that a shots file says how its examples were chosen.
     """
     chosen = np.asarray(positions, dtype=np.int64)
     if weights is not None:
@@ -57,7 +57,7 @@ def make_shots(
 def make_examples(
     task: "Task", rows: pd.DataFrame, weights: "np.ndarray | None" = None
 ) -> tuple[Example, ...]:
-    """Rows of the table, in this order, as examples; `weights` (m,) are scaled so that they sum to m."""
+    """Turn m rows, in this order, into examples; `weights` (m,) are scaled so that they sum to m."""
     labels = task.labels(rows)
     theta: list[float | None] = [None] * len(rows)
     if weights is not None and len(rows):
@@ -80,8 +80,8 @@ def cell_shares(
 ) -> list[tuple[str, np.ndarray, int]]:
     """Return every cell's label, its candidates (positions), and its number of examples.
 
-    Levels are sorted, "no" before "yes". Numbers are equal by default; the first cells get one more if m is
-    not a multiple of their number.
+    Levels are sorted, "no" before "yes". `counts` has the numbers by (level, label), 0 for missing cells. By
+    default numbers are equal; if m is not a multiple of the number of cells, the first cells get one more.
 
     Errors: `FwcError` for a cell with too few candidates.
     """
@@ -116,7 +116,7 @@ def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.
 
 
 def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
-    """The columns of the distance in file order: features, and on request `protected` columns.
+    """Return the columns of the distance in file order: features, and if `protected` those columns too.
 
     Ordinal columns become ordered categoricals, so that encoders know their ranks.
     """
@@ -134,9 +134,10 @@ def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -
 
 
 def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Class probabilities (n, classes) of `codes` (n,), from a logistic regression on `train`.
+    """Predict class probabilities (n, classes) by a logistic regression on the rows `train` (positions).
 
-    The features are FWC's, without protected attributes. A class without rows in `train` has probability 0.
+    `codes` (n,) are the true classes. The features are FWC's, without protected attributes. A class without
+    rows in `train` has probability 0.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -157,7 +158,7 @@ def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: 
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
-    """Cache the result of `make` per name, until another pool replaces it or the pool is deleted."""
+    """Cache the result of `make` by `name` until the pool is deleted, or another pool uses the name."""
     key = (id(request.pool), request.task.name, request.task.fingerprint)
     if name not in _made or _made[name][0] != key:
         _made[name] = key, make()
@@ -166,14 +167,14 @@ def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _It
 
 
 def labelled_pool(task: "Task", pool: pd.DataFrame, weights: np.ndarray | None = None) -> "LabelledTable":
-    """The pool's rows as points of features, protected level and answer, in FWC's encoding."""
+    """Encode the pool's rows as points of features, protected level and label, as in FWC."""
     from fwc_llm.coreset.rivals.base import as_rows
 
     return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights)
 
 
 def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
-    """The coreset of the pool by the named rival, chosen from the candidates."""
+    """Return the pool's coreset by the rival `name`, chosen among the candidates."""
     from fwc_llm.coreset import rivals
 
     task, pool = request.task, request.pool
@@ -191,18 +192,18 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
 
 
 def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray") -> list[_Item]:
-    """Alternate items by label no, yes, …; the rest of the longer list comes last."""
+    """Alternate items of two lists: no, yes, …; the rest of the longer list comes last."""
     paired = min(len(no), len(yes))
     mixed = [item for pair in zip(no, yes, strict=False) for item in pair]
     return [*mixed, *no[paired:], *yes[paired:]]
 
 
 def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
-    """The number of examples of every cell (protected level, "no" or "yes").
+    """Return the number of examples of every cell (protected level, "no" or "yes").
 
-    `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or a rule by which `fwc`
-    fills its slots. Levels are spelled as in the table or in prompts, in any case; crossed levels as "Female
-    & White".
+    `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or the name of a rule of
+    `fwc`. Levels are spelled as in the table or in prompts, in lower or upper case; crossed levels as
+    "Female & White".
 
     Errors: `FwcError` for an invalid text, an unknown level or answer, a repeated cell, counts that are not
     whole, and counts that do not sum to m.

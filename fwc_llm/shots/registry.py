@@ -1,4 +1,4 @@
-"""The registry of strategies: built-in, from installed plugins, and `module:function`."""
+"""The registry of strategies: built-in ones, those of installed plugins, and `module:function`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -9,8 +9,8 @@ from fwc_llm.shots.base import Request, Shots, Strategy
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
-# Where ours are. "by name": taken only when named, since the rows of `ids` must be named and the labels of
-# `flipped` are not true; "quick": chosen sooner than read from the cache.
+# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids and `flipped`
+# has false labels. "quick": not cached, because choosing is faster than reading the cache.
 _BUILT_IN = {
     "zero": ("baselines:zero", "quick"),
     "random": ("baselines:uniform", "quick"),
@@ -37,12 +37,12 @@ _F = TypeVar("_F", bound=Callable[..., Shots])
 
 
 def strategies() -> tuple[str, ...]:
-    """The names of all strategies: built-in ones first, then those of installed packages."""
+    """Return the names of all strategies: built-in ones first, then those of installed packages."""
     return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
 
 
 def is_kept(name: str) -> bool:
-    """Whether the strategy's examples are cached; those of plugins are not, because their code may change."""
+    """Whether examples of the strategy are cached; those of plugins are not: their code may change."""
     return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
@@ -61,10 +61,10 @@ def find_strategy(name: str) -> Strategy:
 def strategy(
     per_row: Callable[[Mapping[str, Any]], bool] | bool = False, **defaults: Any
 ) -> Callable[[_F], Strategy]:
-    """Make a strategy of `function(request, **options)`: `defaults` are its options with default values.
+    """Turn `function(request, **options)` into a strategy; `defaults` are its options with default values.
 
-    A tuple of texts as default lists an option's values, the default first. `per_row`: whether every queried
-    row gets new examples; it may depend on the options. Unknown options are refused.
+    A tuple of texts as a default lists the values of an option, the default first. `per_row`: whether every
+    queried row gets new examples; it may depend on the options. Unknown options are refused.
     """
     choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
     first = defaults | {name: values[0] for name, values in choices.items()}
@@ -96,7 +96,7 @@ def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
 
 
 def accepted_options(name: str) -> tuple[str, ...] | None:
-    """The names of the strategy's options; None if a plugin does not declare them."""
+    """Return the names of the strategy's options; None if a plugin does not declare them."""
     return cast("tuple[str, ...] | None", getattr(find_strategy(name), "options", None))
 
 

@@ -1,4 +1,4 @@
-"""Examples chosen by features: rows near the queried one, rows whose group is hard to predict."""
+"""Examples chosen by features: rows near the queried row, and rows whose group is hard to predict."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ from fwc_llm.shots.registry import strategy
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-_DIGITS = 9  # digits of a distance that count, so that rounding breaks no tie
-_MOST_ROWS = 5000  # to learn from, and as many to calibrate on
+_DIGITS = 9  # decimals of a distance that count, so that rounding breaks no tie
+_MOST_ROWS = 5000  # training rows, at most; as many rows calibrate
 
 
 @strategy(per_row=True, within=("all", "cell"))
@@ -28,10 +28,11 @@ def nearest(request: Request, within: str) -> Shots:
     distance is FWC's without the outcome: L1 over z-scored numbers, 1 for a categorical mismatch and 1 for
     another protected level. Ties go to the earlier row.
 
-    Options: `within="all"`, or `"cell"` for the nearest rows of every cell of protected level and outcome, in
-    numbers that differ by at most one.
+    Options: `within="all"`, or `"cell"` for the nearest rows of every cell (protected level and outcome); the
+    numbers of rows of two cells differ by at most one.
 
-    Errors: `FwcError` without a queried row, for one that lacks a feature, and for a cell that is too small.
+    Errors: `FwcError` without a queried row, for a queried row that lacks a feature, and for a cell that is
+    too small.
     """
     if request.query is None:
         raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
@@ -48,7 +49,7 @@ def nearest(request: Request, within: str) -> Shots:
 
 
 def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
-    """Positions of the m smallest, ascending, ties to the earlier."""
+    """Return the positions of the m smallest distances, ascending; ties: the earlier row."""
     if m >= len(distance):
         return np.argsort(distance, kind="stable")
     limit = np.partition(distance, m - 1)[m - 1] if m else -np.inf
@@ -57,7 +58,7 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
 
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
-    """The encoder of the pool, and the pool's numbers (k, n) and codes (c, n)."""
+    """Return the pool's encoder, its numbers (k, n) and its codes (c, n)."""
     encoder, table, _ = encode(examples.features_frame(request.task, request.pool, protected=True))
     return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
 
@@ -65,7 +66,7 @@ def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
 def _distances(
     task: "Task", query: Mapping[str, Any], encoder: Encoder, numbers: np.ndarray, codes: np.ndarray
 ) -> np.ndarray:
-    """(n,) distance of every row to the query; an unseen category differs from all."""
+    """Return (n,) the distances of all rows to the query; an unseen category differs from all others."""
     if lacking := [name for name in encoder.order if name not in query]:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
@@ -76,18 +77,17 @@ def _distances(
 
 @strategy(coverage=0.95)
 def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates drawn uniformly from those with an uncertain protected level given the features,
-    unweighted.
+    """m candidates whose protected level is uncertain given the features, drawn uniformly; unweighted.
 
     Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
     2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into
-    sets of levels, and only rows whose set has more than one level become examples. They predict with a
-    tabular foundation model or a logistic regression and keep all such rows as context; here a
-    one-against-rest logistic regression predicts, and m rows are drawn. If there are fewer than m, the rows
-    with the least certain prediction are used.
+    sets of levels, and only rows whose set has more than one level become examples. The paper predicts with a
+    tabular foundation model or a logistic regression, and uses all such rows as context. Here a logistic
+    regression predicts, and m of these rows are drawn; if there are fewer than m, the rows with the least
+    certain predictions are used.
 
-    Option: `coverage`, the share of rows whose set must contain their level; larger values make more rows
-    uncertain.
+    Option: `coverage`, the share of rows whose set must contain the true level; a larger share makes more
+    rows uncertain.
 
     Errors: `FwcError` for a coverage outside (0, 1) and for a table with one protected level.
     """
@@ -102,7 +102,7 @@ def uncertain(request: Request, coverage: float) -> Shots:
     size = min(_MOST_ROWS, len(pool) // 2)
     probabilities = examples.predict_classes(task, pool, codes, turn[:size])
     calibration = turn[size : 2 * size]
-    # nonconformity: 1 − p(true level)
+    # Nonconformity is 1 − p(true level).
     strange = np.sort(1.0 - probabilities[calibration, codes[calibration]])
     rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1

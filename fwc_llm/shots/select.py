@@ -1,4 +1,4 @@
-"""`select_shots`: check the input, call the strategy, check its result; the order of the examples."""
+"""`select_shots`, which checks a strategy's input and result, and `order_shots`."""
 
 import operator
 import random
@@ -38,17 +38,17 @@ def select_shots(
 ) -> Shots:
     """Choose m examples for a prompt about `task`.
 
-    `pool` is the table (n rows, indexed by row id; default: the task's own pool) and `candidates` (n,) bool
+    `pool` is the table (n rows, indexed by row id; default: the task's own pool), and `candidates` (n,) bool
     marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
-    strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
-    choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges the
-    examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
+    strategies that have one; None: no limit. `query` is the row that the prompt asks about, for strategies
+    that choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges
+    the examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
     `query`; `progress` False hides it. `sample_weight` (n,) are the pool's sampling weights, by default the
-    task's (docs/own-data.md, "Survey weights"). Further options belong to the strategy; see its docstring.
+    task's (docs/own-data.md, "Survey weights"). All other options are those of the strategy; see its
+    docstring.
 
-    Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of candidates,
-    an ε that is negative, NaN or at least 1, duplicate row ids, and a strategy that fails or returns an
-    invalid result.
+    Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of candidates;
+    an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an invalid result.
     """
     import numpy as np
 
@@ -105,7 +105,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:
-    """Raise `FwcError` for an invalid selection."""
+    """Raise `FwcError` if a strategy returned an invalid result."""
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
         raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
     check_examples(shots.examples, f"strategy {strategy!r}")
@@ -132,7 +132,7 @@ def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
-    """Refuse duplicate rows, labels other than yes and no, and invalid weights."""
+    """Raise `FwcError` for duplicate rows, labels other than yes and no, or invalid weights."""
     rows = [example.row for example in examples]
     twice, times = Counter(rows).most_common(1)[0] if rows else ("", 0)
     if times > 1:
@@ -154,7 +154,7 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
 
 
 def check_order(order: str) -> None:
-    """Refuse an unknown order."""
+    """Raise `FwcError` for an unknown order."""
     if order not in ORDERS:
         raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
 
@@ -162,7 +162,7 @@ def check_order(order: str) -> None:
 def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     """Return the same examples in another order.
 
-    * `given`: as the strategy or the file has them;
+    * `given`: the order of the strategy or the file;
     * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the end;
     * `by-weight`: highest weight first, equal weights (and unweighted shots) in the given order;
     * `random`: a shuffle that depends on the seed alone.

@@ -2,8 +2,8 @@
 
 The cache folder keeps chosen examples under a checksum of everything that the choice depends on: the table's
 content and column roles, the candidates, the strategy with its options, m, epsilon, seed, and software
-versions. Its files may be deleted at any time; a file that cannot be read or written only costs a new
-solution.
+versions. Its files may be deleted at any time. If a file cannot be read or written, the examples are chosen
+again.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
 def save_shots(shots: Shots, path: str | Path) -> None:
-    """Write `shots` to `path` atomically. Errors: `FwcError` if it cannot be written."""
+    """Write `shots` to `path` atomically. Raises `FwcError` if the file cannot be written."""
     path = Path(path)
     text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
@@ -49,8 +49,8 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
 
     With a `task` the file must belong to it and, unless `allow_changed_data`, to the same table.
 
-    Errors: `FwcError` for an unreadable or invalid file (naming the key), duplicate rows, another task, and a
-    changed table.
+    Errors: `FwcError` for an unreadable file, an invalid file (the error names the key), duplicate rows,
+    another task, and a changed table.
     """
     where = f"shots file {path}"
     with failing_as(FwcError, f"{where} cannot be read: "):
@@ -146,7 +146,7 @@ def kept_shots(
     try:
         key = _key(task, [strategy, m, epsilon, seed, options], pool, candidates)
         path = cache_folder() / "shots" / key[:2] / f"{key}.json"
-    except (TypeError, ValueError, RuntimeError):  # an option without a text, a user without a home
+    except (TypeError, ValueError, RuntimeError):  # an option that JSON cannot hold, a user without a home
         return choose()
     with suppress(FwcError):
         return load_shots(path)

@@ -1,1 +1,1 @@
-"""The descent (the paper's Algorithm 1): assign, solve the inner problem, move the representatives."""
+"""The descent, Algorithm 1 of the paper: assign rows, solve the inner problem, move representatives."""

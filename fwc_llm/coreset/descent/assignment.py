@@ -1,14 +1,15 @@
-"""Compiled kernels of the assignment: nearest representative per cell, with bounds that skip most of it.
+"""Compiled kernels that find each row's nearest representative in every cell; bounds skip most distances.
 
-Results are the same for any number of threads. The bounds live in the metric of the cost (its square root for
-squared L2). Of a row and a cell, two numbers are kept:
+Results are the same for any number of threads. Bounds are distances in a metric (for squared L2, the root of
+the cost). For row i and cell g two numbers are kept:
 
-    cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
-    second[i, g]  least distance to another one in g, in an iteration that is known
+    cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
+    second[i, g]  lower bound of the distance to all others of g, in the iteration that `packed` notes
 
-What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
-longest way that a representative of g has come since then (Hamerly 2010, per cell and iteration). Bounds may
-be wrong by the rounding of float32: then another one, as near as float32 can tell, is taken for the nearest.
+An iteration subtracts from the first what the nearest representative moved. The second has lost at most the
+longest move of any representative of g since its iteration (Hamerly 2010, per cell and iteration). Bounds may
+be wrong by the rounding of float32; the kernels may then choose another representative, as near as float32
+can tell.
 """
 
 from typing import Any, NamedTuple
@@ -18,55 +19,56 @@ import numpy as np
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
 
-# A cost is a lower bound; up to date; its nearest one is in doubt; or it must be brought up to date.
+# States of a cost: lower bound; up to date; up to date, but the nearest is in doubt; to be computed.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
-BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
-AGES = 16  # iterations for which the places of the representatives are kept
-# Above the BITS of iteration (modulo AGES) and state is the nearest one's place in its cell.
+BOUNDED, EVERY = -1, -2  # which pairs to compute: those that bounds do not exclude, all, or WANTED
+AGES = 16  # iterations for which the points of the representatives are kept
+# The lowest BITS of `packed` hold iteration (modulo AGES) and state, the others the index within the cell.
 BITS, STATES = 6, 4
 
-FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
+FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
 
 
 class Rows(NamedTuple):
-    """The rows: `x` (n, p) float32, their `cell` (n,), and the state of each row and cell."""
+    """Rows `x` (n, p) float32, their `cell` (n,), and the state of each pair of a row and a cell."""
 
     x: Any
     cell: Any
-    chosen: Any  # (n,) cell that carried the row last
+    chosen: Any  # (n,) cell that carried the row in the last plan
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
-    packed: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
-    second: Any  # (n, G)
+    packed: Any  # (n, G) nearest representative, iteration and state (see `BITS`)
+    second: Any  # (n, G) see the module
 
 
 class Representatives(NamedTuple):
-    """The representatives: `points` (m, p) float32, tiled by cell, and how far they have come."""
+    """Representatives `points` (m, p) float32, also as tiles by cell, and how far they moved."""
 
     points: Any
     tiles: Any  # (T, p, WIDTH)
-    tile_label: Any  # (T, WIDTH), -1 where a tile is not full
-    tile_start: Any  # (G + 1,)
-    first: Any  # (G,) the cell's first one
-    step: Any  # (m,) how far it has come since the last iteration
+    tile_label: Any  # (T, WIDTH) index of each representative, -1 for padding
+    tile_start: Any  # (G + 1,) first tile of each cell
+    first: Any  # (G + 1,) first representative of each cell
+    step: Any  # (m,) distance moved since the last iteration
     now: int  # this iteration modulo AGES
-    come: Any  # (AGES, G) the longest way since each iteration
+    come: Any  # (AGES, G) longest distance that a representative of the cell moved since each iteration
 
 
 class Costs(NamedTuple):
-    """The cost: of features and cells, and what float32 may get wrong (relative, and in the inputs).
+    """The ground cost, and float32's largest errors: relative, and absolute in the inputs.
 
-    With these errors the nearest ones that it cannot tell are DOUBTFUL; with none, they are what it says.
+    With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with errors of 0,
+    float32 decides.
     """
 
     features: Any  # `FeatureCost`
-    move: Any  # (G, G)
+    move: Any  # (G, G) cost of moving between cells
     relative: Any
     absolute: Any
 
 
 def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Buffers for the waiting rows of each cell, their number, and the needs of `_scan`."""
-    # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
+    """Allocate the queues of rows of each cell, their lengths, and the work arrays of `_scan`."""
+    # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
     work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
     nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
     return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
@@ -74,7 +76,7 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
 
 @part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
-    """The error of a float32 cost."""
+    """The largest error of a float32 cost."""
     inputs = absolute
     if squared:
         inputs *= np.float32(2) * np.sqrt(value) + absolute
@@ -83,15 +85,15 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the first `count` rows `queue[g]`.
+    """Find the two nearest representatives in cell g for the first `count` rows in `queue[g]`.
 
-    Returns how many are in doubt.
+    Return the number of rows whose nearest representative is in doubt.
     """
     x, cell, _, cost, packed, second = rows
     begin, squared = reps.first[g], costs.features.squared
     block, out, best, next_best, place = work
     for lane in range(ROWS):
-        i = queue[g, lane if lane < count else 0]  # loops of known length are faster
+        i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
         for k in range(x.shape[1]):
             block[k, lane] = x[i, k]
         best[lane], next_best[lane], place[lane] = FAR, FAR, -1
@@ -104,7 +106,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
             for lane in range(ROWS):
                 value = out[w, lane]
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                place[lane] = j if value < best[lane] else place[lane]  # of equal ones the first
+                place[lane] = j if value < best[lane] else place[lane]  # the first on ties
                 best[lane] = min(value, best[lane])
     doubtful = 0
     for lane in range(count):
@@ -123,21 +125,21 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
 @kernel
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
-    """Brings the costs of rows low … high − 1 up to date, as far as they can matter.
+    """Compute the costs of rows low … high − 1 that can matter; return the number of DOUBTFUL pairs.
 
-    With `which` BOUNDED, a cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen
-    cell by more than `margin` keeps the bound as its cost and is marked STALE. With EVERY all pairs are
-    looked at, with WANTED only those so marked. `make_work` makes `queue`, `waiting` and `work`. Returns 0 if
-    no pair is DOUBTFUL.
+    A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the lower
+    bound of a pair exceeds the value of the row's chosen cell by more than `margin`, the bound becomes the
+    pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only pairs in that state. `make_work`
+    allocates `queue`, `waiting` and `work`.
     """
-    # As locals: numba counts references whenever a tuple of arrays changes hands.
+    # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
     points, tile_start, first = reps.points, reps.tile_start, reps.first
     step, now, come = reps.step, reps.now, reps.come
     features, squared, move = costs.features, costs.features.squared, costs.move
     cells, doubtful = len(prices), 0
     for row in range(low, high):
-        i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
+        i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
         full = row == high - 1
@@ -150,7 +152,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             if which == BOUNDED:
                 j, age = first[g] + np.uintp(word >> BITS), np.uintp((word // STATES) % AGES)
                 other = max(second[i, g] - come[age, g], np.float32(0))
-                if age == now:  # AGES iterations ago: what came before is forgotten now
+                if age == now:  # AGES iterations old: `come` forgets it now
                     second[i, g] = other
                 other = other * other if squared else other
                 value = max(cost[i, g] - move[own, g], np.float32(0))
@@ -181,10 +183,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
+    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`, and its float64 cost.
 
-    `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
-    Where there is no point these are −1 and inf.
+    `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties, and `least` (d,) the
+    cost; −1 and inf if start[q] = stop[q].
     """
     for q in range(len(values)):
         best, nearest = np.inf, -1
@@ -197,7 +199,7 @@ def find_exactly(values, points, start, stop, cost, place, least):  # type: igno
 
 @kernel
 def pick(packed, first, cell, label, low, high):  # type: ignore[no-untyped-def]
-    """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
+    """Write the labels of rows low … high − 1 in their `cell` (n,), −1 if STALE; return the number STALE."""
     stale = 0
     for i in range(low, high):
         g = cell[i]

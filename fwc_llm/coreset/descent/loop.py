@@ -1,4 +1,4 @@
-"""The descent: assign, solve the inner problem, move the representatives, until they stay put.
+"""The descent: assign rows, solve the inner problem, move representatives, until they stay put.
 
 Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md, "The problem").
 """
@@ -17,11 +17,11 @@ from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
-_LARGE = 4  # rows from which a representative may overshoot: with fewer it could lose them all
+_LARGE = 4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
 
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
-    """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
+    """Turn a plan to cells into one to representatives; `label` (G, n): each row's nearest in every cell."""
     return RowAssignment(
         label[inner.cell, np.arange(len(inner.cell))],
         inner.split_row,
@@ -34,7 +34,7 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
 
 
 class Steps:
-    """The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
+    """The steps of an iteration in numpy, for small tables: they should not wait for a compiler.
 
     `prices` (G,) are those of the last inner problem.
     """
@@ -50,7 +50,10 @@ class Steps:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cost (n, G) of each cell's nearest point, inf where it has none, and which, (G, n); in float64."""
+        """Return the float64 cost (n, G) and the index (G, n) of each cell's nearest point.
+
+        A cell without points has the cost inf and the index −1.
+        """
         problem = self.problem
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
@@ -65,37 +68,37 @@ class Steps:
         return cost.T + problem.move[problem.cells.cell], label
 
     def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
-        """The same as `solve` in float64, with all that certifies it."""
+        """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and to points."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
-        """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
+        """Return the objective of the inner problem for the representatives `points` (m, p), and its plan."""
         inner, shares = self.certify(points)
         return inner.objective, shares
 
     def rest(self) -> None:
-        """Lets go of what is known of the rows: other steps need the memory more."""
+        """Free the memory of the rows' state."""
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-        """The minimisers of the representatives' shares over all points, (m, p)."""
+        """Return (m, p) the points of least cost for the rows that each representative carries."""
         only = self._changes.find(shares, points)
         moved = centres(self.problem.table, shares, points, self.problem.cost, only, self._threads)
         return self._changes.keep(moved)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """The minimisers of the representatives' shares over the candidates that they carry, (m,)."""
+        """Return (m,) the candidates of least cost among the rows that each representative carries."""
         return medoids(self.problem, shares, rows)
 
 
 @dataclass(frozen=True)
 class Descent:
-    """The best of a descent: `points` (m, p), their `rows` (m,) if they are rows, and the way there.
+    """The result of a descent: the best `points` (m, p), and their `rows` (m,) unless they are free.
 
-    `history` are the objectives of the start and of every move that was kept: it falls. `converged` says
-    whether it ended by itself.
+    `history` is the falling list of objectives: the start's, then one for every iteration that lowered it.
+    `converged` says whether the descent ended before `max_iter`.
     """
 
     points: np.ndarray
@@ -105,21 +108,21 @@ class Descent:
 
     @property
     def objective(self) -> float:
-        """The last objective."""
+        """The last and lowest objective."""
         return self.history[-1]
 
     def after(self, earlier: "Descent") -> "Descent":
-        """This descent as the continuation of an earlier one that ended higher."""
+        """This descent with the history of an earlier one, which ended at a higher objective, in front."""
         lower = tuple(objective for objective in self.history if objective < earlier.objective)
         return replace(self, history=earlier.history + lower)
 
 
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
-    """Moves the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
+    """Move the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
 
-    It ends when they stay put, when an iteration gains less than `tolerance` of the objective, or when some
-    in a row gain nothing. With a tolerance, free points first move twice as far, which passes by poor local
-    optima (over-relaxation; Xiao 2010).
+    The descent ends when no representative moves, when an iteration lowers the objective by less than the
+    share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
+    move twice as far, which passes by poor local optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None
@@ -138,13 +141,13 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             if far:
                 large = np.bincount(shares.label, minlength=shares.m) >= _LARGE
                 moved[large, : table.n_numeric] += (moved - points)[large, : table.n_numeric]
-            if steps.problem.to_ranks:  # in one column, what is nearest to the best point is the best rank
+            if steps.problem.to_ranks:  # a column's best rank is the one nearest to its best value
                 moved = steps.problem.to_ranks(moved)
             converged = bool((moved == points).all())
         if converged:
             break
         points = moved
-        del shares  # room for the next
+        del shares  # free the memory for the next one
         objective, shares = steps.solve(points)
         gain = history[-1] - objective
         if gain > 0:
@@ -157,12 +160,12 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
                 converged = True
                 break
             far = False
-            if gain <= 0:  # the ordinary moves that follow, which only gain, start from the lowest points
+            if gain <= 0:  # ordinary moves only gain: start them from the lowest points
                 points = best[0]
                 objective, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses them
     return Descent(*best, tuple(history), converged)
 
 
 def points_at(table: EncodedTable, start: np.ndarray) -> np.ndarray:
-    """Points (m, p) float64, given as such or as rows (m,)."""
+    """Return points (m, p) as float64, from points or from rows (m,) of the table."""
     return table.values_of(start) if start.ndim == 1 else np.array(start, dtype=np.float64)

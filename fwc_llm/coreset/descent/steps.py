@@ -1,8 +1,8 @@
-"""The steps of an iteration in compiled code: for tables large enough to be worth a compiler's while.
+"""The steps of an iteration in compiled code, for tables that are large enough to be worth compiling.
 
-Rows and representatives are compared in float32. Pairs that cannot matter keep a lower bound as their cost;
-those that the plan uses are brought up to date, and the inner problem is solved again. `certify` evaluates
-everything, in float64.
+Rows and representatives are compared in float32. A pair of a row and a cell that cannot matter keeps a lower
+bound as its cost. If the plan uses such pairs, their costs are computed and the inner problem is solved
+again. `certify` computes all pairs in float64.
 """
 
 from collections.abc import Iterable
@@ -33,13 +33,13 @@ from fwc_llm.coreset.problem.ground_cost import WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
-_FEW = 2048  # rows at once, where few are looked at
-SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
+_FEW = 2048  # rows per call if only few are computed
+SMALL = 2 * 10**7  # n · m · p below which computing all costs is faster than a second inner problem
 _HALF_ULP = 2.0**-24
 
 
 class CompiledSteps(Steps):
-    """The same as `Steps` for large tables; the results are equal."""
+    """`Steps` for large tables, with the same results."""
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
@@ -60,7 +60,7 @@ class CompiledSteps(Steps):
 
     @property
     def _rows(self) -> Rows:
-        """The rows with what is known of them and each cell: there from the first use to `certify`."""
+        """The rows and the state of each pair; made at the first use, freed by `rest`."""
         if self._cached_rows is None:
             n = self.problem.table.n
             shape = n, self.problem.cells.n_cells
@@ -69,7 +69,7 @@ class CompiledSteps(Steps):
                 self._cell,
                 np.zeros(n, np.int16),
                 np.full(shape, np.inf, np.float32),
-                np.full(shape, STALE - 2**BITS, np.int32),  # no nearest one
+                np.full(shape, STALE - 2**BITS, np.int32),  # no nearest representative
                 np.zeros(shape, np.float32),
             )
         return self._cached_rows
@@ -107,9 +107,9 @@ class CompiledSteps(Steps):
         )
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `Steps`: the costs (n, G) in float64, and the labels (G, n)."""
+        """See `Steps`."""
         table, reps = self.problem.table, self._place(points)[0]
-        # What rounding to float32 and sums in it may get wrong.
+        # The errors of rounding to float32, and of sums in float32.
         x, squared = table.single, self.problem.feature_cost.squared
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
@@ -118,8 +118,8 @@ class CompiledSteps(Steps):
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
         self._assign(costs, reps, EVERY, np.inf)
         label = self._rows.packed
-        self.rest()  # room for the costs in float64
-        vars(table).pop("single", None)  # a copy, made again when it is asked for
+        self.rest()  # free memory for the costs in float64
+        vars(table).pop("single", None)  # a cached copy
         cost = np.empty(label.shape)
         exact = np.array(points, np.float64, order="C")
 
@@ -142,13 +142,11 @@ class CompiledSteps(Steps):
 
     @property
     def skipped(self) -> float:
-        """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
+        """Share of the pairs of a row and a cell whose cost is a lower bound after `solve`."""
         return float((self._rows.packed % STATES == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, int]:
-        """The representatives, and the pairs to look at: EVERY one if they came so far that bounds are of no
-        use.
-        """
+        """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful bounds."""
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self._shift, np.float32)
         old, now = self._reps, (self._iteration + 1) % AGES
@@ -172,7 +170,7 @@ class CompiledSteps(Steps):
         return self._reps, EVERY if everything else BOUNDED
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """The ways (m,) of points (m, p)."""
+        """Distances (m,) between points (m, p) and the points before."""
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
         return np.sqrt(ways) if self.problem.feature_cost.squared else ways
 
@@ -184,7 +182,7 @@ class CompiledSteps(Steps):
         margin: float = 0.0,
         starts: Iterable[int] | None = None,
     ) -> None:
-        """Brings the costs of all rows, or of a few from each of the `starts` on, up to date."""
+        """Update the costs of all rows, or of `_FEW` rows from each of the `starts`, by `assign_rows`."""
         (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
         chunk = self._threads.share(n) if starts is None else _FEW
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
@@ -196,20 +194,20 @@ class CompiledSteps(Steps):
         self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """See `Steps`; one that carries what it did stays."""
+        """See `Steps`; a representative that carries the same rows as before stays."""
         moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
         self._changes.keep(moved[:, None])
         return moved
 
 
 def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """The costs (n, G) of the nearest of the points (m, p) of every cell, and which they are, (G, n)."""
+    """Return the cost (n, G) and the index (G, n) of each cell's nearest of the points (m, p), in float64."""
     steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
     return steps.nearest(points)
 
 
 def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tiles (T, WIDTH) of representatives in the order of cells, −1 for none, and the cells' (G + 1,)."""
+    """Return tiles (T, WIDTH) of representatives, −1 for padding, and each cell's first tile (G + 1,)."""
     own = [np.flatnonzero(cell_of == g).astype(np.int32) for g in range(cells)]
     tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
     return np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])

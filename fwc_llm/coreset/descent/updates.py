@@ -1,4 +1,4 @@
-"""Moving each representative to the minimiser of its share of the plan, with numpy.
+"""Move each representative to the point of least cost for the rows that it carries, with numpy.
 
 See docs/method.md, "Updates of the representatives".
 """
@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
 _ALONE = Threads(1)
-UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
+UNIT = 1 << 32  # the mass of a row in integer sums, which do not depend on the order
 
 
 @dataclass(frozen=True)
 class RowAssignment:
-    """The representative of each row, and those of the parts of split rows.
+    """The representative of each row, and of each part of split rows.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`. `masses` of the rows; None stands for 1 each. `row_mass` (n,) are their shares
-    of all mass as the plan has them, which may leave out the lightest; None: 1/n each.
+    which go to `part_label`. `masses`: of the rows; None: 1 per row. `row_mass` (n,): each row's share of all
+    mass in the plan, which may leave out the lightest rows; None: 1/n per row.
     """
 
     label: np.ndarray
@@ -35,7 +35,7 @@ class RowAssignment:
     row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
-        """The rows (or the mass) that each representative carries, (m,), exact as a plan's parts are."""
+        """(m,) share of all mass that each representative carries; without `row_mass`, number of rows."""
         if self.row_mass is not None:
             own = np.ones(len(self.label))
             np.subtract.at(own, self.part_row, self.part_weight)
@@ -48,7 +48,7 @@ class RowAssignment:
         return total
 
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
-        """Mass per representative and code (n,), (m, width) int64: UNIT per row, or `masses.units`."""
+        """Sum mass by representative and `code` (n,): (m, width) int64, in units of `Groups.unit`."""
         keys, part, size = self.label * width + code, self.part_units(), self.m * width
         total = np.zeros(size, np.int64)
         if self.masses is None:
@@ -60,12 +60,12 @@ class RowAssignment:
         return total.reshape(self.m, width)
 
     def part_units(self) -> np.ndarray:
-        """`part_weight` in whole numbers, (s,) int64."""
+        """(s,) int64 mass of the parts, in units of `Groups.unit`."""
         unit = UNIT if self.masses is None else self.masses.units[self.part_row]
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
-        """The rows and weights of each representative (or of those in `only`), together."""
+        """Group rows and masses by representative: all representatives, or those in `only`."""
         wanted = np.ones(self.m, bool)
         if only is not None:
             wanted[:] = False
@@ -78,23 +78,23 @@ class RowAssignment:
         return Groups(row, units, start, 1 / UNIT if self.masses is None else self.masses.unit)
 
     def _parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All parts of the ascending `rows`, of which the split ones are some.
+        """List all parts of the ascending `rows`, which include the split ones, sorted by label.
 
-        By label: their rows, ascending labels, and masses in units.
+        Returns the row, the label and the mass in units of each part.
         """
         rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
         part = self.part_units()
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
         label = np.concatenate([self.label[rows], self.part_label]).astype(np.min_scalar_type(self.m))
         row, units = np.concatenate([rows, self.part_row]), np.concatenate([rest, part])
-        order = np.argsort(label, kind="stable")  # of two bytes, in time that grows with n
+        order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
         order = order[units[order] > 0]
         return row[order], label[order].astype(np.int64), units[order]
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Representative j carries `rows[start[j]:start[j + 1]]`, `units` of each, of the mass `unit`."""
+    """Representative j carries `rows[start[j]:start[j + 1]]` with the masses `units` · `unit`."""
 
     rows: np.ndarray
     units: np.ndarray
@@ -102,21 +102,21 @@ class Groups:
     unit: float
 
     def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of representative j, and their masses."""
+        """Return the rows of representative j, and their masses."""
         part = slice(self.start[j], self.start[j + 1])
         return self.rows[part], self.units[part] * self.unit
 
 
 class Changes:
-    """Finds representatives that have to move: those that do not carry what they did at the last move."""
+    """Finds the representatives to move: those that carry other rows than at the last move."""
 
     def __init__(self) -> None:
-        self._label: np.ndarray | None = None  # of every row at the last move, or m for one that was split
-        self._torn = np.zeros(0, np.int64)  # representatives that had parts of rows
+        self._label: np.ndarray | None = None  # (n,) of the last move; m for a split row
+        self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
         self._points = np.empty(0)
 
     def find(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-        """The representatives that have to move from their `points` (m, p)."""
+        """Return the representatives, now at `points` (m, p), that have to move."""
         label, old = shares.label.copy(), self._label
         label[shares.part_row] = shares.m
         torn = np.concatenate([shares.label[shares.part_row], shares.part_label])
@@ -130,7 +130,7 @@ class Changes:
         return np.flatnonzero(touched[:-1])
 
     def keep(self, moved: np.ndarray) -> np.ndarray:
-        """Keep where the representatives have moved, and return it."""
+        """Store the new points of the representatives, and return them."""
         self._points = moved.copy()
         return moved
 
@@ -143,16 +143,16 @@ def centres(
     only: Any = None,
     threads: Threads = _ALONE,
 ) -> np.ndarray:
-    """The points, or `only` some, at weighted medians of numeric columns and weighted modes of the others.
+    """Move points (default: all) to weighted medians of numeric columns and modes of categorical ones.
 
-    With the `cost` "sqeuclidean" at weighted means. Any value between the lower and the upper median is as
-    good: a point moves the least that reaches one.
+    With the `cost` "sqeuclidean", to weighted means instead of medians. All values between the lower and the
+    upper median are equally good; a point moves to the nearest of these. `only` has the points to move.
     """
     moved, groups = points.copy(), shares.grouped(only)
 
     def move(j: int) -> None:
         place = moved[j, : table.n_numeric]
-        if cost != "l1":
+        if SQUARED[cost]:
             rows, weight = groups.of(j)
             place[:] = weight @ table.numbers_of(rows) / weight.sum()
             return
@@ -173,7 +173,7 @@ def centres(
 
 
 def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-    """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
+    """Set categorical columns of `points`, in place, to the heaviest category; ties keep the current one."""
     places = np.arange(len(points))
     for k in range(table.n_numeric, table.p):
         code = table.codes[:, k - table.n_numeric].astype(np.int64)
@@ -187,10 +187,10 @@ def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.
 def medoids(
     problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
 ) -> np.ndarray:
-    """The representatives' rows (m,), each moved to the best candidate among the rows that it carries.
+    """Move representatives (default: all), each to the best candidate among the rows that it carries.
 
-    They move one after another, those in `only` or all, and stay distinct by `ids` wherever they were. The
-    cost of a candidate is a sum over columns of a function of one number, see `FeatureCost.at_rows`.
+    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`. The
+    cost of a candidate is a sum over columns (`FeatureCost.at_rows`). `only` has the representatives to move.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     taken = np.zeros(problem.ids.max() + 1, bool)

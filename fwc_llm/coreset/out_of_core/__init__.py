@@ -1,1 +1,1 @@
-"""Tables beyond memory: a sample is solved in memory, and passes over all rows certify the result."""
+"""Tables larger than memory: a sample is solved in memory; passes over all rows certify the result."""

@@ -1,7 +1,7 @@
-"""Tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, collections of Dask.
+"""Read tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, collections of Dask.
 
-Threads work on the blocks; those of Dask are its partitions, and work on them runs where Dask runs it: on the
-workers of the current client, else the scheduler that Dask is set to. No cluster is started.
+Threads work on the blocks. The blocks of a Dask collection are its partitions, and Dask runs the work on
+them: on the workers of the current client, else on the scheduler that Dask is set to. No cluster is started.
 """
 
 import glob
@@ -25,14 +25,14 @@ from fwc_llm.errors import InputError
 from fwc_llm.sanitize import replace_invisible, truncate
 
 Part = TypeVar("Part")
-_VALUES = 2**22  # of a block: 32 MiB as float64
-_FEWEST, BLOCK_ROWS = 2**10, 2**17  # rows of a block, at least and at most
+_VALUES = 2**22  # values per block: 32 MiB as float64
+_FEWEST, BLOCK_ROWS = 2**10, 2**17  # rows per block, at least and at most
 MERGED = 8  # lists of parts that are joined at once
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows in memory, perhaps none, from position `first` on; `where` is the table in errors."""
+    """Consecutive rows in memory, from position `first` on, or no rows; errors call the table `where`."""
 
     first: int
     where: str
@@ -48,8 +48,8 @@ class Block:
 class BlockTable:
     """A table in blocks: the same rows in the same order in every pass.
 
-    `name` is what errors call it. `parts` gives the columns of `n` rows a block at a time, `whole` all of
-    them in memory. `threads` work on blocks.
+    Errors call the table `name`. `parts` yields the columns of its `n` rows block by block; `whole` returns
+    all rows in memory. `threads` threads work on the blocks.
     """
 
     name: str
@@ -64,10 +64,10 @@ class BlockTable:
         shrink: Callable[[list[Part]], list[Part]],
         tick: Callable[[float], None],
     ) -> list[Part]:
-        """Return the `task` of every block, in order; this thread reads, and others work: a block a thread.
+        """Return `task(block)` for every block, in order; this thread reads, each other works on a block.
 
-        `shrink` may make the parts of consecutive blocks smaller at any time; it and the task can be pickled.
-        `tick` takes the share of the rows that are done.
+        `shrink` gets the results of consecutive blocks now and then, and returns smaller ones. `task` and
+        `shrink` can be pickled. `tick` gets the share of the rows that are done.
 
         Raises `InputError`: a block cannot be read or is refused.
         """
@@ -96,13 +96,13 @@ def block_rows(columns: int) -> int:
 
 
 def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
-    """Return the table in blocks, or None for an ordinary table in memory.
+    """Open a table as blocks; return None for an ordinary table in memory.
 
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
     `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column names;
     for a memory map, arrays (n,); for a dask.array, dask collections with its partitions.
 
-    Raises `InputError`: files that cannot be read or do not fit together, or a column that is not there.
+    Raises `InputError`: files cannot be read or have incompatible columns, or a column does not exist.
     """
     X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
@@ -117,7 +117,7 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
 
 
 def _map_table(columns: Columns, threads: int) -> BlockTable:
-    """A memory map (n, p), with labels and weights that are memory maps too or in memory."""
+    """Open a memory map (n, p), with labels and weights that are memory maps or arrays."""
     n, p = columns.X.shape
     for role, values in columns.labels().items():
         if isinstance(values, str):
@@ -136,7 +136,7 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
         for low in range(0, n, step):
             yield some(low, low + step)
             for part in columns:
-                # Pages that were read would stay in memory. Those of mode "c" may hold changes.
+                # Pages that were read would stay in memory. Pages of mode "c" may hold changes: keep these.
                 if isinstance(part, np.memmap) and part.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
                     part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
@@ -145,7 +145,7 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
 
 
 def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
-    """The rows of a pyarrow `Dataset`, such as Parquet files."""
+    """Open a pyarrow `Dataset`, such as Parquet files."""
     import pyarrow as pa
 
     def named(frame: Any) -> Columns:
@@ -157,7 +157,7 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Blo
         return named(table.to_pandas(ignore_metadata=True))
 
     def parts() -> Iterator[Columns]:
-        """Blocks of equal length, however files and row groups cut the rows."""
+        """Yield blocks of equal length, whatever the files and row groups."""
         step = block_rows(len(columns))
         batches = dataset.to_batches(
             columns=columns, batch_size=step, batch_readahead=2, fragment_readahead=1
@@ -191,7 +191,7 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Blo
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """Turns errors of pyarrow into an `InputError` that names the table."""
+    """Turn errors of pyarrow into an `InputError` that names the table."""
     import pyarrow as pa
 
     try:
@@ -205,7 +205,7 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def _open_files(X: Any) -> tuple[Any, str]:
-    """The dataset of paths of Parquet files, whose columns get a type that holds all, and its name."""
+    """Open Parquet files as a dataset, with one common type per column; return it and its name."""
     try:
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -215,7 +215,7 @@ def _open_files(X: Any) -> tuple[Any, str]:
     name = truncate(", ".join(expanded), 300)
     paths: Any = [file for path in expanded for file in _files(path)]
     if len(expanded) == 1 and os.path.isdir(expanded[0]):
-        paths = expanded[0]  # its folders may be partitions
+        paths = expanded[0]  # subfolders may be partitions
     options: Any = {"format": "parquet", "partitioning": "hive", "exclude_invalid_files": False}
     with _reading(name):
         dataset = ds.dataset(paths, **options)
@@ -225,7 +225,7 @@ def _open_files(X: Any) -> tuple[Any, str]:
 
 
 def _files(path: str) -> list[str]:
-    """The Parquet files that a path, a pattern or a folder names."""
+    """List the Parquet files of a path, a pattern or a folder."""
     names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
     if not names:
         raise InputError(
@@ -240,9 +240,9 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or a dask.array (n, p), whose labels are columns of it or have the same partitions.
+    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections with its partitions.
 
-    Raises `InputError`: no table, or parts that do not belong together.
+    Raises `InputError`: X is neither, or labels do not fit X.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -270,7 +270,7 @@ class DaskTable(BlockTable):
         super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)
 
     def _count(self) -> tuple[int, ...]:
-        """Rows of each partition; Dask counts them where it does not know them."""
+        """Return the rows of each partition; Dask counts unknown ones."""
         X = self._collections["X"]
         if _is_array(X) and not np.isnan(X.chunks[0]).any():
             return tuple(map(int, X.chunks[0]))
@@ -290,7 +290,7 @@ class DaskTable(BlockTable):
         shrink: Callable[[list[Part]], list[Part]],
         tick: Callable[[float], None],
     ) -> list[Part]:
-        """See `BlockTable`: parts are joined as a tree, so that few travel."""
+        """See `BlockTable`; results are joined as a tree, so that few are transferred."""
         import dask
 
         if not self.n:
@@ -324,7 +324,7 @@ class DaskTable(BlockTable):
 def _run(
     task: Callable[[Block], Part], name: str, first: int, length: int, names: Columns, values: dict[str, Any]
 ) -> list[Part]:
-    """The task of one partition; runs on a worker."""
+    """Run the task on one partition, on a worker."""
     for role, part in values.items():
         if len(part) != length:
             raise InputError(f"{role} has {len(part)} rows in a partition of {length}: align it with X")
@@ -336,7 +336,7 @@ def _join(shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]) -
 
 
 def _named(values: dict[str, Any], names: Columns) -> Columns:
-    """The columns of a partition: those that are named, and those beside it."""
+    """The columns of a partition: labels are its named columns, or separate collections."""
     return take_named(values["X"], *names[1:])._replace(**{r: v for r, v in values.items() if r != "X"})
 
 
@@ -345,17 +345,17 @@ def _is_array(x: Any) -> bool:
 
 
 def _is_frame(x: Any) -> bool:
-    """A frame or a series."""
+    """Whether x is a dask DataFrame or Series."""
     return is_dask(x, "dask.dataframe") and hasattr(x, "npartitions")
 
 
 def _parts(collection: Any) -> list[Any]:
-    """The partitions, each a `Delayed`."""
+    """The partitions as `Delayed` objects."""
     return list(np.ravel(collection.to_delayed()))
 
 
 def _aligned(values: Any, role: str, X: Any) -> Any:
-    """Labels or weights with the partitions of X."""
+    """Give labels or weights the partitions of X, or refuse them."""
     if not (_is_array(values) or _is_frame(values)):
         raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
     if _is_array(values):

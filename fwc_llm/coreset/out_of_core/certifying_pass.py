@@ -1,8 +1,10 @@
 """The second pass: the inner problem of the whole table for fixed representatives, solved exactly.
 
-At the sample's prices most rows have one cheapest cell. Of each cell they become one heavy row, an *anchor*,
-which costs a margin more elsewhere: at most what they do. The anchors and the rows in doubt are a relaxation
-of the table, and where no anchor moves, its plan is the table's. Else the next pass has a wider margin.
+At the sample's prices, most rows have one cell that is cheapest by more than a margin. In each cell these
+rows become one heavy row, an *anchor*. In all other cells, cost minus price of the anchor is higher by the
+margin alone, so the anchor costs at most what its rows cost. The problem of the anchors and the rows in doubt
+is thus a relaxation. If no anchor moves, its plan is optimal for the table; else the next pass has a wider
+margin.
 """
 
 import warnings
@@ -25,24 +27,24 @@ from fwc_llm.coreset.transport.column_generation import two_cheapest
 from fwc_llm.errors import InputError, SampleWarning
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
-_WIDER = 4.0  # times as wide is the margin of the next pass
-_LEAST = 1e-9  # of the costs, below which a gap is a tie
-ROOM = 2**31  # bytes of rows in doubt
-_SAME = 1e-9  # relative difference of sums of the same weights
+_WIDER = 4.0  # ratio of the margins of successive passes
+_LEAST = 1e-9  # gap, relative to the costs, below which two cells tie
+ROOM = 2**31  # bytes of rows in doubt, at most
+_SAME = 1e-9  # relative difference of two sums of the same weights that counts as rounding
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The rows of a block at fixed prices."""
+    """Summary of a block at fixed prices: settled rows as sums, rows in doubt in full."""
 
-    carried: np.ndarray  # (m,) mass of rows that are in no doubt, by representative
-    cost: np.ndarray  # (G,) what this mass costs in each cell
+    carried: np.ndarray  # (m,) mass of the settled rows, by representative
+    cost: np.ndarray  # (G,) total cost of the settled rows, by cell
     doubt: tuple[np.ndarray, np.ndarray, np.ndarray]  # costs and labels (d, G), masses (d,)
 
 
 @dataclass(frozen=True)
 class _Visit:
-    """The task of the pass. `problem` has the terms, but not the rows."""
+    """The task of the pass for one block. `problem` has the parameters, but no rows."""
 
     problem: Problem
     points: np.ndarray
@@ -52,7 +54,6 @@ class _Visit:
     cell_of: dict[Key, int]
 
     def __call__(self, block: Block) -> _Plan:
-        """The rows of a block."""
         used, mass = weights_of(block)
         if not len(used):
             none = np.zeros((0, len(self.prices)))
@@ -70,7 +71,7 @@ class _Visit:
         return _Plan(carried, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
 
     def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
-        """The problem of a block's rows, as far as their costs need it."""
+        """Make a problem of the block's rows that suffices to compute costs."""
         labels, group = groups_of(block, used)
         cell = np.array([self.cell_of.get(key, -1) for key in labels], np.int64)
         if (cell < 0).any():
@@ -85,10 +86,10 @@ class _Visit:
 def certify_table(
     sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
-    """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
+    """Solve the inner problem of the whole table for representatives at `points` (m, p), in X's precision.
 
-    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's;
-    `tick` takes the number of the pass, from 1, and the share of rows that are read.
+    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's.
+    `tick` gets the number of this pass, from 1, and the share of rows read so far.
 
     Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
     """
@@ -97,7 +98,7 @@ def certify_table(
     prices, margin = np.zeros(problem.cells.n_cells), -np.inf
     if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
-    terms = replace(problem, masses=None).subset(np.zeros(0, int))  # no rows: workers need none
+    terms = replace(problem, masses=None).subset(np.zeros(0, int))  # workers need no rows of it
     table, before = sample_pass.table, float(problem.cells.sizes.sum())
     for number in count(1):
         visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
@@ -131,7 +132,7 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """The error of the sample's prices, as a difference between a row's two cheapest cells.
+    """Choose the margin: the gap between two cheapest cells that the error of the sample's prices may change.
 
     A sample of s rows leaves about 1/√s of the rows in doubt.
     """
@@ -142,7 +143,7 @@ def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
 
 
 def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
-    """(n,) by how much the second cheapest cell of every row costs more than its cheapest one."""
+    """(n,) cost of each row's second cheapest cell minus that of its cheapest one."""
     _, least, second = two_cheapest(cost, prices)
     return np.asarray(second - least)
 
@@ -150,7 +151,7 @@ def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
 def _solve(
     terms: Problem, doubt: Any, carried: np.ndarray, paid: np.ndarray, prices: np.ndarray, margin: float
 ) -> tuple[Any, np.ndarray | None]:
-    """The plan of the rows in doubt and the anchors, and the weights (m,); None where an anchor moves."""
+    """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor moves."""
     costs, labels, mass = doubt
     by_cell = np.bincount(terms.cell_of, carried, len(prices))
     cells = np.flatnonzero(by_cell > 0)
@@ -168,7 +169,7 @@ def _solve(
 
 
 def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
-    """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
+    """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
     if margin < 0:
         return
     rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())

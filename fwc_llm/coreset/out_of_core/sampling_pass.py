@@ -1,7 +1,8 @@
-"""The first pass over a table: the sums of its groups of labels, and a random sample of rows.
+"""The first pass over a table: sums per group of labels, and a random sample of rows.
 
-A row's key is random by the seed and its position, divided by its weight; the smallest keys are the sample
-(priority sampling: Duffield, Lund and Thorup 2007). It depends on no blocks, threads or workers.
+A row's key is a random number, fixed by the seed and its position, divided by its weight. The rows with the
+smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), which does not depend on
+blocks, threads or workers.
 """
 
 from collections.abc import Callable
@@ -20,18 +21,19 @@ from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
 from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
 
-_OF_A_GROUP = 512  # rows of every group in the sample, where the table has so many
-_MOST_GROUPS = 2**16  # of a block: labels are few
-_SAME = 1e-12  # spread relative to the mean that is rounding
+_OF_A_GROUP = 512  # rows of every group in the sample, at least, if the table has them
+_MOST_GROUPS = 2**16  # distinct labels of a block, at most
+_SAME = 1e-12  # standard deviation, relative to the mean, that counts as rounding
 
 Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 
 @dataclass(frozen=True)
 class SamplePass:
-    """The sample as rows in memory, scaled as the whole table is; its cells have the sums of the whole table.
+    """The sampled rows in memory, scaled like the whole table; their cells have the sums of the whole table.
 
-    They are at the ascending `positions` (s,) in the `table`. `cell_of` is the cell of every group of labels.
+    `positions` (s,) are the rows' positions in `table`, ascending. `cell_of` maps each group of labels to its
+    cell.
     """
 
     rows: EncodedInput
@@ -49,11 +51,11 @@ def run_sampling_pass(
     seed: int,
     tick: Callable[[float], None],
 ) -> SamplePass:
-    """Read a table of more than `sample` rows once, and draw a sample of that size by the `seed`.
+    """Read a table of more than `sample` rows once, and draw about `sample` rows by the `seed`.
 
-    Every group keeps up to `least` rows. `tick` takes the share of rows that are read.
+    Every group of labels gets at least `least` rows, or all its rows. `tick` gets the share of rows read.
 
-    Raises `InputError`: a label, weight or value that cannot be used; a cell without rows, a single level.
+    Raises `InputError`: an invalid label, weight or value; a cell without rows; a single level.
     """
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
@@ -88,12 +90,12 @@ def run_sampling_pass(
 
 
 def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """The places (u,) of a block's rows of positive weight, and these weights."""
+    """Return the indices (u,) of a block's rows of positive weight, and these weights."""
     if block.columns.sample_weight is None:
         return np.arange(block.n), np.ones(block.n)
     try:
         weights = np.asarray(block.columns.sample_weight, np.float64)
-        read_weights(np.append(weights, 1.0), block.n + 1)  # all of a block may be 0
+        read_weights(np.append(weights, 1.0), block.n + 1)  # all weights of a block may be 0
     except (InputError, TypeError, ValueError) as error:
         raise InputError(f"{error} (in {block.where}, counted from row {block.first})") from None
     used = np.flatnonzero(weights)
@@ -101,12 +103,12 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
-    """The groups of labels in a block, and the place (u,) among them of each of its rows `used`.
+    """Return the groups of labels in a block, and the group's index (u,) of each of the rows `used`.
 
-    Raises `InputError`: a label is missing, or there are too many.
+    Raises `InputError`: a label is missing, or there are too many distinct labels.
     """
     labels: list[Any] = [[0]]
-    codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels all are alike
+    codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels, all rows are one group
     for role in ("y", "sensitive"):
         values = getattr(block.columns, role)
         for column in [] if values is None else label_columns(values):
@@ -133,24 +135,25 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A block's summary: rows and mass of its groups, means and sums of squares of its columns.
+    """A block's summary, and the rows drawn from it.
 
-    And rows drawn from it: their `columns`, and a frame of their position, key and group.
+    `sums` has rows and mass of each group. `drawn` is a frame with position, key and group of the rows drawn,
+    and `columns` are the caller's values of these rows.
     """
 
     sums: dict[Key, tuple[int, float]]
-    moments: dict[Any, np.ndarray]  # of a column of numbers: mean, sum of squares about it, mass
+    moments: dict[Any, np.ndarray]  # per numeric column: mean, sum of squares about the mean, mass
     drawn: pd.DataFrame
     columns: Columns
 
     def take(self, rows: np.ndarray) -> "_Part":
-        """Some of the rows drawn."""
+        """Keep some of the rows drawn."""
         return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
 
 
 @dataclass(frozen=True)
 class _Look:
-    """The task of the pass."""
+    """The task of the pass for one block."""
 
     n: int
     sample: int
@@ -159,13 +162,12 @@ class _Look:
     scale: bool | str
 
     def __call__(self, block: Block) -> _Part:
-        """Summarise one block."""
         used, weights = weights_of(block)
         keys, group = groups_of(block, used)
         counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)
         totals = dict(zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
         key = self._uniform(block.first, block.n)[used] / weights
-        # More rows than are needed stay below; with weights the limit is not known.
+        # More rows than needed have keys below this limit; with weights, no limit is known.
         limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
         columns = block.columns.each(lambda part: _some(part, used[rows]))
@@ -175,18 +177,18 @@ class _Look:
         return _Part(totals, moments, drawn, columns)
 
     def _uniform(self, first: int, count: int) -> np.ndarray:
-        """Random numbers (count,) in [0, 1), which belong to the positions of the rows."""
-        before, skipped = divmod(first, 4)  # Philox makes four at once
+        """Random numbers (count,) in [0, 1), fixed by seed and position of the row."""
+        before, skipped = divmod(first, 4)  # Philox makes four numbers at once
         stream = np.random.Generator(np.random.Philox(key=self.seed).advance(before))
         return np.asarray(stream.random(skipped + count)[skipped:])
 
     @property
     def _most(self) -> int:
-        """Rows that are kept for the sample: of a group some more may be chosen than are among the first."""
+        """Number of smallest keys to keep: `_choose` may need more rows of a group than `sample` holds."""
         return self.sample + self.sample // 4 + 1000
 
     def shrink(self, parts: list[_Part]) -> list[_Part]:
-        """The parts without rows that cannot be in the sample, once there are many."""
+        """Drop rows that cannot be in the sample, if many were drawn."""
         if sum(len(part.drawn) for part in parts) <= 2 * self._most:
             return parts
         drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
@@ -207,8 +209,10 @@ def _choose(
     sums: np.ndarray,
     equal: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows drawn that are in the sample, and their masses, which add up to those of the groups in the
-    table; None where all count the same. Every group has at least `least` rows.
+    """Choose the sample from the rows drawn; return their indices and masses, None for equal masses.
+
+    The masses of each group are in proportion to the group's mass in the table. Every group has at least
+    `look.least` rows, or all its rows.
     """
     n = int(counts.sum())
     if equal:
@@ -223,7 +227,7 @@ def _choose(
     own = group[chosen]
     if equal and (np.abs(wanted - len(own) * counts / n) <= 1).all():
         return chosen, None
-    # A row stands for the rows of its group whose keys are as small as the first one that was not drawn.
+    # Priority sampling: a row's mass is at least 1 / (the smallest key of its group that was not chosen).
     beyond = np.full(len(counts), np.inf)
     next_one = rank == wanted[group]
     beyond[group[next_one]] = key[next_one]
@@ -233,7 +237,7 @@ def _choose(
 
 
 def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
-    """By column of numbers or ranks that is scaled: mean, sum of squares about it, mass."""
+    """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
     X, moments = block.columns.X, {}
     scaled = scale is True or (scale == "auto" and is_frame(X))
     if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):
@@ -256,7 +260,7 @@ def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | 
 
 
 def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
-    """The encoder of the sample with the means and spreads of the whole table."""
+    """Give the sample's encoder the means and standard deviations of the whole table."""
     columns = []
     for column in encoder.columns:
         if column.kind != "categorical":
@@ -274,17 +278,17 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
 
 
 def _rank(key: Any, group: Any) -> np.ndarray:
-    """The place of every key, from 0, among those of its group."""
+    """Rank of every key within its group, from 0."""
     return pd.Series(key).groupby(group).rank(method="first").to_numpy() - 1
 
 
 def _some(part: Any, rows: np.ndarray) -> Any:
-    """Some rows, in memory of their own."""
+    """Copy some rows."""
     return part.iloc[rows] if hasattr(part, "iloc") else np.asarray(part)[rows]
 
 
 def _stacked(parts: list[Any]) -> Any:
-    """Rows of several parts one after the other."""
+    """Concatenate the rows of several parts."""
     if parts[0] is None:
         return None
     if not hasattr(parts[0], "iloc"):

@@ -1,1 +1,1 @@
-"""The given problem: the table as numbers and codes, its cells, the slots, and all other fixed data."""
+"""The problem to solve: the encoded table, its cells, the slots, and all other fixed data."""

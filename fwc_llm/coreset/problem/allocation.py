@@ -21,10 +21,12 @@ def count_slots(
     constrained: bool,
     positive: Any = 1,
 ) -> np.ndarray:
-    """The number of the `m` representatives of each cell, (G,) int64 (docs/method.md, "Slots").
+    """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 
-    `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
-    constraint needs every cell (else empty cells are left out).
+    `available` (G,): number of distinct candidates per cell; `constrained`: whether a parity limit
+    needs every cell (else empty cells are left out).
+
+    Raises `InputError`: the cells cannot hold the slots, or `slots` is invalid.
     """
     needed = available > 0
     for g in np.flatnonzero(~needed).tolist():
@@ -54,7 +56,7 @@ def count_slots(
         return _by_share(cells.sizes * needed, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
-    if slots == "equal":  # the remainder to the largest cells; a full cell passes its excess to the others
+    if slots == "equal":  # the remainder to the largest cells; a full cell passes its excess on
         seats = np.minimum(m // needed.sum(), available)
         while seats.sum() < m:
             fewest = (seats < available) & (seats == seats[seats < available].min())
@@ -64,12 +66,12 @@ def count_slots(
 
 
 def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """Seats in proportion to `sizes`, at least 1 and at most what is `available` each."""
+    """Divide m seats in proportion to `sizes` (G,); a cell gets at least 1 and at most `available`."""
     return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
 
 
 def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
-    """The same number k of positives for every level, the other cells by largest remainder."""
+    """Give every level the same number k of positives; the other cells share the rest by size."""
     matches = np.flatnonzero([bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes])
     if len(matches) != 1:
         raise InputError(
@@ -86,7 +88,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     k = min(k, (m - int(others.sum())) // n_positive, int(available[is_positive].min()))
     rest = m - k * n_positive
     if rest > available[others].sum():
-        # The other cells are full: only more positives can make up m.
+        # The other cells are full: only a higher k reaches m.
         k = -(-(m - int(available[others].sum())) // n_positive)
         rest = m - k * n_positive
         if k > available[is_positive].min() or rest < others.sum():
@@ -98,7 +100,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
 
 
 def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
-    """The counts (G,) of a table (|D|, |Y|) or (G,) in cell order, or of {(level, outcome): count}.
+    """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}.
 
     Raises `InputError`: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
     """

@@ -18,15 +18,15 @@ from fwc_llm.coreset.transport.linear_program import GroupedParitySet, least_lim
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
-_MOST_FRACTIONS = 30  # labels that are fractions, such as shares in steps of 0.05
+_MOST_FRACTIONS = 30  # distinct fractional labels, such as shares in steps of 0.05
 
 
 @dataclass(frozen=True)
 class Cells:
     """The cell of every row.
 
-    `cell` (n,) int64; `levels` (|D|,) or, for several crossed attributes, (|D|, k); `outcomes` (|Y|,);
-    `counts` (G,) rows per cell; `sizes` (G,) their mass, without weights the same.
+    `cell` (n,) int64; `levels` (|D|,) or, for k crossed attributes, (|D|, k); `outcomes` (|Y|,);
+    `counts` (G,) rows per cell; `sizes` (G,) mass per cell, equal to `counts` without weights.
     """
 
     cell: np.ndarray
@@ -37,21 +37,21 @@ class Cells:
 
     @property
     def n_levels(self) -> int:
-        """|D|."""
+        """Number of levels, |D|."""
         return len(self.levels)
 
     @property
     def n_outcomes(self) -> int:
-        """|Y|."""
+        """Number of outcomes, |Y|."""
         return len(self.outcomes)
 
     @property
     def n_cells(self) -> int:
-        """G = |D| |Y|."""
+        """Number of cells, G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
     def take(self, rows: np.ndarray, masses: Masses | None) -> "Cells":
-        """The cells of some of the rows (n',), of these masses."""
+        """The cells of some rows (n',), with the masses of these rows."""
         cell = self.cell[rows]
         return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
 
@@ -61,15 +61,17 @@ class Cells:
         return level_names(self.levels, True)[level], str(self.outcomes[outcome])
 
     def name(self, g: int) -> str:
-        """The cell in the user's terms."""
+        """The cell in the words of messages."""
         level, outcome = self.labels(g)
         return f"(sensitive = {level}, y = {outcome})"
 
 
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
-    """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed. None: all are alike.
+    """Return the cells of `n` rows; rows without mass are left out.
 
-    Rows without mass are left out. Raises `InputError` for wrong shapes and missing values.
+    `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all rows.
+
+    Raises `InputError`: wrong shapes, missing values, or numbers that are no labels.
     """
     alike = np.zeros(n, np.int8)
     own = _labels(alike if y is None else y, "y", n, columns=False)[0]
@@ -84,7 +86,7 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
         _check_not_continuous(values, "sensitive")
     shape = tuple(map(len, members))
     present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
-    # Numbers and text side by side stay what they are.
+    # Attributes of numbers and attributes of text keep their types.
     kinds = {values.dtype.kind for values in members}
     levels = np.empty((len(present), len(members)), np.result_type(*members) if len(kinds) == 1 else object)
     for k, code in enumerate(np.unravel_index(present, shape)):
@@ -102,7 +104,7 @@ def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np
 
 
 def _check_not_continuous(labels: np.ndarray, what: str) -> None:
-    """Refuse numbers that are measured and not labels: many values, not all of them whole."""
+    """Refuse measurements as labels: more than 30 distinct numbers, not all of them whole."""
     if len(labels) > _MOST_FRACTIONS and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise InputError(
             f"{what} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as groups and "
@@ -111,7 +113,7 @@ def _check_not_continuous(labels: np.ndarray, what: str) -> None:
 
 
 def label_columns(values: Any) -> list[Any]:
-    """The columns (n,) of labels: one, or several of a matrix or a frame."""
+    """Return the columns (n,) of labels, which are one array, a matrix or a frame."""
     values = as_pandas(values)
     if is_frame(values):
         return [values.iloc[:, k] for k in range(values.shape[1])]
@@ -120,9 +122,9 @@ def label_columns(values: Any) -> list[Any]:
 
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
-    """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed.
+    """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per column.
 
-    Numbers of several types become one type, all other labels of several types text.
+    Numbers of several types become one type; other labels of several types become text.
     """
     if np.ma.is_masked(values):
         raise InputError(f"{what} is an array with masked values: drop such rows")
@@ -141,19 +143,19 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
             )
         if column.dtype.kind == "O":
             kinds = {type(v) for v in column}
-            if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
+            if kinds == {str} or len(kinds) > 1:  # keep a single type: outputs have the type of the input
                 numbers = all(issubclass(kind, Real) for kind in kinds)
                 arrays[k] = np.array(column.tolist()) if numbers else column.astype(str)
     return arrays
 
 
 def as_known(label: Any, labels: np.ndarray) -> Any:
-    """A label of the caller's as `labels` have it: the text of a number where labels became text."""
+    """Return a caller's label as it is in `labels`: as text if these became text."""
     return str(label) if labels.dtype.kind == "U" else label
 
 
 def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
-    """The levels that have a limit: of crossed attributes or, if not `crossed`, of each attribute."""
+    """Names of the levels that have a limit: of crossed attributes or, if not `crossed`, of each one."""
     if crossed or levels.ndim == 1:
         return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
     names = [(k, str(value)) for k, column in enumerate(levels.T) for value in np.unique(column)]
@@ -162,17 +164,20 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
 
 
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
-    """The crossed levels of each level of an attribute, (L, |D|); None where all have their own limit."""
+    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None if `crossed`."""
     if crossed or levels.ndim == 1:
         return None
     return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)
 
 
 def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np.ndarray) -> None:
-    """Refuse limits of attributes that keep a level from having mass, in the cells (G,) that may carry it."""
+    """Refuse limits of single attributes at which some level can have no mass.
+
+    `carried` (G,) marks the cells that may carry mass.
+    """
     groups, names = groups_of(cells.levels, crossed=False), level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
-        return  # one attribute
+        return  # one attribute, or no limit
     for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
         raise InputError(
             f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but every level needs "
@@ -188,7 +193,7 @@ def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np
 
 
 def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
-    """The parity limits (|D|,) of {level: limit}, in the order of the levels; all else as it is."""
+    """Turn {level: limit} into an array in the order of the levels; return all else as it is."""
     if not isinstance(epsilon, Mapping):
         return epsilon
     names = level_names(levels, crossed)
@@ -203,7 +208,7 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
 
 
 def empty_cell(cells: Cells, g: int) -> InputError:
-    """The error for a cell that needs mass but has no rows."""
+    """Make the error for a cell that needs mass but has no rows."""
     lacking = "no rows" if cells.sizes is cells.counts else "no rows of positive weight"
     return InputError(
         f"cell {cells.name(g)} has {lacking}, but every level needs every outcome to be fair: merge or drop "
@@ -212,7 +217,7 @@ def empty_cell(cells: Cells, g: int) -> InputError:
 
 
 def overall_target(cells: Cells, target: Any) -> np.ndarray:
-    """p_T(y), (|Y|,): the rows' own distribution, or the caller's (in sorted order, or {outcome: p})."""
+    """Return p_T (|Y|,): the caller's target (sorted by outcome, or {outcome: p}), or that of the rows."""
     if target is None:
         by_outcome = cells.sizes.reshape(cells.n_levels, cells.n_outcomes).sum(0)
         return np.asarray(by_outcome / by_outcome.sum())

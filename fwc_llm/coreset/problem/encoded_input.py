@@ -1,4 +1,4 @@
-"""The caller's input: the terms of a problem, and its rows, checked and encoded."""
+"""The caller's input, checked and encoded: parameters and rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -18,10 +18,10 @@ from fwc_llm.errors import InputError
 
 @dataclass(frozen=True)
 class EncodedInput:
-    """Rows without those of weight 0, which are as if they were not there.
+    """The encoded rows of X with a positive weight.
 
-    `masses` are those of the rows, None for 1 each; `used` (n',) are the rows' positions in X, which has `n`
-    rows, None if they are all of them. `has_y` and `has_levels` say whether labels were given.
+    `masses`: of these rows; None: 1 per row. `used` (n',): their positions among the `n` rows of X; None: all
+    rows. `has_y` and `has_levels` say whether labels were given.
     """
 
     X: Any
@@ -35,17 +35,17 @@ class EncodedInput:
     has_levels: bool
 
     def of_all(self, values: np.ndarray) -> np.ndarray:
-        """Those of the values, one for each row of X, that belong to these rows."""
+        """Select from `values`, one per row of X, those of the encoded rows."""
         return values if self.used is None else values[self.used]
 
     def positions(self, rows: np.ndarray) -> np.ndarray:
-        """The positions of rows in X."""
+        """Positions in X of some encoded rows."""
         return rows if self.used is None else self.used[rows]
 
 
 @dataclass(frozen=True)
 class ProblemParams:
-    """Parameters that `FairCoreset`, `FairWASP` and `certify` share; see there."""
+    """The parameters that `FairCoreset` (documented there), `FairWASP` and `certify` share."""
 
     epsilon: float | Mapping[Any, float] | None
     cost: str
@@ -68,14 +68,13 @@ class ProblemParams:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """The terms of an estimator, checked."""
+        """Read the parameters of an estimator, and check them."""
         return cls(*(getattr(model, field.name) for field in fields(cls)))
 
     def read(self, columns: Columns) -> EncodedInput:
-        """Check and encode rows, whose labels and weights may be names of columns (`take_named`).
+        """Check and encode rows; labels and weights may be names of columns (`take_named`).
 
-        Those of weight 0 are checked as the others are, and then left out. Without a parity limit, labels may
-        be left out: all rows are alike.
+        Rows of weight 0 are checked, then left out. Without a limit and penalty, labels are optional.
         """
         X, y, sensitive, sample_weight = take_named(*columns)
         encoder, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
@@ -107,12 +106,12 @@ class ProblemParams:
 
 
 def is_constrained(terms: Any) -> bool:
-    """Whether there is a parity limit, or a penalty in its place."""
+    """Whether the parameters have a parity limit or a penalty."""
     return terms.epsilon is not None or terms.penalty is not None
 
 
 def set_features(model: Any, rows: EncodedInput) -> None:
-    """Sets `n_features_in_` and, of a DataFrame, `feature_names_in_`."""
+    """Set a model's `n_features_in_` and, for a DataFrame, `feature_names_in_`."""
     model.n_features_in_ = rows.table.p
     model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
     if rows.encoder.dtype is None:

@@ -1,4 +1,4 @@
-"""A table of numbers and codes, in memory."""
+"""A table in memory, encoded as numbers and category codes."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,20 +8,22 @@ import numpy as np
 
 from fwc_llm.errors import InputError
 
+# Whether a ground cost squares the differences of numbers; "l2" is the root of one that does.
+SQUARED = {"l1": False, "sqeuclidean": True, "l2": True}
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
-_SOME = 4096  # rows that say where the centre is
-_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
-_LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
+_SOME = 4096  # rows from which the centre is computed
+_SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
+_LARGEST = 1e303  # largest cost of a row whose sum over all rows stays below float64's maximum
 _BLOCK = 16_384  # rows at once
-Which: TypeAlias = np.ndarray | slice  # of the rows: positions, flags, or a range
+Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a range
 
 
 @dataclass(frozen=True)
 class EncodedTable:
     """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
 
-    A code of −1 stands for a value that the encoder has not seen. `units` (c,) are what a mismatch costs in
-    each column of codes; None: `MISMATCH`.
+    A code of −1 is a value that the encoder has not seen. `units` (c,) is the cost of a mismatch in each
+    column of codes; None: `MISMATCH`.
     """
 
     numbers: np.ndarray
@@ -30,7 +32,7 @@ class EncodedTable:
 
     @cached_property
     def mismatch(self) -> np.ndarray:
-        """(c,) float32, what a mismatch costs in each column of codes."""
+        """(c,) float32 cost of a mismatch in each column of codes."""
         if self.units is not None:
             return self.units
         return np.full(self.p - self.n_numeric, MISMATCH, np.float32)
@@ -52,31 +54,31 @@ class EncodedTable:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """(n, p) the numbers and then the codes as one matrix of floats, the form of free points too."""
+        """(n, p) numbers, then codes, as one matrix of floats; free points have the same form."""
         return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
 
     def numbers_of(self, rows: Which) -> np.ndarray:
-        """The numbers (r, k) of some rows, as a matrix of float64 of its own."""
+        """Copy the numbers of some rows as (r, k) float64."""
         return np.array(self.numbers[rows], np.float64, order="C")
 
     def values_of(self, rows: Which) -> np.ndarray:
-        """The numbers and codes (r, p) of some rows, as a matrix of float64 of its own."""
+        """Copy the numbers and codes of some rows as (r, p) float64."""
         numbers = self.numbers_of(rows)
         return np.hstack([numbers, self.codes[rows]]) if self.codes.shape[1] else numbers
 
     @property
     def is_single(self) -> bool:
-        """Whether `values` are float32 in memory, row after row."""
+        """Whether `values` is a C-ordered float32 matrix in memory."""
         numbers = self.numbers
         return self.p == self.n_numeric and numbers.dtype == np.float32 and numbers.flags.c_contiguous
 
     @cached_property
     def single(self) -> np.ndarray:
-        """(n, p) float32: `values` themselves if they are that, else less the `centre`."""
+        """(n, p) float32: `values` without a copy if `is_single`, else minus the `centre`."""
         return self.numbers if self.is_single else self.about(self.centre)
 
     def about(self, point: np.ndarray) -> np.ndarray:
-        """(n, p) float32 `values` less a point (p,), in memory of their own."""
+        """Copy `values` minus a point (p,) as (n, p) float32."""
         near = np.empty((self.n, self.p), np.float32)
         for low in range(0, self.n, _BLOCK):
             near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
@@ -84,13 +86,13 @@ class EncodedTable:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """(p,) about which float32 holds most of the digits: medians, for outliers; 0 for codes."""
+        """(p,) point to subtract before rounding to float32: medians of numbers, 0 for codes."""
         some = self.numbers[:: max(1, self.n // _SOME)]
         return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
 
     @cached_property
     def span(self) -> np.ndarray:
-        """(k,) largest difference within each numeric column; inf if it is beyond float64."""
+        """(k,) largest difference within each numeric column; inf if it exceeds float64."""
         with np.errstate(over="ignore"):
             return np.asarray(self.largest - self.least)
 
@@ -106,17 +108,17 @@ class EncodedTable:
 
     @property
     def fits_single(self) -> bool:
-        """Whether float32 can hold the differences within the columns, and their squares."""
-        # float32 is used as it is, all else about its centre.
+        """Whether float32 can hold all differences within columns, and their squares."""
+        # float32 numbers are used as they are, float64 ones minus the centre.
         float32 = self.numbers.dtype == np.float32
         offset = max(-self.least.min(initial=0.0), self.largest.max(initial=0.0)) if float32 else 0.0
         span = self.span.max(initial=0.0)
         return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
 
     def check_costs(self, cost: str) -> None:
-        """Refuse numbers whose costs are beyond float64."""
+        """Raise `InputError` if the cost of a row may exceed float64."""
         with np.errstate(over="ignore"):
-            costs = self.span if cost == "l1" else self.span**2
+            costs = self.span**2 if SQUARED[cost] else self.span
         if costs.sum() > _LARGEST:
             k = int(costs.argmax())
             raise InputError(
@@ -125,20 +127,20 @@ class EncodedTable:
             )
 
     def take(self, rows: Which) -> Self:
-        """Some of the rows."""
+        """Return the table of some rows."""
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
 def value_ids(table: EncodedTable) -> np.ndarray:
-    """64-bit hashes of the rows (n,): equal rows have equal ids, and different rows different ones."""
-    whole = np.int32 if table.n < 2**31 else np.int64  # half the memory, where they fit
+    """Number the distinct rows: (n,) ids, equal for equal rows (found by 64-bit hashes)."""
+    whole = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1
     keys = np.zeros(table.n, np.uint64)
     for factor, column in zip(factors, (*table.numbers.T, *table.codes.T), strict=True):
-        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
+        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 equal
         keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
         keys ^= keys >> np.uint64(32)
     ordered = np.sort(keys)
-    if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
+    if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: this check is faster than np.unique
         return np.arange(table.n, dtype=whole)
     return np.unique(keys, return_inverse=True)[1].astype(whole)

@@ -1,4 +1,4 @@
-"""Tables as numbers and codes: a DataFrame by its kinds of columns, an array as it is or scaled.
+"""Encode a table as numbers and codes: a DataFrame by the kinds of its columns, an array as numbers.
 
 Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
 equality. See docs/method.md, "Ground cost and scaling".
@@ -19,17 +19,17 @@ from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, pla
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
-_APART = 100  # how many times as large as another a column may be without a warning
-_SOME = 4096  # rows that say how large a column is
-_HEAVIEST = 1_000_000  # weight of a column
+_APART = 100  # ratio of the sizes of two columns above which a warning follows
+_SOME = 4096  # rows from which the size of a column is computed
+_HEAVIEST = 1_000_000  # largest weight of a column
 
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score.
+    """The encoding of one column: its kind, its values (ordinal, categorical) and its scaling.
 
     `scale` is infinite for a column that is constant in the fitted rows: its cost is 0, in other rows
-    too. By `factor` the scaled numbers are multiplied, or `MISMATCH` in a categorical column.
+    too. `factor` multiplies the scaled numbers or, in a categorical column, `MISMATCH`.
     """
 
     name: Any
@@ -41,30 +41,30 @@ class ColumnCode:
 
     @property
     def step(self) -> float:
-        """The units of a difference of one; 0 in a constant column."""
+        """Difference in the units of X for an encoded difference of 1; 0 if the column does not count."""
         return 0.0 if np.isinf(self.size) else self.size
 
     @property
     def size(self) -> float:
-        """By what numbers are divided; infinite for those that count nothing."""
+        """Divisor that encodes the numbers; infinite if the column does not count."""
         if self.kind == "categorical":
             return 1.0
         return self.scale / self.factor if self.factor else np.inf
 
     def ranks(self, values: np.ndarray) -> np.ndarray:
-        """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
+        """Indices (m,) in `self.values` (ordinal, categorical) nearest to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns a DataFrame or an array into a `EncodedTable`, and points of that table back into what X was.
+    """Turns a DataFrame or an array X into an `EncodedTable`, and points of that table back into X's form.
 
-    Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
-    the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
-    (text, booleans, unordered categoricals) is categorical. `order` are the names of X's
-    columns; `dtype` is that of an array, whose precision is kept, None for a DataFrame.
+    In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical
+    dtype, replaced by the rank of the category) are z-scored over the rows given; a constant column becomes
+    0. Everything else (text, booleans, unordered categoricals) is categorical. `order` has the names of X's
+    columns. `dtype` is that of an array, whose precision is kept; None for a DataFrame.
     """
 
     columns: tuple[ColumnCode, ...]
@@ -72,7 +72,7 @@ class Encoder:
     dtype: Any = None
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
-        """Points or other rows in the units of X as a table; `strict` refuses a value that X does not hold.
+        """Encode points or other rows in the units of X; `strict` refuses a category that X does not hold.
 
         Errors call the points `what`.
         """
@@ -89,9 +89,9 @@ class Encoder:
         numbers, codes = [], []
         for column in self.columns:
             values: Any = _checked_column(points, column.name, what)
-            kind = column_kind(values)  # refuses what is not a value of a column
+            kind = column_kind(values)  # refuses values of no column kind
             if column.kind == "numeric":
-                if kind != "numeric" and values.dtype != bool:  # yes and no are 1 and 0
+                if kind != "numeric" and values.dtype != bool:  # booleans count as 1 and 0
                     raise InputError(f"column {column.name!r} of {what} is not numeric, but that of X is")
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
@@ -120,12 +120,12 @@ class Encoder:
 
     @property
     def units(self) -> np.ndarray:
-        """(c,) float32, what a mismatch costs in each categorical column."""
+        """(c,) float32 cost of a mismatch in each categorical column."""
         factors = [own.factor for own in self.columns if own.kind == "categorical"]
         return MISMATCH * np.array(factors, np.float32)
 
     def to_ranks(self, points: np.ndarray) -> np.ndarray:
-        """Points (m, p) of the table with the values of ordinal columns moved to the nearest rank."""
+        """Move the ordinal columns of encoded points (m, p) to the nearest rank."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
             if column.kind == "ordinal":
@@ -135,7 +135,7 @@ class Encoder:
         return moved
 
     def decode(self, points: np.ndarray) -> Any:
-        """Points (m, p) of the table in the units of X: a DataFrame, or an array in its precision."""
+        """Turn encoded points (m, p) into the units of X: a DataFrame, or an array of X's dtype."""
         if self.dtype is not None:
             step, mean = (np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean"))
             return np.asarray(points * step + mean).astype(self.dtype, copy=False)
@@ -152,7 +152,7 @@ class Encoder:
 
 
 def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
-    """The encoder of a DataFrame, and the table encoded; its numbers and ranks are not scaled."""
+    """Encode a DataFrame; its numbers and ranks are not yet scaled."""
     if not len(frame):
         raise InputError("X has no rows: pass at least one")
     if not len(frame.columns):
@@ -179,7 +179,7 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
 
 
 def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
-    """A column without missing values."""
+    """Return a column; refuse it if it is absent, occurs twice or has missing values."""
     if name not in frame.columns:
         raise InputError(f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X")
     values: Any = frame[name]
@@ -200,7 +200,7 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
 def _z_scores(
     column: ColumnCode, numbers: np.ndarray, masses: Masses | None
 ) -> tuple[ColumnCode, np.ndarray]:
-    """A column's numbers (n,) as z-scores, a constant one's all 0; rows without mass do not count."""
+    """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do not count."""
     used = numbers if masses is None else numbers[masses.values > 0]
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size, mean, spread = float(np.abs(used).max()), 0.0, 0.0
@@ -217,12 +217,12 @@ def _z_scores(
 
 
 def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
-    """The columns (n,) as one matrix; `kind` is its dtype without columns."""
+    """Join columns (n,) to one matrix; `kind` is the dtype of a matrix without columns."""
     return np.column_stack(columns) if columns else np.empty((n, 0), kind)
 
 
 def encode_array(x: Any) -> EncodedTable:
-    """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
+    """Encode a plain (n, p) array as unscaled numbers: float32 stays float32, all else becomes float64."""
     array = plain_array(x)
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
@@ -237,7 +237,7 @@ ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | 
 def _weighted(
     encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
 ) -> tuple[Encoder, EncodedTable]:
-    """The encoder and the table with weights of columns, which multiply their parts of the cost."""
+    """Apply weights of columns, which multiply the columns' parts of the cost."""
     columns, numbers = [], table.numbers.astype(np.float64)
     for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
@@ -251,7 +251,7 @@ def _weighted(
 
 
 def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
-    """The weight of every column, checked."""
+    """Check the weights of columns, and return that of every column (default 1)."""
     columns = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if not isinstance(weights, Mapping):
         if isinstance(weights, str) or np.ndim(weights) != 1 or len(weights) != len(names):
@@ -280,11 +280,11 @@ def encode(
     column_weights: ColumnWeights = None,
     cost: str = "l1",
 ) -> tuple[Encoder, EncodedTable, Masses | None]:
-    """A table by its kinds of columns, or an array; how others are encoded likewise; and the rows' masses.
+    """Encode X, a DataFrame or an array; return the encoder, the table and the rows' masses.
 
-    `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
-    a `ScaleWarning` where its columns differ by orders of magnitude, unless `column_weights` are given, by
-    which the columns' parts of the `cost` are multiplied.
+    `scale`: whether numbers become z-scores. "auto": in a DataFrame but not in an array; if the columns of an
+    array differ by orders of magnitude, and there are no `column_weights`, a `ScaleWarning` follows. The
+    weights multiply the columns' parts of the `cost`.
     """
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
@@ -310,17 +310,17 @@ def encode(
 
 
 def pick(X: Any, rows: Which) -> Any:
-    """Some of the rows of what was encoded, in its own form."""
+    """Return some rows of X, a DataFrame or an array."""
     return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
 
 
 def warn_of_sizes(table: EncodedTable) -> None:
-    """Warn where some columns decide nearly all distances."""
+    """Issue a `ScaleWarning` if some columns are so large that they decide nearly all distances."""
     some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
     low, high = some.min(axis=1), some.max(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.abs(some - np.median(some, axis=1)[:, None]).mean(axis=1)
-        # A rare yes among many noes is not small: half a step, as if both were common.
+        # A column of two values has half their difference as its size, even if one is rare.
         two = ((some == low[:, None]) | (some == high[:, None])).all(axis=1)
         size[two] = high[two] / 2 - low[two] / 2
     size[(size == 0) | ~np.isfinite(size)] = np.nan
@@ -339,7 +339,7 @@ def warn_of_sizes(table: EncodedTable) -> None:
 
 
 def outside() -> int:
-    """The level of the stack, seen from `warnings.warn`'s caller, that called the solver."""
+    """Return the `stacklevel`, for `warnings.warn`, of the code that called the solver."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
         frame, level = frame.f_back, level + 1

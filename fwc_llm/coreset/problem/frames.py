@@ -1,4 +1,4 @@
-"""Tables of other libraries as pandas has them, and what each of their columns is."""
+"""Convert tables of other libraries to pandas, and determine the kind of each column."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from fwc_llm.errors import InputError, InputTypeError
 
 
 class Columns(NamedTuple):
-    """The caller's values of each row: features, outcome, protected level and weight, or None."""
+    """The caller's features, outcomes, protected levels and weights of the rows; None if not given."""
 
     X: Any
     y: Any = None
@@ -19,11 +19,11 @@ class Columns(NamedTuple):
     sample_weight: Any = None
 
     def each(self, change: Callable[[Any], Any]) -> "Columns":
-        """All but None changed."""
+        """Apply `change` to all parts but None."""
         return Columns(*(None if part is None else change(part) for part in self))
 
     def labels(self) -> dict[str, Any]:
-        """The labels and weights, but for None, by name."""
+        """Return the labels and weights by name, without those that are None."""
         return {name: part for name, part in self._asdict().items() if name != "X" and part is not None}
 
 
@@ -31,7 +31,7 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
 def as_pandas(table: Any) -> Any:
-    """A table of Polars, Arrow, or whatever speaks Arrow's C stream, in pandas' form; all else as it is.
+    """Convert a table of Polars, or any with Arrow's C stream, to pandas; return all else as it is.
 
     Raises `InputError`: a lazy table, or pyarrow is not installed.
     """
@@ -50,20 +50,20 @@ def as_pandas(table: Any) -> Any:
 
 
 def is_frame(table: Any) -> bool:
-    """Whether this is a pandas DataFrame, or something with its face."""
+    """Whether this is a pandas DataFrame, or has `columns` and `iloc` like one."""
     return hasattr(table, "columns") and hasattr(table, "iloc")
 
 
 def row_name(index: Any, place: int) -> str:
-    """The name of a row as Python writes it: 3 and not np.int64(3)."""
+    """The index label of a row as text: 3 and not np.int64(3)."""
     name = index[place]
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
 def column_kind(series: "pd.Series[Any]") -> str:
-    """Whether a column is "numeric" (numbers in a column of objects, too), "ordinal" or "categorical".
+    """Return "numeric" (also for numbers in a column of objects), "ordinal" or "categorical".
 
-    Raises `InputError` for times, complex numbers, or lists and the like.
+    Raises `InputError`: times, complex numbers, or values that have no hash, such as lists.
     """
     dtype, types = series.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
@@ -86,15 +86,15 @@ def column_kind(series: "pd.Series[Any]") -> str:
 
 
 def plain_array(x: Any) -> np.ndarray:
-    """A plain table (n, p) as an array: float32 stays float32, all else becomes float64.
+    """Convert a plain table to an (n, p) array: float32 stays float32, all else becomes float64.
 
-    Raises `InputError`: it is sparse, masked, complex, of dates, not numeric, or without rows or columns.
+    Raises `InputError`: the table is sparse, masked, complex, of dates, not numeric, or empty.
     """
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")
     if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
         raise InputError("X holds dates or durations: turn them into numbers, such as days")
-    from sklearn.utils.validation import check_array  # a second to import
+    from sklearn.utils.validation import check_array  # importing takes a second
 
     try:
         return np.asarray(check_array(x, dtype=(np.float64, np.float32), ensure_all_finite=False))
@@ -106,12 +106,12 @@ def plain_array(x: Any) -> np.ndarray:
 def take_named(
     X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
 ) -> Columns:
-    """The table without the columns that y, sensitive and sample_weight name, and these columns.
+    """Replace names of columns in y, sensitive and sample_weight by these columns, and drop these from X.
 
-    Each may be the name of a column; sensitive also a list of names, unless it is as long as X. What is no
-    name is returned as it is, or refused where `only_names`.
+    `sensitive` may also be a list of names; a list as long as X has values (unless `only_names`). Values are
+    returned as they are; `only_names` refuses them.
 
-    Raises `InputError`, in which the table is called `what`, for a column that is not there.
+    Raises `InputError`, which calls the table `what`: X lacks a column.
     """
     X = as_pandas(X)
     _check_in_memory(X)
@@ -143,28 +143,28 @@ def take_named(
 
 
 def _is_name(value: Any, X: Any) -> bool:
-    """Whether a value names a column: a text may, an integer or a tuple where the table has that label."""
+    """Whether a value names a column: any text, or an integer or tuple that is a column label of X."""
     return isinstance(value, str) or (is_frame(X) and isinstance(value, int | tuple) and value in X.columns)
 
 
 def is_dask(X: Any, module: str = "dask") -> bool:
-    """Whether it is a collection of Dask, or of this module of it; Dask is not imported for it."""
+    """Whether X is a collection of Dask, or of this module of Dask, without importing Dask."""
     return any(f"{base.__module__}.".startswith(f"{module}.") for base in type(X).__mro__)
 
 
 def is_dataset(X: Any) -> bool:
-    """Whether it is a pyarrow `Dataset`."""
+    """Whether X is a pyarrow `Dataset`."""
     return hasattr(X, "get_fragments") and hasattr(X, "schema")
 
 
 def are_paths(X: Any) -> bool:
-    """Whether it is a path, or a list of paths."""
+    """Whether X is a path or a list of paths."""
     paths = X if isinstance(X, list | tuple) else [X]
     return bool(paths) and all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def _check_in_memory(X: Any) -> None:
-    """Refuse files, datasets and frames of Dask, where the rows are needed themselves."""
+    """Refuse files, datasets and frames of Dask, which `FairCoreset.fit` alone can read."""
     if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
         what = f"names files ({X!r})" if are_paths(X) else f"is a {type(X).__name__}"
         raise InputError(

@@ -1,11 +1,11 @@
-"""The ground cost: what it costs to move a row to a point (docs/method.md, "Ground cost and scaling").
+"""The ground cost of moving a row to a point (docs/method.md, "Ground cost and scaling").
 
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
-Of `column_weights`, those of numbers are in the numbers, and v_k is that of a category. `FeatureCost` is the
-first line: kernels take it as it is. `tile_costs` and `pair_cost` are its compiled forms, of rows that are
-numbers and then codes. All agree (tests/coreset/problem/test_ground_cost.py).
+`column_weights` are included: in the encoded numbers, and in v_k of a categorical column. `FeatureCost` is
+the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost` are its compiled
+forms, for rows of numbers followed by codes. All agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 from typing import Any, NamedTuple
@@ -14,11 +14,11 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import part, read_only
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
 
 COSTS = ("l1", "sqeuclidean")
-ROWS = 64  # rows of a block
-WIDTH = 4  # representatives of a tile
+ROWS = 64  # rows per block
+WIDTH = 4  # representatives per tile
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
@@ -34,16 +34,16 @@ class FeatureCost(NamedTuple):
 
     @classmethod
     def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
-        """The cost called "l1" or "sqeuclidean" (or "l2", its root) of a table's columns."""
-        return cls(cost != "l1", read_only(table.mismatch))
+        """Make the cost "l1", "sqeuclidean" or "l2" (squared: callers take the root) of a table's columns."""
+        return cls(SQUARED[cost], read_only(table.mismatch))
 
     def to_points(
         self, numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray
     ) -> np.ndarray:
-        """(n,) costs of rows, columns first, to one point, or of each row to its own point.
+        """Return costs (n,) of n rows to one point, or of each row to its own point.
 
-        The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds`
-        (c,); n points, one per row, are (k, n) and (c, n).
+        The rows are `numbers` (k, n) and `codes` (c, n), of any dtype. One point has the numbers `point` (k,)
+        and the codes `kinds` (c,); n points, one per row, have (k, n) and (c, n).
         """
         if point.ndim == 1:
             point, kinds = point[:, None], kinds[:, None]
@@ -58,16 +58,16 @@ class FeatureCost(NamedTuple):
         return np.asarray(total)
 
     def between(self, values: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """`to_points` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
+        """`to_points` for rows (p, n) and points (p,) or (p, n) of numbers followed by codes."""
         q = len(values) - len(self.unit)
         return self.to_points(values[:q], values[q:], point[:q], point[q:])
 
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """(r,) Σ_i w_i c(x_i, v) for every row v of the `rows` x (r,), by columns."""
+        """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same rows."""
         total, costs = weight.sum(), np.zeros(len(rows))
         for unit, codes in zip(self.unit, table.codes[rows].T, strict=True):
             costs += unit * (total - np.bincount(codes, weight)[codes])
-        # About the weighted mean, so that neither sum cancels.
+        # Centred at the weighted mean, so that the sums do not cancel.
         numeric = np.ascontiguousarray(table.numbers[rows].T, np.float64)
         numeric -= (weight * numeric).sum(1, keepdims=True) / total
         if self.squared:
@@ -81,7 +81,7 @@ class FeatureCost(NamedTuple):
 
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
-    """(n, m) feature costs of every row to every point; `points` are encoded as the rows are."""
+    """(n, m) feature costs of every row to every point, encoded by the same encoder."""
     matrix, feature_cost = np.empty((rows.n, points.n)), FeatureCost.of(rows, cost)
     for block in blocks(rows.n):
         numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
@@ -91,12 +91,12 @@ def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarr
 
 
 def blocks(n: int) -> list[slice]:
-    """Blocks of n rows."""
+    """Divide n rows into slices of at most 2,048."""
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
 def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G) cost of moving a row from one cell to another, without the features."""
+    """(G, G) cost of moving a row from one cell to another, without the feature cost."""
     level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
     return np.asarray(
         cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
@@ -104,7 +104,7 @@ def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> n
 
 
 def in_groups(values: np.ndarray, size: int) -> np.ndarray:
-    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
+    """Group points (q, p) as (ceil(q / size), p, size); copies of the last point fill the last group."""
     count = -(-len(values) // size)
     places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
     return np.ascontiguousarray(values[places].transpose(0, 2, 1))
@@ -133,7 +133,7 @@ def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
 
 
 def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
-    """Return the cost between `x[i]` and `points[j]`, rows of matrices."""
+    """Return the feature cost between the rows `x[i]` and `points[j]`."""
     total, n_numeric = x.dtype.type(0), x.shape[1] - len(cost.unit)
     for k in range(n_numeric):
         apart = x[i, k] - points[j, k]
@@ -143,5 +143,5 @@ def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     return total
 
 
-pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order, so that it is vectorised
+pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
 exact_cost = part(_pair_cost)

@@ -1,4 +1,4 @@
-"""The data that stay fixed while the representatives move."""
+"""The data of a problem that stay fixed while the representatives move."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from fwc_llm.coreset.weights import Masses
 class Problem:
     """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `epsilon` the parity
-    limit, one or per level (|D|,), or None; `penalty` the soft limit instead; `move` (G, G) is the cost of a
-    change of cell; `pools[g]` are rows that may represent cell g, and `ids` (n,) are equal for rows that
-    count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are at ranks;
-    None if there are no such columns. `masses` of the rows are positive; None stands for 1 each. `groups` (L,
-    |D|) of levels have the limits, where attributes are not crossed.
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T. `epsilon` is the parity
+    limit, one number or (|D|,), or None; `penalty` replaces it by a soft limit. `move` (G, G) is the cost of
+    a change of cell. `pools[g]` has the positions of the rows that may represent cell g; `ids` (n,) are equal
+    for rows that count as the same. `to_ranks` moves the ordinal columns of points (m, p) to the nearest
+    ranks; None if the table has no such columns. `masses` are positive; None: 1 per row. If attributes are
+    not crossed, `groups` (L, |D|) marks the levels that share a limit, and `epsilon` is one number or (L,).
     """
 
     table: EncodedTable
@@ -59,9 +59,9 @@ class Problem:
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
-        """The same problem for some of the rows (n',); they are renumbered 0, 1, …
+        """Return the problem of some `rows` (n',), which are renumbered 0, 1, …
 
-        Rows that were sampled by `priority` (n,) stand for those that were not, too.
+        With the `priority` (n,) by which the rows were sampled, their masses also represent the other rows.
         """
         masses = self.masses
         if masses is not None:
@@ -78,11 +78,11 @@ class Problem:
         )
 
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
-        """(n,) how soon each row is sampled; None where all rows count the same."""
+        """Draw priorities (n,); the highest are sampled. None if all rows have the same mass."""
         return None if self.masses is None else self.masses.priorities(rng)
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
-        """One row for every distinct value that may represent a cell with representatives, and that cell."""
+        """Return a row per distinct candidate value of each cell with slots, and the cells of these rows."""
         rows, cells = [], []
         for g in np.unique(self.cell_of):
             pool = self.pools[g]
@@ -93,11 +93,11 @@ class Problem:
 
     @cached_property
     def parity_set(self) -> ParitySet | None:
-        """The cells' masses that keep the limit, or their charge; None without."""
+        """The set of fair cell masses, or the charge on unfair ones; None without limit and penalty."""
         return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 
     def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
-        """The inner problem for the costs (n, G), from these prices (G,); of other `masses`, if given."""
+        """Solve the inner problem for costs (n, G), starting from prices (G,); `masses` replace the rows'."""
         return fair_transport(
             cost,
             self.cells.n_levels,

@@ -1,6 +1,6 @@
-"""The rivals of Fair Wasserstein Coresets as coreset estimators: arrays in, weighted points out.
+"""Other coresets to compare with Fair Wasserstein Coresets: arrays in, weighted points out.
 
-All have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names them.
+All rivals have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names them.
 """
 
 from fwc_llm.coreset.rivals.base import Coreset

@@ -1,9 +1,9 @@
-"""Shared parts of the rivals: the rows as points (x, d, y), and the value that every rival returns.
+"""Shared parts of the rivals: the rows as points (x, d, y), and the `Coreset` that every rival returns.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take
-`sample_weight` (n,), what each row stands for (docs/method.md, "Weighted rows"). X is an (n, p) float array,
-used as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
-(docs/method.md, "Ground cost and scaling"). docs/baselines.md has their sources and formulas.
+Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take row weights
+`sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float array, which is not scaled, or a
+DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md, "Ground cost and scaling").
+docs/baselines.md has the rivals' sources and formulas.
 """
 
 from dataclasses import dataclass, replace
@@ -29,10 +29,10 @@ DISTANCES = ("l1", "l2")
 class Coreset:
     """m weighted points that represent n rows.
 
-    `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
-    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) the number of
-    rows that each represents (in rows of mean weight): they sum to n, for sensitivity sampling only in
-    expectation. `note` names any bound or omission.
+    `points` (m, p) are in the units of X, a DataFrame if X was one. `rows` (m,) are the points' positions in
+    X; None for free points. `sensitive` (m,) and `y` (m,) are the points' levels and outcomes. `weights` (m,)
+    are the numbers of rows (of mean weight) that the points represent: they sum to n, for sensitivity
+    sampling only in expectation. `note` names any deviation from the method.
     """
 
     points: "np.ndarray | pd.DataFrame"
@@ -52,7 +52,7 @@ class Coreset:
 
 @dataclass(frozen=True)
 class LabelledTable(EncodedTable):
-    """A table whose last `codes` are d and y (places in `levels` and `outcomes`), and its source."""
+    """A table whose last two `codes` are d and y, as indices in `levels` and `outcomes`, and its source."""
 
     levels: np.ndarray
     outcomes: np.ndarray
@@ -72,7 +72,7 @@ class LabelledTable(EncodedTable):
 
     @property
     def mass(self) -> np.ndarray | None:
-        """(n,) what every row stands for; None: 1 each."""
+        """(n,) row weights; None: 1 per row."""
         return None if self.masses is None else self.masses.values
 
     @property
@@ -82,15 +82,15 @@ class LabelledTable(EncodedTable):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of codes of each categorical column, d and y too."""
+        """Number of codes of each categorical column, including d and y."""
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
     def squared_points(self) -> np.ndarray:
-        """(n, q) float32: points whose squared L2 distance is the ground cost "sqeuclidean"."""
+        """(n, q) float32 points whose squared L2 distances are the ground cost "sqeuclidean"."""
         return self.dense(np.sqrt(MISMATCH / 2))  # a mismatch counts in two columns
 
     def dense(self, height: float) -> np.ndarray:
-        """(n, q) float32: the numbers, then one-hot columns of this height."""
+        """(n, q) float32 numbers, then one-hot columns of 0 and `height`."""
         matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
         matrix[:, : self.n_numeric] = self.numbers
         start = self.n_numeric
@@ -100,18 +100,21 @@ class LabelledTable(EncodedTable):
         return matrix
 
     def take(self, rows: Which) -> Self:
-        """Some of the rows, with their source."""
+        """Return the table of some rows, with their source."""
         masses = None if self.masses is None else self.masses.take(rows)
         return replace(super().take(rows), source=pick(self.source, rows), masses=masses)
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
-        """The coreset of these real rows."""
+        """Make the coreset of these rows."""
         points, weights = pick(self.source, rows), np.asarray(weights, float)
         return Coreset(points, rows, self.sensitive[rows], self.y[rows], weights, note)
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
-    """The rows (x, d, y) as points; `InputError` for wrong shapes and for values that are not numbers."""
+    """Encode rows as points (x, d, y).
+
+    Raises `InputError`: wrong shapes, or an array of values that are not numbers.
+    """
     encoder, table, masses = encode(X, sample_weight=sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(np.int32)
@@ -123,7 +126,7 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
 def prepare(
     X: Any, y: Any, sensitive: Any, m: int, seed: int, candidates: Any = None, sample_weight: Any = None
 ) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
-    """The rows, the positions that may be chosen (at least m of them), and the generator of the seed."""
+    """Return the encoded rows, the positions of at least m rows that may be chosen, and the generator."""
     rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
     allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
@@ -133,5 +136,5 @@ def prepare(
 
 
 def sizes(labels: np.ndarray, m: int, rows: LabelledTable) -> np.ndarray:
-    """(m,) how many rows, of mean weight, have each label (n,)."""
+    """Return (m,) the number of rows, of mean weight, with each label in `labels` (n,)."""
     return np.bincount(labels, rows.mass, m) * (rows.n / rows.total)

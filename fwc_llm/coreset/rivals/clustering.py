@@ -1,5 +1,7 @@
-"""k-means, by scikit-learn (Lloyd 1982; Arthur, Vassilvitskii 2007), and k-medoids, by
-`fwc_llm.coreset.fasterpam` with one cell and no prices (Schubert, Rousseeuw 2021).
+"""k-means and k-medoids.
+
+k-means is scikit-learn's (Lloyd 1982; Arthur, Vassilvitskii 2007). k-medoids is `fwc_llm.coreset.fasterpam`
+with one cell and prices of 0 (Schubert, Rousseeuw 2021).
 """
 
 import warnings
@@ -20,7 +22,7 @@ _MOST_CANDIDATES = 100_000
 def kmeans(
     X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300, sample_weight: Any = None
 ) -> Coreset:
-    """m free centres of the points (x, d, y) in squared L2, weighted by the rows they represent.
+    """m k-means centres of the points (x, d, y) in squared L2, weighted by the rows in their clusters.
 
     A centre's protected level, outcome and categorical features are the most frequent ones of its cluster.
     """
@@ -30,9 +32,9 @@ def kmeans(
 
 
 def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None) -> Any:
-    """Return scikit-learn's fitted `KMeans` of `points` (n, q), of this `mass` (n,); None stands for 1 each.
+    """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,); None: 1 per row.
 
-    It runs in one thread: sums of several threads depend on which is first.
+    One thread, because sums over several threads depend on their order.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -44,7 +46,7 @@ def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.n
 
 
 def rounded_coreset(rows: LabelledTable, centres: np.ndarray, weights: np.ndarray) -> Coreset:
-    """The `centres` (m, q) of `rows` as a coreset: their one-hot parts become their largest entry."""
+    """Make a coreset of centres (m, q): every one-hot part becomes the code of its largest entry."""
     k = rows.n_numeric
     parts = np.split(centres[:, k:], np.cumsum(rows.sizes)[:-1], axis=1)
     codes = [part.argmax(axis=1) for part in parts]
@@ -67,8 +69,9 @@ def kmedoids(
 ) -> Coreset:
     """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
 
-    A local optimum with respect to swaps of one medoid for one candidate. `max_passes` bounds the rounds over
-    all candidates; of more than 100,000 candidates a seeded sample of that size is tried, with a note.
+    The result is a local optimum: no swap of one medoid for one candidate improves it. There are at most
+    `max_passes` passes over all candidates. Of more than 100,000 candidates a seeded sample of 100,000 (or m)
+    is tried, and the coreset's note says so.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     note = ""
@@ -84,9 +87,9 @@ def kmedoids(
 def swap_medoids(
     rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
 ) -> Exchanged:
-    """FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
+    """Run FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
 
-    The `rows` (m,) of the result are the medoids.
+    The result's `rows` (m,) are the medoids.
     """
     if metric not in DISTANCES:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")

@@ -1,7 +1,7 @@
-"""Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters of both protected levels.
+"""Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters balanced in two levels.
 
-The rows are divided into small balanced fairlets, whose centres are clustered, here by k-medoids without a
-distance matrix; every fairlet joins the cluster of its centre.
+The rows are divided into small balanced fairlets, whose centres are clustered, by k-medoids without a
+distance matrix or by k-means. Every fairlet joins the cluster of its centre.
 """
 
 import math
@@ -17,8 +17,8 @@ from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, as_ro
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset, swap_medoids
 from fwc_llm.errors import InputError
 
-_DENOMINATORS = 5
-LEAF_SIDE = 1e-4
+_DENOMINATORS = 5  # largest q of the default balance p/q, unless 1/q needs a larger one
+LEAF_SIDE = 1e-4  # longest side of a leaf of the tree, in the units of the points
 NOTE = "the fairlets' centres are clustered without their distance matrix, in bounded memory"
 
 
@@ -33,15 +33,15 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m medoids of the fairlet centres (`clustering="kmedoids"`), or their k-means centroids (`"kmeans"`),
-    weighted by cluster size.
+    """m medoids (or k-means centroids) of the fairlets' centres, weighted by the rows in their clusters.
 
-    `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as
-    the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
+    `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level
+    has at least p/q times as many rows as the other. The default is the largest fraction that the table
+    allows with q ≤ 5, or with q up to the ratio of the levels if that is above 5. The tree is built on
     features and outcome.
 
-    Errors: `InputError` unless there are exactly two protected levels, for a balance that the table does not
-    have, and when there are fewer fairlets than m.
+    Raises `InputError`: other than two protected levels, a balance that the table does not allow, or fewer
+    than m fairlets whose centre is a candidate.
     """
     if clustering not in {"kmedoids", "kmeans"}:
         raise InputError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
@@ -70,7 +70,7 @@ def fairlets(
 def decompose(
     rows: LabelledTable, balance: tuple[int, int] | str | None, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """The fairlets of the table: arrays of positions that partition its rows."""
+    """Return the fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
         raise InputError(
             f"fairlets are for two protected levels, this table has {len(rows.levels)}: "
@@ -83,7 +83,7 @@ def decompose(
 
 
 def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple[int, int]:
-    """(p, q) without a common divisor, checked against the table or, if None, the largest it allows."""
+    """Return (p, q), coprime: `wanted`, if the counts allow it; None: the largest p/q that they allow."""
     few, many = min(red, blue), max(red, blue)
     if wanted is None:
         largest = max(_DENOMINATORS, -(-many // few))
@@ -104,7 +104,7 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
 
 
 def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
-    """The member with the least summed distance to the others."""
+    """Position of the row with the least summed distance to the others of its group."""
     members = EncodedTable(rows.numbers[group], rows.codes[group])
     distance = cost_matrix(members, members, metric)
     return int(group[np.argmin((np.sqrt(distance) if metric == "l2" else distance).sum(axis=1))])
@@ -113,11 +113,11 @@ def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
 def fairlet_decomposition(
     points: np.ndarray, red: np.ndarray, p: int, q: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Fairlets: arrays of positions that partition the n rows, each with at most p + q rows and both colours,
-    the rarer one at least p/q times as often as the other.
+    """Partition n rows into fairlets, arrays of positions of at most p + q rows each.
 
-    `points` (n, k) without the colour; `red` (n,) bool; p ≤ q without a common divisor. The whole table must
-    have min(reds, blues) / max(reds, blues) ≥ p/q.
+    A fairlet has both colours, the rarer one at least p/q times as often as the other. `points` (n, k) do not
+    include the colour; `red` (n,) is bool; p ≤ q are coprime. The whole table must have
+    min(reds, blues) / max(reds, blues) ≥ p/q.
     """
     codes = _cells(points, rng)
     fairlets: list[np.ndarray] = []
@@ -137,8 +137,9 @@ def fairlet_decomposition(
 
 
 def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """The cell of each row, (n,) uint64 (hashed coordinates), for every level of the tree below the root.
-    Each level halves all dimensions of a shifted box, until the longest side is at most `LEAF_SIDE`.
+    """The node of each row, (n,) uint64 (hashed coordinates), for every level of the tree below the root.
+
+    Each level halves all dimensions of a randomly shifted box, until the longest side is at most `LEAF_SIDE`.
     """
     low = points.min(axis=0).astype(float)
     span = points.max(axis=0).astype(float) - low
@@ -157,13 +158,15 @@ def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
 def _take(
     rows: np.ndarray, code: np.ndarray, red: np.ndarray, p: int, q: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The rows that a node takes from its children, and the rows that each child keeps; both are (p,
-    q)-balanced. `rows` are sorted by child (`code`), blue before red.
+    """Return the rows that a node takes from its children, and the rows that each child keeps.
+
+    The rows taken, and those of each child, are (p, q)-balanced. `rows` are sorted by child (`code`), blue
+    before red.
     """
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(rows)])
     reds = np.add.reduceat(red.astype(np.int64), starts)
-    stay = np.array([sizes - reds, reds])  # blue, red; each child has its reds after its blues
+    stay = np.array([sizes - reds, reds])  # (2, children): blue, red
     before = stay.copy()
     # 1. The surplus of each child's majority colour.
     stay = np.minimum(stay, stay[::-1] * q // p)
@@ -189,13 +192,13 @@ def _take(
 
 
 def _missing(taken: np.ndarray, p: int, q: int) -> tuple[int, int]:
-    """The scarcer colour of the rows taken (blue, red), and how many more of it the balance p/q needs."""
+    """Return the scarcer colour of the rows taken, (blue, red), and how many more the balance needs."""
     scarce = int(taken[1] < taken[0])
     return scarce, max(0, -(-int(taken[1 - scarce]) * p // q) - int(taken[scarce]))
 
 
 def _basic(red: np.ndarray, blue: np.ndarray, p: int, q: int) -> list[np.ndarray]:
-    """A (p, q)-balanced set as fairlets of at most p + q rows."""
+    """Partition a (p, q)-balanced set into fairlets of at most p + q rows."""
     many, few = (red, blue) if len(red) >= len(blue) else (blue, red)
     fairlets = []
     i = j = 0  # rows of `many` and `few` that are used up

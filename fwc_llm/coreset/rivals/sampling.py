@@ -1,4 +1,4 @@
-"""Rivals that draw rows: uniformly, by Kamiran and Calders' weights, by sensitivity."""
+"""Rivals that draw rows: uniformly, by Kamiran and Calders' weights, or by sensitivity."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def reweighing(
 ) -> Coreset:
     """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
 
-    In expectation the draw has about the parity of the reweighed table.
+    In expectation the draw has about the same parity as the reweighed table.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
@@ -38,11 +38,11 @@ def reweighing(
 
 
 def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
-    """(n,) weights `w'_i = w_i · W_d · W_y / (W · W_dy)`, for any number of levels and outcomes.
+    """Return weights (n,) `w'_i = w_i · W_d · W_y / (W · W_dy)`, for any number of levels and outcomes.
 
-    Kamiran, Calders (2012). W, W_d, W_y and W_dy are sums of the weights `w` (1 each by default) over all
-    rows, a level, an outcome and a cell; a cell without weight is skipped. If no cell is empty,
-    p(y|d) = p(y) under w' for every d, and W, W_d and W_y do not change.
+    Kamiran, Calders (2012). W, W_d, W_y and W_dy are the sums of `weights` w (default: 1 per row) over all
+    rows, the level, the outcome and the cell of row i. Rows of a cell without weight keep the weight 0. If
+    every cell has weight, p(y|d) = p(y) under w' for every d, and W, W_d and W_y do not change.
     """
     outcomes, outcome = np.unique(np.asarray(y), return_inverse=True)
     _, level = np.unique(np.asarray(sensitive), return_inverse=True)
@@ -66,30 +66,27 @@ def kmedian_coreset(
 ) -> Coreset:
     """m draws with replacement in proportion to the k-median sensitivity; E[Σ weights] = n.
 
-    Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering;
-    weights are the inverse of the probability, so that every weighted sum is unbiased.
+    Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering.
+    Weights are in proportion to the inverse probability, so that every weighted sum is unbiased.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     probability = sampling_probability(rows, seed, k, individually_fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
-    # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
+    # In expectation the weights sum to n, the size of the whole table, even if only candidates are drawn.
     mass = np.ones(rows.n) if rows.mass is None else rows.mass
     own = mass[chosen] / mass[allowed].sum()
     return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
 
 
 def indfair_coreset(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, **options: Any) -> Coreset:
-    """`kmedian_coreset`, whose `options` it takes, with the individually fair sensitivity.
-
-    Chhaya et al. (2022).
-    """
+    """`kmedian_coreset` with the individually fair sensitivity (Chhaya et al. 2022) and its `options`."""
     return kmedian_coreset(X, y, sensitive, m, seed, **options, individually_fair=True)
 
 
 def sampling_probability(
     rows: LabelledTable, seed: int, k: int, individually_fair: bool, allowed: np.ndarray
 ) -> np.ndarray:
-    """(n,) probability of each row in one draw; rows outside `allowed` (positions) have 0."""
+    """Return (n,) the probability of each row in one draw, 0 for rows outside `allowed` (positions)."""
     scores = np.zeros(rows.n)
     scores[allowed] = sensitivity(rows, seed, k, individually_fair)[allowed]
     if rows.mass is not None:
@@ -98,7 +95,7 @@ def sampling_probability(
 
 
 def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> np.ndarray:
-    """(n,) upper bounds on the sensitivities, from k rough centres (one iteration of k-means).
+    """Return upper bounds (n,) on the sensitivities, from k rough centres (one iteration of k-means).
 
     `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i the Euclidean distance to the nearest centre,
     b(i) its cluster, c̄ and c̄_b the mean of d over all rows and over the cluster, α = 16 (ln k + 2); the

@@ -1,5 +1,5 @@
-"""Leaving a local optimum: where to start, on how many rows, and which representatives to swap.
+"""The search for a good local optimum: starts, samples of growing size, and swaps of representatives.
 
-`schedule` chooses among the others by the size of the table. Why one engine of swaps serves all:
-docs/decisions/0005-one-swap-engine.md.
+`schedule` chooses the steps by the size of the table. docs/decisions/0005-one-swap-engine.md says why all
+swaps use `fasterpam`.
 """

@@ -1,8 +1,8 @@
-"""Repeats starts: a small table is solved again and again, until its best optimum seems to be the best.
+"""Repeat starts on small tables until several agree on the best optimum.
 
-One start ends in a local optimum: it finds the best of all coresets for two in three tables of 14 to 18 rows.
-Where there are few coresets of rows, all are compared (`best_of_all`). Elsewhere the starts that agree on the
-best found say how sure it is. Measured in docs/method.md.
+One start ends in a local optimum: of tables of 14 to 18 rows, it finds the best of all coresets for two in
+three. If only few coresets of rows exist, `best_of_all` compares all. Otherwise the number of starts that end
+at the best objective shows how sure it is (docs/method.md, "Starts and local optima").
 """
 
 from itertools import combinations
@@ -17,21 +17,22 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.schedule import Solver
 
 _SMALL = 4000  # n · m up to which starts are repeated
-_MOST = 30  # starts, or
-_WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # n · m over all starts: rows are swapped, too
-_LEAST = 4  # starts of a small table
-_REPEATED = 2  # starts of a table that is larger, the better of which is kicked
-_AGREE = 4  # starts that end at the best objective, from which on there are no more
-_EQUAL = 1e-9  # relative difference of objectives that is rounding
+_MOST = 30  # starts, at most
+_WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # sum of n · m over all starts of a small table
+_LEAST = 4  # starts of a small table, at least
+_REPEATED = 2  # starts of a larger table that is kicked
+_AGREE = 4  # starts at the best objective that end the search
+_EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 
 
 def best_start(
     solver: Solver, init: str, rng: np.random.Generator, starts: int | None
 ) -> tuple[Descent, int, int, bool, float | None]:
-    """The best descent, the number of starts, how many ended there, whether none is better, and the spread.
+    """Run `starts` starts from `init`, and return the best descent; None chooses by the size of the table.
 
-    `starts` None: of few coresets of rows all are compared; else until four agree on a small table. The
-    spread is by how much the starts exceed the least, on average and relative to it (None where unknown).
+    Returns the descent, the number of starts, how many of them ended at its objective, whether all coresets
+    were compared, and the spread: the mean relative excess of the starts' objectives over the least (None if
+    unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:
@@ -56,7 +57,7 @@ def best_start(
 
 
 def agreeing(objectives: list[float]) -> int:
-    """Counts the objectives equal to the least one, up to rounding."""
+    """Count the objectives that equal the least one, up to rounding."""
     least = min(objectives)
     return sum(objective <= least + _EQUAL * abs(least) for objective in objectives)
 
@@ -64,11 +65,11 @@ def agreeing(objectives: list[float]) -> int:
 _COMPARED = 30_000  # coresets at most
 _NUMBERS = 3_000_000  # coresets · rows at most
 _SOLVED = 60  # inner problems at most
-_SAME = 1e-11  # relative difference that is rounding
+_SAME = 1e-11  # relative difference that counts as rounding
 
 
 def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
-    """The best of all coresets of rows, starting from where one descent ended; None if they are too many."""
+    """Find the best of all coresets of rows, starting from a descent; None if this takes too long."""
     problem = steps.problem
     if problem.support == "free" or descent.rows is None:
         return None
@@ -79,7 +80,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     if count > min(_COMPARED, _NUMBERS // problem.table.n):
         return None
     choices = [np.array(list(combinations(*own)), np.intp) for own in zip(pools, seats, strict=True)]
-    # For each cell the cost (K, n) of every row to the nearest row of each of its sets.
+    # For each cell the cost (K, n) from every row to the nearest row of each of its K sets of candidates.
     apart, move = cost_matrix(problem.table, problem.table, problem.cost), problem.move[problem.cells.cell]
     nearest = [apart[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)]
     bounds = np.full(count, -np.inf)
@@ -93,7 +94,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
             if rows is descent.rows:
                 return descent
             return Descent(problem.table.values_of(rows), rows, (*descent.history, best), True)
-        if place in solved:  # its bound has a gap: rounding
+        if place in solved:  # rounding keeps its bound below its objective
             bounds[place] = np.inf
             continue
         solved.add(place)
@@ -110,7 +111,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
 
 
 def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices: np.ndarray) -> np.ndarray:
-    """D at the prices (G,) of every coreset, the last cell's set changing fastest."""
+    """The bound D at the prices (G,) for every coreset; the set of the last cell changes fastest."""
     least = np.full((1, problem.table.n), np.inf)
     for g, near in zip(cells, nearest, strict=True):
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)

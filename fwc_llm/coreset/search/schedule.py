@@ -1,7 +1,7 @@
-"""Chooses steps, sample sizes and swaps for a fit.
+"""Choose steps, sample sizes and swaps for a fit.
 
-The prices stay while rows are swapped. The descent that follows says whether the swaps gained, and sets new
-prices. Free representatives are exchanged for rows, from which the descent moves them on.
+Prices are fixed during swaps. The descent that follows shows whether the swaps lowered the objective, and
+sets new prices. Swaps replace free representatives by rows, from which the descent moves them on.
 """
 
 from dataclasses import dataclass, replace
@@ -16,32 +16,32 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import kicked, missed, sample_rows, sampling_order, start_rows
 from fwc_llm.coreset.threads import Threads
 
-TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
-_SWAPPED = 2**18  # rows up to which rows are swapped on all rows; a start on more of them grows from so many
-_KICKED = 8192  # rows up to which starts are repeated, free ones are swapped, and the best optimum is kicked
-_KICKS, _KICK_ROWS = 100_000, 2500  # kicks: the first, divided by the rows and the second
-_SMALLEST = 2048  # sample to grow from
-_ROUNDS = 3  # of swaps and descents
-_GROWN = 64  # rows a free representative from which a start grows
-_PROGRESSIVE = 8192  # rows from which it grows with a support of rows
+TINY = 4000  # n · m up to which numpy is as fast, and starts are compared in all digits
+_SWAPPED = 2**18  # rows up to which swaps use all rows; also the size of the last sample of a larger table
+_KICKED = 8192  # rows up to which starts are repeated, free points swapped, and the best optimum kicked
+_KICKS, _KICK_ROWS = 100_000, 2500  # a table of n rows gets _KICKS // (n + _KICK_ROWS) kicks
+_SMALLEST = 2048  # rows of the smallest sample, at least
+_ROUNDS = 3  # rounds of swaps and descents
+_GROWN = 64  # rows per free representative from which samples grow
+_PROGRESSIVE = 8192  # rows from which samples grow with support "rows" or "features"
 _TRIES = 2  # starts on the smallest sample
-_GROWTH = 4  # of the sample, from one level to the next
+_GROWTH = 4  # ratio of the sizes of successive samples
 _FEW = 1000  # n · m up to which repeated starts need no swaps
-_NUMBERS = 2**20  # n · m up to which free points of a table of numbers start from rows that were swapped
-# Gains of the objective that end the descent on a level, on all rows, and on these of free points, which move
-# further.
+_NUMBERS = 2**20  # n · m up to which free points are swapped, or start from swapped rows, without categories
+# Relative gains of an iteration that end the descent: on a sample, on all rows, and for free points that move
+# twice as far.
 LEVEL_TOLERANCE, ROWS_TOLERANCE, FREE_TOLERANCE = 3e-4, 2e-5, 1e-4
-_SCREEN = 2048  # rows on which a swap's gain is estimated
-_SCREENED, _SCREENED_EACH = 1024, 16  # candidates that are worth a look at all rows, for a representative
-_LOOKED_AT = 2**17  # candidates of which these are chosen
+_SCREEN = 2048  # rows on which the gains of swaps are estimated
+_SCREENED, _SCREENED_EACH = 1024, 16  # candidates tried on all rows: at least, and per representative
+_LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
 _PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
-_SAMPLE = 8192  # rows at least
-_EACH = 24  # rows for every representative
+_SAMPLE = 8192  # rows on which free points are swapped, at least
+_EACH = 24  # of these rows per representative
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The caller's limits: `swaps` and `progressive` may be "auto", `n_jobs` None (all processors)."""
+    """The caller's settings of the search, as in `FairCoreset`; `n_jobs` counts threads, None: all."""
 
     max_iter: int
     swaps: bool | str
@@ -50,7 +50,7 @@ class Effort:
 
 
 class Solver:
-    """Solves one problem from any number of starts."""
+    """Solves one problem from any start."""
 
     def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem = problem
@@ -58,11 +58,11 @@ class Solver:
         n, p, m = problem.table.n, problem.table.p, problem.m
         fits = problem.table.fits_single
         self._swaps = bool(effort.swaps) and problem.support != "free" and n <= _SWAPPED and fits
-        # Where starts cost little, or end far apart as with categories, free representatives are swapped or
-        # start from rows that were.
+        # If starts are cheap, or end far apart as with categories, free representatives are swapped, or start
+        # from swapped rows.
         mixed = problem.table.n_numeric < p or n * m <= _NUMBERS
         auto = problem.support == "free" and effort.swaps == "auto" and fits and mixed and n * m > _FEW
-        auto = auto and effort.progressive == "auto"  # the samples of a start that grows need no swaps
+        auto = auto and effort.progressive == "auto"  # growing samples need no swaps
         repeated = auto and n <= _KICKED
         self._from_rows = auto and n > _KICKED
         self._sampled_swaps = (effort.swaps is True or repeated) and not self._swaps and fits
@@ -75,13 +75,13 @@ class Solver:
         large = effort.progressive == "auto" and n * m > _NUMBERS and not self._sampled_swaps
         self._tolerance = FREE_TOLERANCE if large and problem.support == "free" else 0.0
         self.ends: list[float] = []  # objectives at which starts ended on a sample
-        # By the problem alone: what this process has compiled must not change the result.
+        # The choice depends on the problem alone: compiled code in the cache must not change the result.
         plain = not fits or n * m <= TINY
         self._threads = Threads(1 if plain else effort.n_jobs)
         self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
 
     def from_name(self, init: str, rng: np.random.Generator) -> Descent:
-        """The descent from "k-means++" or "random"."""
+        """Start from "k-means++" or "random", descend and swap."""
         if self._from_rows:
             rows = Solver(replace(self.problem, support="rows"), self.effort)
             start, self.ends = np.asarray(rows.from_name(init, rng).rows), rows.ends
@@ -92,11 +92,11 @@ class Solver:
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng, self._tolerance)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator, tolerance: float = 0.0) -> Descent:
-        """The descent from given rows (m,) or points (m, p)."""
+        """Start from given rows (m,) or points (m, p), descend and swap."""
         return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
 
     def kick(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """Replaces some representatives at random, swaps, descends, and keeps what is better."""
+        """Repeatedly replace some representatives at random, swap and descend; keep the best descent."""
         if not self.kicks or self.effort.max_iter == 0:
             return descent
         self.steps.solve(descent.points)
@@ -110,8 +110,9 @@ class Solver:
         return descent
 
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
-        """Improves a descent by swaps, if wanted, and a descent after them. On rows swaps are sought at the
-        mean of the prices of all descents so far: at the last ones alone they overshoot.
+        """Alternate swaps and descents, if swaps are wanted; return the best descent.
+
+        Swaps of real rows use the mean of the last prices and those before: the last prices alone overshoot.
         """
         on_rows = self._swaps and descent.rows is not None
         if not (on_rows or self._sampled_swaps) or self.effort.max_iter == 0:
@@ -121,7 +122,7 @@ class Solver:
         best, last, prices = descent, descent, self.steps.prices
         for _ in range(_ROUNDS):
             if on_rows:
-                self.steps.rest()  # the rows in another order, for the swaps, are as much
+                self.steps.rest()  # swaps need as much memory for sorted rows
             start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
             if on_rows and (start == last.rows).all():
                 break
@@ -134,7 +135,7 @@ class Solver:
         return best
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
-        """Descends on a sample, on larger ones that contain it, and on all rows."""
+        """Descend on a sample, on larger samples that contain it, and last on all rows."""
         problem = self.problem
         sizes = [min(problem.table.n, _SWAPPED)]
         while sizes[0] / _GROWTH >= max(_SMALLEST, 16 * problem.m):
@@ -162,7 +163,7 @@ class Solver:
             if not self.ends:
                 self.ends, best = [descent.objective for descent in tries], part.kick(best, rng)
             start, reached = best.points if best.rows is None else rows[best.rows], best.objective
-            del part, tries, best, rows  # before the next sample, or all rows, are held
+            del part, tries, best, rows  # free memory for the next sample
         del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
@@ -171,9 +172,12 @@ class Solver:
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
     ) -> Descent:
-        """The descent from the end of a sample's descent, at the objective `reached`, or a fresh one."""
+        """Descend from the end of a sample's descent at objective `reached`.
+
+        If the sample missed far rows, descend from k-means++ too, and return the better descent.
+        """
         descent = descend(self.steps, start, self.effort.max_iter, tolerance)
-        each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample for a representative
+        each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample per representative
         if not missed(descent.history[0], reached, each):
             return descent
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
@@ -189,10 +193,10 @@ def swap(
     threads: Threads,
     sampled: bool = True,
 ) -> np.ndarray:
-    """Swaps from a descent, at prices (G,), on a sample of the rows or on all; of many candidates, those are
-    tried that gain most on some of the rows.
+    """Swap representatives of a descent for candidates, at prices (G,), on all rows or if `sampled` on some.
 
-    Returns points (m, p), or rows (m,) if the descent is on rows.
+    Of many candidates, only those with the largest estimated gains are tried. Returns points (m, p), or rows
+    (m,) if the descent has rows.
     """
     part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
     if sampled:

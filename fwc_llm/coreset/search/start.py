@@ -1,4 +1,4 @@
-"""Chooses starts of the descent: k-means++ within cells, or random rows; and the sample of rows.
+"""Choose starts of the descent, by k-means++ within cells or at random, and samples of rows.
 
 See docs/method.md, "Starts and local optima".
 """
@@ -12,13 +12,13 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import random_order
 
-_MISSED, _SUITED = 1.15, 3.0  # times the sample's objective; more, the fewer rows a representative has
+_MISSED, _SUITED = 1.15, 3.0  # largest ratio of objectives, see `missed`
 
 
 def start_rows(
     problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
 ) -> np.ndarray:
-    """Rows (m,) to start from, in cell order: "k-means++" or "random".
+    """Choose rows (m,) to start from, in cell order, by "k-means++" or "random".
 
     Random rows are drawn by mass within each cell, without repeating a value.
     """
@@ -33,9 +33,10 @@ def start_rows(
 
 
 def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -> np.ndarray:
-    """(m,) rows by greedy k-means++ within each cell, in cell order (Arthur and Vassilvitskii 2007, with the
-    cost itself in the place of the squared distance): of 2 + ln(count) draws the one that lowers the total
-    most is kept.
+    """Choose rows (m,) by greedy k-means++ within each cell, in cell order.
+
+    Arthur and Vassilvitskii 2007, with the cost itself instead of the squared distance. Of 2 + ln(count)
+    draws, the one that lowers the cost most is kept.
     """
     table, cells = problem.table, []
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
@@ -51,7 +52,7 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
         nearest, free = problem.feature_cost.between(values, values[:, first]), ids != ids[first]
         for draws in uniform:
             weight = free * nearest * mass
-            # Where what is left equals a chosen row in all but its id, it is drawn evenly.
+            # If all free rows cost 0, draw evenly: they differ from chosen rows only by id.
             tried = _drawn(weight if weight.any() else free.astype(float), draws).tolist()
             reached = [np.minimum(nearest, problem.feature_cost.between(values, values[:, i])) for i in tried]
             best = int(np.argmin([own @ mass for own in reached]))
@@ -63,14 +64,14 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
 
 
 def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The places at these quantiles (t,) of the weights."""
+    """Return the indices at the quantiles `at` (t,) of the cumulative weights."""
     cumulative = np.cumsum(weight)
     draws = np.searchsorted(cumulative, at * cumulative[-1], side="right")
     return np.asarray(np.minimum(draws, np.flatnonzero(weight)[-1]))
 
 
 def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Descent:
-    """Some of the representatives, up to a fourth, replaced by random candidates of their cells."""
+    """Replace up to a fourth of the representatives (or one) by random candidates of their cells."""
     points, rows = descent.points.copy(), None if descent.rows is None else descent.rows.copy()
     count = 1 + int(rng.integers(max(1, problem.m // 4)))
     for slot in rng.choice(problem.m, count, replace=False).tolist():
@@ -84,9 +85,10 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 
 
 def missed(objective: float, reached: float, each: float) -> bool:
-    """Whether a sample lacked rows that count, from the objectives of its optimum on all rows and on its own.
+    """Whether a sample lacked far rows that make much of the objective.
 
-    The first is above the second: the more, the fewer rows (`each`) the sample has for a representative.
+    `reached` is the optimum on the sample, `objective` its cost on the larger table, which is higher: the
+    fewer sampled rows per representative (`each`), the more.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
@@ -94,10 +96,10 @@ def missed(objective: float, reached: float, each: float) -> bool:
 def sample_rows(
     problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
 ) -> np.ndarray:
-    """`count` rows in order, each cell with its share and with enough candidates for its seats.
+    """Sample `count` rows or more, at random or by the highest `priority` (n,); return them ascending.
 
-    Where a cell's share would hold too few, it gets more: the sample is then slightly richer in small cells.
-    Rows of the highest `priority` (n,) are taken, or any.
+    A cell with fewer distinct candidates in the sample than four per seat gets more, so that the sample is
+    slightly richer in small cells.
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)
@@ -115,9 +117,9 @@ def sample_rows(
 def sampling_order(
     problem: Problem, least: int, rng: np.random.Generator, priority: np.ndarray | None = None
 ) -> np.ndarray:
-    """All rows in random order, but enough candidates for every cell among the first `least` of them.
+    """Order all rows at random, or by falling `priority` (n,).
 
-    Rows of the highest `priority` (n,) come first.
+    The first `least` rows, in random order, contain two distinct candidates per seat of every cell.
     """
     order = rng.permutation(problem.table.n) if priority is None else np.argsort(-priority, kind="stable")
     place = np.empty(len(order), np.int64)

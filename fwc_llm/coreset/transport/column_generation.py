@@ -1,14 +1,14 @@
-"""Exact optima of tables too large to solve at once: narrow down to the rows whose cell is in doubt.
+"""Solve tables that are too large for the simplex method: narrow them to the rows whose cell is in doubt.
 
-1. Solve a sample of the rows: its prices are off by sampling noise only.
-2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin keeps
-   it; the kept rows of one cell become one heavy row (an *anchor*) that may move, but at the margin's cost.
-3. Solve the rows in doubt together with the anchors. That is a relaxation; if no anchor moves, its
-   optimum is the optimum of the whole table. Otherwise go on from its prices with a wider margin.
+1. Solve a sample of the rows: its prices differ from the table's only by sampling noise.
+2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin is settled;
+   the settled rows of one cell become one heavy row (an *anchor*), which may move at the cost of the margin.
+3. Solve the rows in doubt together with the anchors. This problem is a relaxation: if no anchor moves, its
+   optimum is the optimum of the whole table. Otherwise continue from its prices with a wider margin.
 
-Prices from a similar table can replace the sample's. Small margins are tried first: prices are often better
-than those of a sample must be. In tables of whole numbers many rows tie, and no margin is small enough; but
-most of them equal another one, and rows that are equal are solved as one.
+Prices from a similar table can replace the sample's. Small margins are tried first, because prices are often
+better than a sample guarantees. In tables of whole numbers many rows tie at every margin; most of these rows
+are equal, and equal rows are solved as one.
 """
 
 from dataclasses import dataclass, replace
@@ -31,25 +31,25 @@ from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # costs up to which the simplex method solves a table directly
 AT_ONCE = 8192  # rows that are copied at once
-_BLOCK = 65_536  # rows per block of a scan, whose sums are added in order
-_SAMPLE = 8192  # rows that say how wide a margin is
-_SOLVED = 600  # rows of a sample, at least, that is solved
-_EACH = 4  # rows for every cell
-_GROWTH = 4  # from one sample to the next
+_BLOCK = 65_536  # rows per block of a scan; the blocks' sums are added in order
+_SAMPLE = 8192  # rows from which the margin is computed
+_SOLVED = 600  # rows of the first sample to solve, at least
+_EACH = 4  # rows of this sample per cell, at least
+_GROWTH = 4  # ratio of the sizes of successive samples
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_PART, _MORE = 1 / 30, 3.0  # of the share in doubt that is tried first, and from one attempt to the next
-_WHOLE = 10.0  # share in doubt from which no row is kept
-_ATTEMPTS = 20  # of the simplex method, each from the prices of the last
-_STALLS = 8  # attempts after which rounding is the reason
-_WIDER = 4.0  # from one attempt to the next
-EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
-_EQUAL = 0.5  # share of different rows up to which equal ones are solved as one
-_SOME = 512  # rows that say how many differ
+_PART, _MORE = 1 / 30, 3.0  # the share in doubt starts at this part of the expected one, and grows by _MORE
+_WHOLE = 10.0  # share in doubt from which all rows are solved
+_ATTEMPTS = 20  # attempts of the simplex method, each from the prices of the last
+_STALLS = 8  # attempts after which `width` becomes infinite
+_WIDER = 4.0  # ratio of the widths of successive attempts
+EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no further attempt
+_EQUAL = 0.5  # share of distinct rows up to which equal rows are solved as one
+_SOME = 512  # rows from which this share is estimated
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """An optimal vertex of a table, with the sums that certify it."""
+    """An optimal vertex of a table, and the sums that certify it."""
 
     vertex: Vertex
     cost: float  # Σ mass · cost over the plan
@@ -59,9 +59,9 @@ class Optimum:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs (n, G) of rows, float32 or float64; a large table of the caller's is never copied as a whole.
+    """Costs (n, G) of rows to cells, float32 or float64; the caller's table is never copied as a whole.
 
-    `mass` (n,) is positive; None stands for a mass of 1 for each row.
+    `mass` (n,) is positive; None: 1 per row.
     """
 
     cost: np.ndarray
@@ -84,9 +84,10 @@ class CostTable:
 
     @cached_property
     def noise(self) -> float:
-        """The largest change of costs that breaks ties: far less than the certificate's 1e-9.
+        """Largest random change of costs that breaks ties: far below the certificate's tolerance of 1e-9.
 
-        Its scale, the second smallest cost of rows, passes over huge costs, and rows of hardly any mass.
+        It scales with the rows' second smallest costs, so that huge costs do not raise it, nor rows of hardly
+        any mass.
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
@@ -99,13 +100,13 @@ class CostTable:
         return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
 
     def nearest(self) -> Optimum:
-        """The plan without a parity limit: every row goes to its (first) cheapest cell."""
+        """Plan without a parity limit: every row goes to its cheapest cell, the first on ties."""
         prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)
         key, _, load, cost = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
         return Optimum(Vertex(prices, key, none, none, np.zeros(0)), cost, cost, load)
 
     def optimum(self, vertex: Vertex) -> Optimum:
-        """The sums of an optimal vertex of these rows."""
+        """Compute the sums that certify an optimal vertex of these rows."""
         mass = self.row_mass
         own = self.cost[np.arange(self.size), vertex.key]
         extra = self.cost[vertex.split_row, vertex.split_cell] - own[vertex.split_row]
@@ -115,16 +116,16 @@ class CostTable:
         cost = float(mass @ own + vertex.split_mass @ extra)
         return Optimum(vertex, cost, float(mass @ two_cheapest(self.cost, vertex.prices)[1]), load)
 
-    @np.errstate(invalid="ignore")  # of rows that the scan will refuse
+    @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def margin(self, prices: Floats, share: float) -> float:
-        """By how much the two cheapest cells differ for this share of the rows, and for no equal row more."""
+        """Return a margin at which this share of the rows is in doubt, with no gap of a row close to it."""
         _, least, second = two_cheapest(self.cost, prices)
         gaps = np.sort(second - least)
         gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
         return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
 
     def sample(self, count: int) -> "CostTable":
-        """Every k-th row or, of rows with masses, those at equal steps of mass."""
+        """Copy about `count` rows as float64: every k-th row or, with masses, rows at equal steps of mass."""
         if self.mass is None:
             rows = np.arange(0, self.size, max(1, self.size // count))
             mass = np.full(len(rows), self.size / len(rows))
@@ -136,19 +137,19 @@ class CostTable:
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
-        """Some of the rows, or all, as float64, with their masses."""
+        """Copy some rows (default: all) as float64, with their masses."""
         return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows])
 
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
-        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt.
+        """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in doubt.
 
-        Returns each row's cheapest cell (N,), the rows in doubt, and the other rows' mass per cell (G,) and
-        total cost.
+        Returns the cheapest cells (n,), the positions of the rows in doubt, and of all other rows the mass
+        per cell (G,) and the total cost.
         """
         mass = np.ones(0) if self.mass is None else self.mass
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // _BLOCK)
-        # Each block's sums have a line of the processors' caches to themselves: threads write them.
+        # Padding gives each block's sums a cache line of their own: threads write them.
         settled, settled_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
         terms = read_only(mass), prices, margin, key, unsure, settled, settled_cost, faulty
@@ -156,7 +157,7 @@ class CostTable:
         def scan_block(block: int) -> None:
             end = min((block + 1) * _BLOCK, self.size)
             for low in range(block * _BLOCK, end, AT_ONCE):
-                # Of one type and layout: numba would compile the kernel for each.
+                # One dtype and layout, because numba compiles a kernel for each.
                 some = np.ascontiguousarray(self.cost[low : min(low + AT_ONCE, end)], np.float64)
                 scan(read_only(some), *terms, low, block)
 
@@ -168,10 +169,13 @@ class CostTable:
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell at the prices (the first if many), its cost, and the next cost."""
+    """Return each row's cheapest cell at the prices, the first on ties, its reduced cost and the next one.
+
+    The reduced cost is cost minus price.
+    """
     least = cost[:, 0] - prices[0]
     second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
-    for cell in range(1, len(prices)):  # by columns: numpy is slow along an axis of few cells
+    for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis
         here = cost[:, cell] - prices[cell]
         key[here < least] = cell
         np.minimum(second, np.maximum(least, here), out=second)
@@ -180,7 +184,7 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
-    """Solve a table exactly (up to its `noise`) from these prices (G,), better than a sample's if `warm`."""
+    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: these replace a sample's prices."""
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
         _check(table.cost, np.arange(table.size))
@@ -192,11 +196,11 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
         _, prices = narrow(table.sample(count), before, margin, fair)
         # Sampling noise falls with 1/√rows: the prices go on to move by about this.
         margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
-        warm = margin == 0 or _GROWTH * count >= table.size  # of whole numbers, prices soon stay
+        warm = margin == 0 or _GROWTH * count >= table.size  # with whole numbers, prices soon stop moving
         count *= 1 if warm else _GROWTH
     share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
     while True:
-        # The prices are better each time. While they still change much, more rows would only cost time.
+        # The prices improve each time. While they still change much, more rows in doubt would only cost time.
         margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
         proven, prices = narrow(table, prices, margin, fair)
         if proven:
@@ -205,7 +209,7 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
 
 
 def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> tuple[Optimum | None, Floats]:
-    """The optimum of the table by the rows in doubt at these prices, None if not proven; new prices."""
+    """Solve the rows in doubt and the anchors; return the table's optimum (None: unproven) and new prices."""
     key, doubt, settled, settled_cost = table.scan(prices, margin)
     first = len(doubt)  # index of the first anchor
     rows, anchors = table.rows(doubt), np.flatnonzero(settled > 0)
@@ -226,10 +230,10 @@ def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> 
 def solve_directly(
     table: CostTable, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
 ) -> Optimum:
-    """Solve by the simplex method alone, from `prices`, to the digits of the `whole` table.
+    """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole` table.
 
-    A row may first go only to cells that cost at most `width` more than its cheapest one. The bound, which
-    knows all cells, says whether others are needed.
+    At first a row may go only to cells that cost at most `width` more than its cheapest one. The bound uses
+    all cells; if it differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
         width = width if attempt < _STALLS else np.inf
@@ -245,7 +249,7 @@ def solve_directly(
             width = np.inf
             continue
         best = table.optimum(vertex if place is None else _part(vertex, place, table.row_mass))
-        # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
+        # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots follow.
         gap = best.cost + fair.charge(best.load) - best.bound - table.total * fair.best(vertex.prices)[0]
         if gap <= EXACT * max(whole.noise / 1e-12 * table.total, abs(best.cost)):
             break
@@ -254,9 +258,9 @@ def solve_directly(
 
 
 def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
-    """The table with equal rows as one, and the place of each row there; None if few are equal.
+    """Merge equal rows; return the merged table and each row's index (n,) there, None if few rows are equal.
 
-    Equal are costs of cells within the `width` at the prices that differ by a constant.
+    Rows are equal if their costs, in the cells within `width` at the prices, differ by a constant.
     """
     n = table.size
     if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:
@@ -270,13 +274,13 @@ def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, I
 
 
 def _near(cost: Floats, prices: Floats, width: float) -> Floats:
-    """The costs (N, G) of cells that are within the width at the prices; inf for the others."""
+    """Costs (n, G) of the cells within `width` of the cheapest at the prices; inf for all other cells."""
     over = cost - prices
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
 def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
-    """Numbers (N,) that nearly always differ where rows do, and their costs (N, G) over the cheapest."""
+    """Hashes (n,) of rows, and costs (n, G) minus each row's least cost; inf beyond `width`."""
     more = _near(cost, prices, width)
     more -= more.min(axis=1, keepdims=True)
     keys = np.zeros(len(cost))
@@ -286,7 +290,7 @@ def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
 
 
 def _part(vertex: Vertex, place: Ints, mass: Floats) -> Vertex:
-    """The vertex of merged rows for the rows themselves: the parts of a row, one after the other."""
+    """Turn the vertex of merged rows into one of the original rows, which divide the parts in order."""
     key = vertex.key[place]
     parts: list[tuple[int, int, float]] = []
     for row in np.unique(vertex.split_row):
@@ -310,7 +314,7 @@ def _part(vertex: Vertex, place: Ints, mass: Floats) -> Vertex:
 
 
 def _check(cost: np.ndarray, rows: Ints) -> None:
-    """Refuse invalid costs of these rows."""
+    """Refuse costs of these rows that are NaN, −inf, or inf in all cells."""
     bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
     if len(bad):
         row, cell = bad[0]
@@ -327,9 +331,9 @@ def _check(cost: np.ndarray, rows: Ints) -> None:
 def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block):  # type: ignore[no-untyped-def]
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
-    `mass` (n,) are the rows' masses; empty, it stands for 1 each. `cost` (r, G) are those of the rows from
-    `low` on: it writes key[low:], marks the doubtful rows in unsure[low:], and adds the mass
-    (settled[block, g]) and cost (settled_cost[block]) of the others.
+    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses, empty for 1 per row. Writes the cell
+    to key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to settled[block, g],
+    and their cost to settled_cost[block].
     """
     total, fault = settled_cost[block], faulty[block]
     for r in range(len(cost)):

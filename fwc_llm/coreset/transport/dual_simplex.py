@@ -2,12 +2,12 @@
 
 The dual function  D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩,  R = Σ_i r_i, is concave and
 piecewise linear in the G prices `u`. The method walks along its edges. A *basis* has G ties that fix the
-prices. In a tie, row `i` costs the same in its key cell and in another one; or two vertices of the parity set
-cost the same; or, at the start, the price of a cell is held (an artificial tie, free to leave). The masses on
-the ties balance the flow into every cell. While a mass is negative, its tie leaves the basis, and the prices
-move along the edge that keeps the other ties. Rows (and the vertex) change their key on the way as long as D
-rises. The change at which D stops rising becomes the new tie. If no mass is negative, the plan is feasible
-and, because of the ties, optimal.
+prices. A tie is one of three: row `i` costs the same in its key cell and in another cell; two vertices of the
+parity set cost the same; or, at the start, the price of a cell is held (an artificial tie). The masses on
+the ties balance the flow into every cell. While some mass is negative, its tie leaves the basis, and the
+prices move along the edge that keeps the other ties. As long as D rises, rows change their key cell on the
+way, and the parity set its key vertex. The change at which D stops rising becomes the new tie. If no mass is
+negative, the plan is feasible and, because of the ties, optimal.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet, violation
 from fwc_llm.errors import InputError
 
-HELD, VERTEX = -2, -1  # in the place of a tied row: an artificial tie, a tie of the parity set
+HELD, VERTEX = -2, -1  # owners of ties that are not rows: of an artificial tie, of a tie of the parity set
 _MAX_PIVOTS = 5000
-_UPDATES = 20  # of the inverse, before it is computed anew: of hundreds of cells a third of the time
-_FEW = 20_000  # pairs of a row and a cell, below which it is always computed anew
+_UPDATES = 20  # updates of the inverse before it is recomputed: saves time with hundreds of cells
+_FEW = 20_000  # pairs of a row and a cell below which the inverse is always recomputed
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
-_ROUNDING = 2e-13  # of the parity, that calls for more digits
-_NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
+_ROUNDING = 2e-13  # excess of the violation from which `_balance` computes the splits
+_NOTHING = 1e-14  # share of all mass below which a level counts as empty
 
 
 class InfeasibleError(InputError):
@@ -32,18 +32,18 @@ class InfeasibleError(InputError):
 
 
 class StalledError(InputError):
-    """Rounding has led the method astray: a basis is singular, or the pivots do not end."""
+    """Rounding stalls the method: a basis is singular, or the pivots do not end."""
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """An optimal vertex: every row is in its key cell, except for the parts that the splits move."""
+    """An optimal vertex: every row goes to its key cell, except for the parts in the splits."""
 
     prices: Floats  # (G,)
     key: Ints  # (N,) cell of each row
-    split_row: Ints  # (s,) rows that are split, possibly several times
-    split_cell: Ints  # (s,) where a part of the row goes
-    split_mass: Floats  # (s,) how much of the row's mass goes there
+    split_row: Ints  # (s,) row of each part; a row may have several parts
+    split_cell: Ints  # (s,) cell to which the part goes
+    split_mass: Floats  # (s,) mass of the part
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -59,8 +59,10 @@ def dual_simplex(
     """Minimise the `cost` (N, G) of moving rows of these masses (N,) to cells, from the `prices` (G,).
 
     A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
-    of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
-    in tables of whole numbers. The result's error is of that order. Another `turn` draws others.
+    of at most `noise`, break ties: a simplex method cycles if more ties meet than it has slots, as in tables
+    of whole numbers. The error of the result is of the order of `noise`. Each `turn` has other changes.
+
+    Raises `InfeasibleError`: no plan satisfies the limit. Raises `StalledError`: rounding stalls the method.
     """
     basis = _Basis(cost, mass, prices, fair, noise, width, np.roll(_RANDOM, 97 * turn))
     for _ in range(_MAX_PIVOTS):
@@ -79,13 +81,14 @@ def dual_simplex(
 def walk(  # type: ignore[no-untyped-def]
     start, cell, excess, at, carried, mass, tied, moved, edge, least, time, goal, heap, left, end, count
 ):
-    """Change the keys `at` of rows along the edge, until the slope `left[0]` is used up or the `end` reached.
+    """Change the keys `at` of rows along the edge until the slope `left[0]` is 0 or the time is `end`.
 
-    The first arrays are those of `_Basis`; rows that are `tied` (N,) stop the walk, and prices have `moved`
-    (G,) so far. The first `count` rows in `heap` change next, row i at `time[i]` to the pair `goal[i]`;
-    -1 stands for a new edge. Returns how many are left; the walk stops at the first of them.
+    `_Basis` documents the first arrays. `tied` (N,) marks rows at which the walk stops; `moved` (G,) is how
+    far prices moved before. The first `count` rows of `heap` will change, row i at `time[i]` to the pair
+    `goal[i]`; a `count` of −1 starts a new edge. Returns the number of rows left in `heap`: the walk stops at
+    the first of these.
     """
-    top = np.intp(0)  # for a literal, numba would compile `_sink` once more
+    top = np.intp(0)  # not a literal, for which numba would compile `_sink` again
     if count < 0:
         count = top
         most = -np.inf
@@ -117,11 +120,11 @@ def walk(  # type: ignore[no-untyped-def]
 
 @kernel
 def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size):  # type: ignore[no-untyped-def]
-    """Write the ties as columns of the `basis` (G, G): what a unit on each adds to the cells.
+    """Write each tie as a column of the `basis` (G, G): the change of the cells' masses by a unit on the tie.
 
-    Vertices of one level may differ by as little as ε. So each is tied to the level's first one (`above` (G,)
-    is its slot), and only the first one to the key vertex (−1): then no two columns are nearly parallel.
-    `size` (G,) is the least length of a column of a vertex and of those tied to it.
+    Vertices of one level may differ by as little as ε. To keep columns from being nearly parallel, only the
+    first vertex of a level is tied to the key vertex (`above` is −1), the others to this first one (`above`
+    (G,) is its slot). `size` (G,) is the least length of the columns of a vertex and of those tied to it.
     """
     for k in range(len(owner)):
         above[k], size[k] = -1, 1.0
@@ -148,10 +151,10 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
 
 @kernel
 def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ignore[no-untyped-def]
-    """Write the edge (G,) along which D rises fastest, where a mass is negative, into one of `edges` (2, G).
+    """Find the negative mass whose edge raises D fastest; write the edge (G,) into one of `edges` (2, G).
 
-    Returns the slot of the tie that leaves (−1: none), the slope, the place of the edge, and whether not the
-    tie's own mass is negative, but what its owner keeps in its key: the tie then becomes the key.
+    Returns the slot of the tie that leaves (−1: none), the slope, the index of the edge, and whether the
+    negative mass is what the tie's owner keeps in its key (not the tie's own): the tie then becomes the key.
     """
     slot, slope, fastest, of_key, free = -1, 0.0, 0.0, False, 0
     for step in range(2 * len(owner)):
@@ -180,7 +183,7 @@ def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ig
 
 @part
 def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  # type: ignore[no-untyped-def]
-    """Find when, from `now` on, row i changes its key, and to which pair; returns whether it does."""
+    """Find when, from `now` on, row i changes its key and to which pair; return whether it changes at all."""
     key = at[i]
     own, pace = excess[key] - moved[cell[key]], edge[cell[key]]
     soonest, best = np.inf, -1
@@ -196,7 +199,7 @@ def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  #
 
 @part
 def _sink(heap, time, k, count):  # type: ignore[no-untyped-def]
-    """Put the entry at place k of the heap where it belongs."""
+    """Move the entry at index k of the heap down to its place."""
     i = heap[k]
     while 2 * k + 1 < count:
         child = 2 * k + 1
@@ -210,13 +213,13 @@ def _sink(heap, time, k, count):  # type: ignore[no-untyped-def]
 
 
 class _Basis:
-    """G ties, the keys of the rows and of the parity set, and the prices at which they are the cheapest.
+    """G ties, the keys of the rows and of the parity set, and the prices at which these keys are cheapest.
 
-    `owner` (G,) is the row that is tied in each slot, VERTEX or HELD; `tied` (G,) the other pair of such a
-    row, and `vertices` the other vertex of such a tie. The key vertex is `top`. The cells to which each row
-    may go are pairs: row i has the pairs `start[i]` to `start[i + 1]`, pair k is of cell `cell[k]`, and cost
-    `excess[k]` more than the row's key at the start. The key is now the pair `at` (N,), and the rows of each
-    cell have the mass `carried` (G,).
+    A row and a cell to which it may go are a pair: row i has the pairs `start[i]` to `start[i + 1] − 1`, and
+    pair k is of cell `cell[k]` and costs `excess[k]` more than the row's first key. The pairs `at` (N,) are
+    the current keys, and `carried` (G,) is the mass of the rows with a key in each cell. Each slot has a tie:
+    `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is the other pair of a row, `vertices` (G, 2, G) the
+    other vertex of the parity set. The key vertex is `top`.
     """
 
     def __init__(
@@ -253,11 +256,11 @@ class _Basis:
 
     @property
     def key(self) -> Ints:
-        """The cell (N,) of every row."""
+        """(N,) key cell of every row."""
         return np.asarray(self.cell[self.at])
 
     def factorize(self, anew: bool = False) -> None:
-        """Write the ties as columns, and find their masses."""
+        """Update the basis, its inverse, and the masses `load` on the ties."""
         owner, cells = self.owner, len(self.owner)
         before, self.basis = self.basis, np.empty((cells, cells))
         terms = owner, self.tied, self.cell, self.at, self.top, self.fair.level(self.top)
@@ -285,9 +288,9 @@ class _Basis:
             self.load += self.inverse @ rest
 
     def leaving(self) -> tuple[int, float, Floats] | None:
-        """The tie along whose edge D rises fastest (steepest edge): its slot, the slope and the edge (G,).
+        """Choose the tie to leave, by the steepest edge: return its slot, the slope and the edge (G,).
 
-        None if no mass is negative. Where its owner's key is empty, the tie becomes the key.
+        None if no mass is negative. If the negative mass is the owner's key, the tie becomes the key.
         """
         edges = np.empty((2, len(self.owner)))
         terms = self.owner, self.above, self.size, self.load, self.inverse, self.mass, self.total
@@ -303,11 +306,11 @@ class _Basis:
         return slot, slope, edges[place]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
-        """Move along the edge while D rises, and put the change at which it stops into the slot."""
+        """Move along the edge while D rises; the change at which D stops rising becomes the slot's tie."""
         self.owner[slot] = HELD
         scaled = np.square(self.basis / self.size).sum()  # np.linalg.norm is slow for hundreds of cells
         scaled *= np.square(self.inverse * self.size[:, None]).sum()
-        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # counts as rounding
+        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # below: rounding
         edge = np.where(np.abs(edge) > least, edge, 0.0)
         tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
@@ -333,9 +336,9 @@ class _Basis:
         self.prices += end * edge
 
     def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:
-        """When the vertex `top` is no longer the cheapest, and the one that is then.
+        """Find the time at which `top` stops being the cheapest vertex, and the vertex that is then.
 
-        The method is Newton's on the concave function min_w ⟨prices + t · edge, w⟩, from far away.
+        Newton's method on the concave function min_w ⟨prices + t · edge, w⟩, from t = ∞ downwards.
         """
         size = max(float(np.abs(self.prices).max()), self.fair.penalty)
         steep, toll = float(np.abs(edge).max()), self.fair.toll(self.top)
@@ -355,7 +358,7 @@ class _Basis:
             time, cheapest = earlier, other
 
     def exact_prices(self, cost: Floats) -> Floats:
-        """The prices at which each tie holds for the costs as they are, without the rounding on the way."""
+        """Prices at which every tie holds for the unperturbed costs, without the rounding of the pivots."""
         slots = np.flatnonzero(self.owner >= 0)
         row = self.owner[slots]
         owed = self.prices - self.shift
@@ -386,14 +389,15 @@ class _Basis:
         return key, *largest_stay(key, rows[own], to, amount)
 
     def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
-        """Parts of split rows, `own` (e,), that go `to` (e,) cells: each row gives its `supply`, and each
-        cell, with what is `settled` there, gets its share of a mixture of vertices. Each equation has its own
-        scale.
+        """Masses (e,) of the parts of split rows `own` (e,) that go to cells `to` (e,).
+
+        Least squares with a scale per equation: the parts of a row sum to its `supply`, and a cell's parts
+        plus its `settled` mass are the cell's mass in a mixture of vertices.
         """
         fair, r, e, cells = self.fair, len(supply), len(to), len(settled)
         vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]
         shapes = np.array([fair.masses(vertex) for vertex in vertices])
-        most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
+        most = settled + np.bincount(to, supply[own], cells)  # largest mass of each cell
         size = most.reshape(fair.n_levels, -1).sum(axis=1)[[fair.level(vertex) for vertex in vertices]]
         system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
         system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
@@ -411,9 +415,9 @@ class _Basis:
 
 
 def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """The splits of rows all of whose parts are listed; the `key` of each becomes the cell of its largest.
+    """Make the largest part of each row its `key`; return the other parts with a mass as the splits.
 
-    What the other parts leave of a row is then no small difference.
+    `row`, `to` and `amount` list all parts of the split rows. The key then has no small difference as mass.
     """
     order = np.lexsort((-amount, row))
     largest = order[np.unique(row[order], return_index=True)[1]]

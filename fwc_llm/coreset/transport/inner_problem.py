@@ -1,6 +1,6 @@
 """The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
 
-It is the paper's problem F(C), reduced to cells, and any prices of the cells give the lower bound D(u)
+This is the paper's problem F(C), reduced to cells. Any prices u of the cells give the lower bound D(u)
 (docs/method.md, "The inner problem").
 """
 
@@ -23,25 +23,25 @@ from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
 
 Floats = NDArray[np.float64]
-_SLACK = 0.01  # of the bound, by which these rows may misjudge them
-_SOME = 1000  # rows that judge given prices
-_PROGRAM = 4_000_000  # costs that HiGHS solves in some minutes
+_SLACK = 0.01  # relative error of a bound from `_SOME` rows
+_SOME = 1000  # rows from which given prices are judged
+_PROGRAM = 4_000_000  # costs, at most, that HiGHS solves in some minutes
 
 
 @dataclass(frozen=True, repr=False)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
-    cell: NDArray[np.int32]  # (n,) the cell of each row, except for the parts that the splits move
-    split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
-    split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
-    split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
+    cell: NDArray[np.int32]  # (n,) cell of each row, except for the parts of split rows below
+    split_row: NDArray[np.intp]  # (s,) row of each part, s < G
+    split_cell: NDArray[np.intp]  # (s,) cell to which the part goes
+    split_share: Floats  # (s,) the part as a share of the row, in (0, 1)
     mass: Floats  # (G,) mass of each cell, sums to 1
     objective: float  # Σ_ig c_ig q_ig, in units of the cost
     lower_bound: float  # D(prices)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
-    prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
-    row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
+    prices: Floats  # (G,) prices of the cells, in units of the cost, to start the next call
+    row_mass: Floats | None = None  # (n,) mass of each row, sums to 1; None: 1/n per row
 
     def __repr__(self) -> str:
         moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
@@ -50,7 +50,7 @@ class Transport:
 
     @cached_property
     def plan(self) -> csr_array:
-        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to its mass."""
+        """The plan (n, G), sparse float64 (n + s entries), made at the first use; a row sums to its mass."""
         n = len(self.cell)
         rest = np.ones(n)
         np.subtract.at(rest, self.split_row, self.split_share)
@@ -76,10 +76,10 @@ def fair_transport(
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
-    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`,
+    A long-step dual simplex method solves the rows whose cell is in doubt (`dual_simplex`,
     `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result does not
-    depend on the number of threads. `plan` is built on request; to save memory, loops should read `cell` and
-    the few splits.
+    depend on the number of threads. To save memory, loops should read `cell` and the few splits instead of
+    `plan`.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -88,25 +88,25 @@ def fair_transport(
         n_sensitive: number of protected levels.
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
-        epsilon: parity limit in [0, 1), one for each level (n_sensitive,), or None for no constraint.
+        epsilon: parity limit in [0, 1): one number or one per level (n_sensitive,); None: no limit.
         prices: (G,) initial prices, such as those of the previous iteration; they affect only the time, and
             are ignored if zeros give a better bound.
-        sample_weight: (n,) row weights, not negative: row i then has the mass w_i / Σw instead of 1/n. A row
-            of weight 0 does not count; its `cell` is the cheapest at the prices. The same holds for rows with
-            less than 5e-10 of all weight together, if double precision cannot balance them.
-        penalty: instead of epsilon, the cost of each unit of mass whose outcome would have to change for
-            exact parity; `objective` and `lower_bound` then include this charge.
-        groups: (L, n_sensitive) of 0 and 1: levels that keep a limit together; a level may be in several
-            groups. `epsilon` then has the groups' limits, one or (L,).
+        sample_weight: (n,) row weights w, not negative: row i has the mass w_i / Σw instead of 1/n. A row of
+            weight 0 does not count; its `cell` is the cheapest at the prices. The lightest rows, with at most
+            5e-10 of all weight together, do not count either if double precision cannot balance them.
+        penalty: instead of epsilon, the cost per unit of mass whose outcome would have to change for exact
+            parity; `objective` and `lower_bound` then include this charge.
+        groups: (L, n_sensitive) of 0 and 1, groups of levels that share a limit; a level may be in several
+            groups. `epsilon` then is one number or one per group (L,).
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
         to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
 
     Raises:
-        InputError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
-            distribution over the outcomes; epsilon is outside [0, 1), or given with a penalty; every level
-            lacks a representative in some cell; a weight is negative or not finite, or all are 0.
+        InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not a
+            distribution over the outcomes; epsilon is outside [0, 1), or comes with a penalty; every level
+            lacks a representative in some cell; a weight is negative or not finite, or all weights are 0.
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))
@@ -136,7 +136,7 @@ def fair_transport(
 
 
 def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
-    """The rows to plan for, None for all, and whether by HiGHS: the fastest first; others have no mass."""
+    """List attempts, the fastest first: the rows that count (None: all), and whether HiGHS solves."""
     rows = None if masses is None else masses.positive
     yield rows, False
     if masses is not None:
@@ -156,7 +156,7 @@ def _plan(
     groups: Floats | None,
     prices: Floats,
 ) -> Transport:
-    """The plan of rows with a mass."""
+    """Solve the inner problem of rows with a positive mass."""
     n_outcomes, cells = len(share), costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
     weights = None if masses is None else masses.values
@@ -193,7 +193,7 @@ def _plan(
 
 
 def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
-    """The optimum of rows and cells that all may carry mass, from these prices if they are of use."""
+    """Solve rows and cells that can all carry mass, by HiGHS or from these prices if they help."""
     try:
         if not by_highs:
             warm = _are_better_than_none(prices, rows, fair)
@@ -209,10 +209,10 @@ def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -
 
 
 def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
-    """The plan of the `rows` with a weight; all others in their cheapest cells, where they count nothing."""
+    """Extend the plan of `rows` to all rows: the others get their cheapest cells, and mass 0."""
     idle = np.ones(len(costs), dtype=np.bool_)
     idle[rows] = False
-    live = np.flatnonzero(plan.mass > 0)  # a cell that can carry nothing has no price
+    live = np.flatnonzero(plan.mass > 0)  # a cell that cannot carry mass has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
     resting = np.flatnonzero(idle)
     own = costs[np.ix_(resting, live)].astype(np.float64)
@@ -223,8 +223,8 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
-    """Whether these prices bound the cost of some rows as well as zeros do, or better."""
-    if not prices.any() or fair.groups is not None:  # groups need a linear program to judge them
+    """Whether these prices give about as good a lower bound as zeros do, or better, on a sample."""
+    if not prices.any() or fair.groups is not None:  # judging them takes a linear program
         return bool(prices.any())
     some = rows.sample(_SOME)
     own, none = (
@@ -235,7 +235,7 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
 
 
 class _TooRareError(InputError):
-    """A share, of an outcome or of a row's weight, is too small."""
+    """The share of an outcome or of a row's weight is too small for double precision."""
 
 
 def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
@@ -265,7 +265,7 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
 def _live_cells(
     costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
 ) -> NDArray[np.intp]:
-    """The cells that can carry mass: with a limit, of levels that have all of them, or any if `partial`."""
+    """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if `partial`."""
     live = np.array([np.isfinite(own[0]) or np.isfinite(own).any() for own in costs.T])
     if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)

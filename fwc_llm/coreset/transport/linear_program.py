@@ -1,6 +1,7 @@
-"""The inner problem as a linear program for HiGHS: where the dual simplex method stalls, and for groups.
+"""The inner problem as a linear program for HiGHS, if the dual simplex method stalls, or for groups.
 
-Groups of levels that have a limit together, and may overlap: those of each of several crossed attributes.
+With `crossed=False`, a level of one attribute is a group of crossed levels that share a limit; groups of
+different attributes overlap.
 """
 
 from typing import Any
@@ -10,18 +11,20 @@ import numpy as np
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
 from fwc_llm.coreset.transport.parity import SATISFIED, Flags, Floats, ParitySet, SoftParitySet, violation
 
-_RESCALED = 4  # programs at most, each with the units of the last one's solution
-_LIGHT = 1e-6  # share of all mass, below which a row has a unit of its own: HiGHS drops numbers below 1e-9
-_LIGHTEST = 1e-13  # share of all mass, below which levels have one unit
+_RESCALED = 4  # programs at most, each scaled by the solution of the last one
+_LIGHT = 1e-6  # share of all mass below which a row is rescaled: HiGHS drops numbers below 1e-9
+_LIGHTEST = 1e-13  # least scale of a level, as a share of all mass
 
 
 def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     """Minimise Σ r_i c_ig x_ig over x ≥ 0, Σ_g x_ig = 1, with cell masses in the parity set.
 
-    `cost` (n, G), `mass` (n,) r. Each limit is divided by its outcome's share, so that rare ones hold as well
-    as others. Level d has the variable W_d, its share of all mass: where it is so small that HiGHS overlooks
-    its limits, they are divided by it, and the program is solved again. Of a `SoftParitySet`, what exceeds
-    the target has a price.
+    `cost` is (n, G), `mass` r (n,). Each limit is divided by its outcome's share, so that limits of rare
+    outcomes are as precise as others. Level d has the variable W_d, its share of all mass. If W_d is so small
+    that HiGHS overlooks the level's limits, these are divided by W_d, and the program is solved again. For a
+    `SoftParitySet`, mass above the target is charged.
+
+    Raises `InfeasibleError`: no plan satisfies the limits. Raises `StalledError`: HiGHS finds no solution.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array, eye_array, kron
@@ -30,7 +33,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     total, share = float(mass.sum()), np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
     each = np.arange(len(row))
-    light = np.minimum(mass / total / _LIGHT, 1.0)  # what the parts of such a row sum to
+    light = np.minimum(mass / total / _LIGHT, 1.0)  # the sum of a row's parts, below 1 for light rows
     part = mass[row] / total / light[row]
     into: Any = coo_array((part, (cell, each)), (cells, len(row)))
     groups = np.eye(levels) if fair.groups is None else fair.groups
@@ -39,7 +42,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     own.data /= share[own.row]
     level: Any = kron(eye_array(levels), np.ones((outcomes, 1)))
     level_of = level.T @ member
-    soft = np.flatnonzero(np.isinf(np.repeat(fair.limits, outcomes)))  # what exceeds the target is charged
+    soft = np.flatnonzero(np.isinf(np.repeat(fair.limits, outcomes)))  # mass above the target is charged
     over = coo_array((np.ones(len(soft)), (soft, np.arange(len(soft)))), (len(share), len(soft)))
     most = np.where(np.isinf(fair.limits), 1.0, 1 + fair.limits)
     least = np.where(np.isinf(fair.limits), 0.0, 1 - fair.limits)
@@ -71,14 +74,14 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
         unit = np.clip(level_of @ carried, _LIGHTEST, 1.0)
     up, down = np.split(solution.ineqlin.marginals / of_limit, 2)
     rise = -(solution.eqlin.marginals / of_sum)[n:]
-    if fair.groups is not None:  # exactly what the multipliers prove
+    if fair.groups is not None:  # the exact bound that the multipliers prove
         up, down = np.minimum(up, 0.0), np.minimum(down, 0.0)
         rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
     prices = member.T @ ((up - down) / share + level @ rise)
     fair.proven = None if fair.groups is None else prices
     plan = np.zeros((n, cells))
     plan[row, cell] = solution.x[: len(row)]
-    lost = np.flatnonzero(~plan.any(axis=1))  # so light that nothing is enough
+    lost = np.flatnonzero(~plan.any(axis=1))  # too light for HiGHS
     plan[lost, cost[lost].argmin(axis=1)] = 1.0
     plan[light < 1] /= plan[light < 1].sum(axis=1, keepdims=True)
     key = plan.argmax(axis=1)
@@ -89,10 +92,10 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
 
 
 class GroupedParitySet(ParitySet):
-    """Cell masses that keep limits in each of L `groups` (L, |D|) of levels, which may overlap.
+    """Cell masses within a limit for each of L `groups` (L, |D|) of levels, which may overlap.
 
-    HiGHS finds a minimum. Its multipliers are prices `v` at which no fair masses cost less than 0, so `⟨u, w⟩
-    ≥ min_g (u_g − v_g)`.
+    HiGHS minimises. Its multipliers are prices `v` at which no fair masses cost less than 0, so
+    `⟨u, w⟩ ≥ min_g (u_g − v_g)`.
     """
 
     groups: Floats
@@ -102,7 +105,7 @@ class GroupedParitySet(ParitySet):
         self.groups, self.limits = groups, np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return a bound of the least `⟨prices, w⟩`, which it equals up to rounding, and the prices `v`."""
+        """Return a lower bound of `⟨prices, w⟩`, equal to the minimum up to rounding, and the prices `v`."""
         if self.proven is not None and np.array_equal(prices, self.proven):
             return 0.0, prices
         proof = linear_program(prices[None], np.ones(1), self).prices
@@ -112,7 +115,7 @@ class GroupedParitySet(ParitySet):
 def parity_set(
     target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
 ) -> ParitySet | None:
-    """Return the set for limits, of all levels, of each or of groups, or for a penalty; None for neither."""
+    """Return the set of masses for a parity limit, per group if `groups`, or a penalty; None for neither."""
     if penalty is not None:
         return SoftParitySet(target, penalty, n_levels)
     if epsilon is not None and groups is not None:
@@ -121,18 +124,19 @@ def parity_set(
 
 
 def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """The least limit at which every group of levels can have mass in the cells that may carry it, (G,).
+    """Return the least limit at which every group of levels can have mass, found by bisection.
 
-    0 where the limits of the set let them already; None where no limit does. By bisection.
+    `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of `fair` are wide enough, and
+    None if no limit is.
     """
     from scipy.optimize import bisect
 
     def fits(limits: float | Floats) -> bool:
         masses = GroupedParitySet(fair.target, limits, fair.groups)
         wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
-        try:  # fair masses add up to fair ones: each group may have mass by itself
+        try:  # sums of fair masses are fair: one group at a time suffices
             return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
-        except (InfeasibleError, StalledError):  # just at the edge HiGHS may not say which
+        except (InfeasibleError, StalledError):  # near the least limit HiGHS may fail
             return False
 
     if fits(fair.limits):

@@ -1,24 +1,24 @@
-"""The masses that satisfy the parity limit, as a set to optimise over."""
+"""The set of cell masses within the parity limit, and its linear minimisation."""
 
 import numpy as np
 
 Floats = np.ndarray  # of float64
 Ints = np.ndarray  # of some integer type
 Flags = np.ndarray  # of bool
-SATISFIED = 1e-9  # by which the violation may exceed its limit
+SATISFIED = 1e-9  # largest excess of the violation over its limit
 
 
 def violation(
     mass: Floats, target: Floats, limits: float | Floats = 0.0, groups: Floats | None = None
 ) -> float:
-    """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass.
+    """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that carry mass.
 
-    Less the `limits` of the levels, a number or (|D|,): by how much a limit is exceeded at most. With
-    `groups` (L, |D|) of levels, the same of these.
+    `limits` is a number or (|D|,). With `groups` (L, |D|), groups replace the levels, and `limits` may be
+    (L,).
     """
     table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
-    if not full.any():  # all mass is at levels of no group
+    if not full.any():  # no group carries mass
         return 0.0
     with np.errstate(over="ignore"):
         apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(axis=1)
@@ -34,34 +34,34 @@ def imbalance(mass: Floats, target: Floats) -> float:
 class ParitySet:
     """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε_d` in every level `d`.
 
-    The set is the convex hull of one polytope for each level: the minimum of a linear function is found
-    level by level, as a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the
-    upper limit; the other half is at the lower limit.
+    The set is the convex hull of one polytope per level, so a linear function is minimised in each level, as
+    a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the upper limit; the
+    other half is at the lower limit.
     """
 
     def __init__(self, target: Floats, epsilon: float | Floats, n_levels: int) -> None:
         self.target = target
         self.limits = np.broadcast_to(np.asarray(epsilon, np.float64), n_levels)
-        self.epsilon = np.repeat(self.limits, len(target))  # of every cell
+        self.epsilon = np.repeat(self.limits, len(target))  # (G,) of every cell
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
 
     penalty = 0.0
-    groups: Floats | None = None  # (L, |D|) levels that have a limit together
-    proven: Floats | None = None  # of groups: prices (G,) at which no fair masses cost less than 0
+    groups: Floats | None = None  # (L, |D|) marks the levels that share a limit
+    proven: Floats | None = None  # with groups: prices (G,) at which no fair masses cost less than 0
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far`: with no toll.
+        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far` omits tolls.
 
-        A vertex (2, G) consists of the target of its level and the direction away from it: its masses
-        are `vertex[0] + ε vertex[1]`. Differences between vertices are then exact for tiny ε.
+        A vertex (2, G) consists of the target of its level and a direction: its masses are
+        `vertex[0] + ε vertex[1]`. So differences between vertices are exact for tiny ε.
         """
         table = prices.reshape(self.n_levels, -1)
         order = table.argsort(axis=1, kind="stable")
         share = self.target[order]
         upto = share.cumsum(axis=1)
-        # The part of each outcome's share in the cheaper half moves up, the rest down.
+        # The part of each outcome's share in the cheaper half goes to the upper limit, the rest to the lower.
         lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
         values = ((share + self.limits[:, None] * lean) * prices[order]).sum(axis=1)
@@ -81,20 +81,20 @@ class ParitySet:
         return int(vertex[0].argmax()) // len(self.target)
 
     def toll(self, vertex: Floats) -> float:
-        """Return what a vertex costs beside its prices."""
+        """Return the cost of a vertex in addition to its prices."""
         return 0.0
 
     def charge(self, mass: Floats) -> float:
-        """Return what the masses (G,) of all cells cost beside the plan."""
+        """Return the cost of the cells' masses (G,) in addition to the plan's."""
         return 0.0
 
 
 class SoftParitySet(ParitySet):
     """All cell masses `w ≥ 0`, `Σw = 1`, at a charge: `penalty` times their `imbalance`.
 
-    That is the cheapest change of outcomes to exact parity. So in every level an outcome's price counts up
-    to the cheapest one's and the penalty: `min_d Σ_y p_T(y) min(u_dy, min u_d + penalty)`. A vertex is the
-    target of its level, and what moves from dear outcomes to the cheapest.
+    The least cost is `min_d Σ_y p_T(y) min(u_dy, min u_d + penalty)`: an outcome dearer than the cheapest by
+    more than the penalty changes to the cheapest. `vertex[0]` is the target of the level, `vertex[1]` the
+    mass that changes its outcome.
     """
 
     def __init__(self, target: Floats, penalty: float, n_levels: int) -> None:
@@ -103,7 +103,7 @@ class SoftParitySet(ParitySet):
         self.limits, self.epsilon = self.limits + np.inf, self.epsilon + 1.0
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` with its toll, and a vertex that attains it."""
+        """Return the least `⟨prices, w⟩` plus toll, and a vertex that attains it; `far` omits the toll."""
         table = prices.reshape(self.n_levels, -1)
         most = table.min(axis=1, keepdims=True) + (0.0 if far else self.penalty)
         values = np.minimum(table, most) @ self.target
@@ -119,5 +119,5 @@ class SoftParitySet(ParitySet):
         return self.penalty * float(vertex[1].clip(0.0).sum())
 
     def charge(self, mass: Floats) -> float:
-        """Return the penalty for masses (G,), in proportion to all mass."""
+        """Return the penalty on masses (G,), which scales with their sum."""
         return self.penalty * imbalance(mass, self.target) * float(mass.sum())
