@@ -133,7 +133,7 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
     with serve_in_thread(BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")) as url:
         client = Client(base_url=f"{url}/v1", batch=True) if how == "batch" else Client()
         model = "test-model" if how == "batch" else "surrogate"
-        evaluate("adult", model, arms=arms, n_test=64, repeats=2, m=4, out=out, client=client, **options)
+        evaluate("adult", model, arms=arms, n_test=32, m=4, out=out, client=client, **options)
     content = verify(out)
     assert (content["differs"], content["not_verified"]) == (0, 0), content
     (out / "results.json").unlink()
