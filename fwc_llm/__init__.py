@@ -1,6 +1,6 @@
-"""Choose few-shot examples for fairer decisions of language models about tables, and measure the result.
+"""Choose and evaluate few-shot examples for fair decisions by language models.
 
-The public names are imported when first used, so that `import fwc_llm` stays light.
+Public names are imported on first use, which keeps `import fwc_llm` fast.
 """
 
 from typing import TYPE_CHECKING
@@ -74,5 +74,5 @@ _HOME = {
 }  # fmt: skip
 
 __all__ = sorted(name for names in _HOME.values() for name in names)
-if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+if not TYPE_CHECKING:  # type checkers use the imports above and report every other name
     __getattr__, __dir__ = lazy_names(__name__, {name: home for home in _HOME for name in _HOME[home]})

@@ -1,4 +1,4 @@
-"""`python -m fwc_llm` is the command line too."""
+"""Runs the command line as `python -m fwc_llm`."""
 
 from fwc_llm.cli import main
 

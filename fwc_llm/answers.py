@@ -1,9 +1,9 @@
-"""From a reply to yes, no or a reason why it is neither (docs/protocol.md, "Parsing").
+"""Parses replies: yes, no, or the reason for neither (docs/protocol.md, "Parsing").
 
-Reasoning, code, markup and what was struck out are removed first. An answer is then a word that stands alone:
-at the beginning or the end of the reply, on a line of its own, or after a lead-in ("the answer is …"). All
-such answers must agree. A wrong answer is worse than none: text that no rule covers stays unparsed, by
-reason, because refusals are not random.
+Reasoning, code, markup and struck-out text are removed first. Then a word for yes or no counts as an answer
+if it is at the beginning or the end of the reply, on its own line, or after a lead-in ("the answer is …").
+All answers in a reply must agree. Text that no rule covers stays unparsed, because a wrong answer is worse
+than no answer. The reason is recorded, because refusals are not random.
 """
 
 import json
@@ -23,23 +23,23 @@ from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 Value = Literal["yes", "no"]
 Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
 
-PARSER = 2  # version of these rules, one for each release that changes them; runs without the key have 1
-# Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
-# spelling that was cut off could turn P(yes) over.
+PARSER = 2  # version of these rules, raised by each release that changes them; old runs without it have 1
+# Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the listed
+# spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
 LEAST_MASS = 0.05
-_KEPT = 1_000  # characters of a text whose answer is kept
+_KEPT = 1_000  # longest text, in characters, whose answer is cached
 _SEARCHED = 50_000  # characters at each end of a longer reply
 _CONTEXT = 300  # characters before and after an answer
-# Normalized at once, which takes the square of the marks that follow a letter.
+# Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a letter.
 _RUN = re.compile(r"\S{1,500}")
 
 
 def _one_of(patterns: str) -> str:
-    """A pattern that matches one of several, which commas separate."""
+    """A pattern that matches any of the comma-separated `patterns`."""
     return f"(?:{'|'.join(re.split(', |,$', ' '.join(patterns.split())))})"
 
 
-# Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a channel.
+# Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side channel.
 _REASONING = "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
 _MARKS = re.compile(
     r"[<◁]\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_(?:of_)?)?[\w:.-]{0,40}?"
@@ -50,14 +50,14 @@ _MARKS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
-_LOST_MARKS = re.compile(r"\s*(?:assistant)?(?:analysis|commentary)(?=[A-Z\s])")  # of channels
+_LOST_MARKS = re.compile(r"\s*(?:assistant)?(?:analysis|commentary)(?=[A-Z\s])")  # channels without marks
 _TOOL = re.compile(
     r"[<\[]\|?(?:tool|function|python_tag|invoke)[\w ]{0,30}[=|>\]\s]|\bto=functions\."
     r"|\A\s*\{\s*\"(?:name|tool|function)\"\s*:[^{}]{1,200}\"(?:arguments|parameters)\"",
     re.IGNORECASE,
 )
 
-# Code, markup, and what is struck out, not chosen or in a table.
+# Code, markup, and text that is struck out, in an unchecked box or in a table.
 _CODE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _PROSE = {"", "text", "txt", "plaintext", "json", "markdown", "md", "yaml", "xml", "html", "output"}
 _UNSEEN = re.compile(  # codes of terminals, control and invisible characters
@@ -78,7 +78,7 @@ _OR = re.compile(
 )
 _ASIDE_KEY = re.compile(rf"{_REASONING}|confiden|probab|score|certain|note|comment", re.IGNORECASE)
 
-# Before an answer.
+# Text before an answer.
 _NOUN = _one_of(
     """answer, prediction, response, output, result, classification, label, decision, verdict, conclusion,
     guess, estimate, assessment, recommendation, judge?ment, outcome, determination, choice, correction,
@@ -102,7 +102,7 @@ _FILLERS = _one_of(
     malheureusement, probablement, entonces, probablemente, quindi, probabilmente, portanto, provavelmente"""
 )
 _FILLED = re.compile(rf"(?:{_FILLERS}[\s,:;]+)+", re.IGNORECASE)
-_START = re.compile(  # of a sentence, with the mark of a list
+_START = re.compile(  # beginning of a sentence, with a list's bullet or number
     r"[^\w≠!¬~=<>]*(?:(?:\d{1,4}|[A-Za-z])[].:)](?=\W)[^\w≠!¬~=<>]*)?(?:[-=]?>\s*)?"
     rf"(?:{_FILLERS}[\s,:;]+)*\Z",
     re.IGNORECASE,
@@ -118,11 +118,11 @@ _LEAD_IN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
-_COLON = re.compile(  # the only one of a reply, which ends with the answer; "smoker: yes" is an attribute
+_COLON = re.compile(  # up to a reply's only colon, before its final answer; not the attribute "smoker: yes"
     r"\A(?:[^\W\d]\S*(?: \S+){2,60}|(?:\w+ )?(?:final|class|category|then)) ?: ?\Z", re.IGNORECASE
 )
-_LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # all of a reply but the answer
-_SUBJECT = re.compile(  # of words other than yes and no
+_LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # the whole reply except the answer
+_SUBJECT = re.compile(  # subject of an answer in a task's own words: "the application is rejected"
     r"\b"
     + _one_of(
         """application, request, claim, loan, credit, antrag, kredit, darlehen, bewerbung, demande, prêt,
@@ -133,7 +133,7 @@ _SUBJECT = re.compile(  # of words other than yes and no
     + r" \Z",
     re.IGNORECASE,
 )
-_DENIED = re.compile(  # in the same clause: denied, or given up later
+_DENIED = re.compile(  # words in the same clause that deny the answer, or announce a change of mind
     r"\b"
     + _one_of(
         r"""not, never, cannot, without, neither, nor, nicht, kein\w*, pas, jamais, nunca, first, second,
@@ -143,7 +143,7 @@ _DENIED = re.compile(  # in the same clause: denied, or given up later
     + r"\b|n['’]t\b",
     re.IGNORECASE,
 )
-_SUPPOSED = re.compile(  # in the same sentence
+_SUPPOSED = re.compile(  # a condition in the same sentence
     rf"\b{_one_of('if, whether, unless, suppos[a-z]+, assuming, wenn, falls, ob')}\b "
     rf"(?!{_one_of('i, you, we, forced, pressed, pushed, asked, required, ich')}\b)"
     r"|(?:^|[,;] )(?:were|had|should) ",
@@ -152,7 +152,7 @@ _SUPPOSED = re.compile(  # in the same sentence
 _CROSS = re.compile("[✗✘❌🚫👎]")
 _NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
 
-# After an answer.
+# Text after an answer.
 _ALONE = re.compile(
     r" ?(?:\Z|\n|[.!;:…|,。）)\]]|[-–—]+(?=\s|\Z)|[^\w\s?/≠=<>&+'’.-]|"
     + _one_of(
@@ -192,7 +192,7 @@ _DECLINES = (
     r"\b(?:I|we) (?:\w{1,12} ){0,2}?(?:must|(?:have|need) to|respectfully)(?: \w{1,12})? "
     r"(?:decline|refuse|abstain)(?= from\b|\s*[.,;:!–—]|\W*\Z)"
 )
-_NOT_OF_ROW = re.compile(  # but of the model, or of the task
+_NOT_OF_ROW = re.compile(  # text about the model or the task, not about the row: "No, I cannot help"
     rf"{_UNABLE}(?: \w{{1,12}}){{0,4}}? "
     + _one_of(
         """help, assist, answer, provide, make, give, predict, determine, comply, judge, assess, speculate,
@@ -226,7 +226,7 @@ _CORRECTED = re.compile(
 
 _ANSWER_KEY = re.compile(rf"(?:\w{{0,30}}_)?{_NOUN}(?:_\w{{0,30}})?", re.IGNORECASE)
 
-# Of a whole reply.
+# Patterns for a whole reply.
 _FIRST, _LAST = re.compile(r"[\w¤]"), re.compile(r"[\w¤][^\w¤]*\Z")
 _SENTENCE_END = re.compile(r"(?<!\A\w)(?<!\n\w)(?<!\A\d\d)(?<!\n\d\d)[.!?。…]+[\s)\]]+|\n+")
 _CLAUSE_END = re.compile(r"[,;] | [-–—] ")
@@ -245,25 +245,25 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _FILTERED = re.compile(r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I)
-_TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # around the letters of a token
-_BUILT_IN = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}  # short: each is one token
+_TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
+_BUILT_IN = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}  # short words of one token each
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A parsed reply: `value` "yes" or "no", or None with the `reason`."""
+    """A parsed reply: `value` is "yes", "no", or None with a `reason`."""
 
     value: Value | None
     reason: Reason = ""
 
 
 def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
-    """Parse the answer in a reply, or in its text.
+    """Parse the answer in a reply, or in a reply's text.
 
-    `words` are the words for "yes" and "no", in any case: `{"yes": "bewilligt", "no": "abgelehnt"}`, or
-    several words for each. Reasons: error (no reply at all), refused (also by calling a tool), filtered (by
-    the provider), empty, truncated (cut off before an answer, or reasoning without one), ambiguous (answers
-    that differ), other. The time is linear in the length of the text.
+    `words` maps "yes" and "no" to a word or several, in any case: `{"yes": "bewilligt", "no": "abgelehnt"}`.
+    Reasons for None: error (no reply at all), refused (a tool call counts as a refusal), filtered (by the
+    provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous (contradictory
+    answers), other. The time is linear in the length of the text.
     """
     reply = Reply(reply) if isinstance(reply, str) else reply
     if reply.text is None:
@@ -279,7 +279,7 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     return read(reply.text, yes, no, reply.finish_reason == "length", reply.reasoned)
 
 
-@lru_cache(maxsize=10_000)  # models say the same few things
+@lru_cache(maxsize=10_000)  # many replies have the same text
 def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thought: bool) -> Answer:
     words = {"yes": yes, "no": no}
     text, reasoned = without_reasoning(text)
@@ -305,10 +305,10 @@ def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thoug
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
-    """Return the text without its reasoning, and whether there was any.
+    """The text without its reasoning, and whether it had any.
 
-    Text before a closing mark without an opening one is reasoning, and all of a text whose last opening mark
-    is not closed.
+    A closing mark without an opening mark ends reasoning that began with the text. If the last opening mark
+    is never closed, the whole text counts as reasoning.
     """
     if "<|channel|>" in text:
         final = deque(_FINAL.finditer(text), maxlen=1)
@@ -342,7 +342,10 @@ def _normal(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
-    """The pattern of all spellings, longest first, in the groups `yes` and `no`; accents may be missing."""
+    """A pattern for all words for yes and no, with or without accents, longest first.
+
+    `words` are the words for yes, then those for no; the names of the pattern's groups begin with yes or no.
+    """
     spelled = list[tuple[str, str]]()
     for value, of_value in zip(("yes", "no"), words, strict=True):
         for word in map(_normal, of_value):
@@ -364,9 +367,10 @@ def _value(found: re.Match[str]) -> Value:
 
 
 def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
-    """The text without code, markup and what was struck out; a choice ("yes or no") is ¤.
+    """The text without code, markup and struck-out parts; a choice ("yes or no") becomes ¤.
 
-    A JSON object becomes a line "Answer: …" for each answer in it. A long text is cut in the middle.
+    A JSON object becomes one line "Answer: …" for each answer in it. A text of more than 100,000 characters
+    loses its middle.
     """
     if len(text) > 2 * _SEARCHED:
         text = f"{text[:_SEARCHED]}\n…\n{text[-_SEARCHED:]}"
@@ -387,7 +391,7 @@ def _with_json_read(text: str, words: Words) -> str:
     while (start := text.find("{", end)) >= 0:
         stop = text.find("}", start) + 1
         try:
-            if "'" in text[start:stop] and '"' not in text[start:stop]:  # as Python writes it
+            if "'" in text[start:stop] and '"' not in text[start:stop]:  # a dict as Python prints it
                 value = decoder.decode(text[start:stop].replace("'", '"'))
             else:
                 value, stop = decoder.raw_decode(text, start)
@@ -401,7 +405,7 @@ def _with_json_read(text: str, words: Words) -> str:
 
 
 def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[Value]:
-    """The answers in an object's pairs: under keys such as "answer", or under its only key."""
+    """The answers in a JSON object: under keys such as "answer", or under its only key."""
     pairs = tuple(pair for pair in pairs if not _ASIDE_KEY.search(pair[0]))
     under_answer = tuple(pair for pair in pairs if _ANSWER_KEY.fullmatch(pair[0]))
     for _, item in under_answer or (pairs if len(pairs) == 1 else ()):
@@ -415,7 +419,11 @@ def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[
 
 
 def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Answer | None:
-    """The answer on which all answers in a plain text agree; None if missing."""
+    """The common answer of all answers in a plain text; None if there is no answer.
+
+    Contradictory answers, refusals and retractions are an `Answer` with a reason. `cut`: the reply was cut
+    off; `of_task`: the words are the task's own, other than yes and no.
+    """
     first, last = _FIRST.search(text), _LAST.search(text)
     if first is None or last is None:
         return None
@@ -474,20 +482,21 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
 
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
-    """P(yes) of a reply, in [0, 1]: by its log-probabilities, else what the model itself says; or None."""
+    """P(yes) of a reply, in [0, 1]: from log-probabilities, else as the model states it, else None."""
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes
-    return abs(p) if p is not None and 0.0 <= p <= 1.0 else None  # no -0.0, which CSV takes for a formula
+    return abs(p) if p is not None and 0.0 <= p <= 1.0 else None  # not -0.0: its minus looks like a formula
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -> float | None:
-    """P(yes), in [0, 1], from `logprobs`: (token, natural-log probability) pairs of the first answer token.
+    """P(yes), in [0, 1], from the log-probabilities of the first answer token.
 
-    The probability of all spellings of yes (" Yes", "yes.", "▁YES") over that of all spellings of yes and
-    no. Of other words the tokens count that begin one and not the other ("bew", "abge"). None where both
-    together have less than `LEAST_MASS`: of what the model almost never says, the part that is yes says
-    nothing about its answer (docs/statistics.md, "P(yes)").
+    `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all spellings of yes
+    (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If `words` are not built in, a
+    token counts if it begins a word of only one of the two answers ("bew", "abge"). None if all spellings of
+    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer
+    (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
     spelled = [(value, _folded(word)) for value in mass for word in said(words[value])]

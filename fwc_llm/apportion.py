@@ -1,4 +1,4 @@
-"""Shares as whole numbers."""
+"""Apportionment: rounds quotas to whole numbers with a given sum."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ import numpy as np
 def largest_remainder(
     quota: np.ndarray, total: int, least: "int | np.ndarray" = 0, most: "float | np.ndarray" = np.inf
 ) -> np.ndarray:
-    """Whole numbers (k,) that sum to `total`, each the `quota` (k,) rounded down or up.
+    """Round the `quota` (k,) to whole numbers (k,) that sum to `total`.
 
-    Those with the largest remainders are rounded up, ties to the earlier. All stay within `least` and `most`;
-    the others make up the difference.
+    Quotas with the largest remainders are rounded up; of equal remainders, the earlier one. Every number
+    stays within `least` and `most`. Where these bounds move a number, other numbers make up the difference.
     """
     seats = np.clip(np.floor(quota + 1e-9), least, most).astype(np.int64)
     while seats.sum() < total:

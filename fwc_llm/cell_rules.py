@@ -1,7 +1,7 @@
-"""One cell: the text of a typed value, the number that a text writes, and the value that a task works with.
+"""Rules for cells: typed value to text, text to number, text to the task's value.
 
-The loader maps these rules over the texts of columns (`data.clean_table`), `clean_record` applies them to one
-row. Neither pandas nor numpy is imported, so that a service that builds prompts stays small.
+The loader applies these rules to whole columns (`data.clean_table`), and `clean_record` to one row. This
+module imports neither pandas nor numpy, which keeps a service that only builds prompts small.
 """
 
 import json
@@ -24,13 +24,13 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
 from fwc_llm.validation import Checked
 
-# What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
+# May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
     "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|TRY|RUB|KRW|ILS"
     "|DM|kr|Kr|zł|Fr|Rs"
 )
 _AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
-_LONGEST = 60  # characters of a number with all that stands around it
+_LONGEST = 60  # characters of a number with its currency signs and spaces
 _NUMBER = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*{_AROUND}\s*(?P<inner>[-+−]?)\s*"
     rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
@@ -39,7 +39,7 @@ _GROUPED = {
     "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
     "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")  # of a path
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")  # one step of a path such as choices[0].text
 _COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt, "at_most": operator.le}
 
 
@@ -51,9 +51,9 @@ def is_null(cell: Any) -> bool:
 
 
 def as_text(cell: Any, written: Written = "") -> str:
-    """A typed cell as people write it: 39.0 is "39", True is "true", a float32 has its own shortest digits.
+    """The text of a typed cell: 39.0 is "39", True is "true", a float32 its shortest digits.
 
-    A number has the decimal sign of `written`. A list or an object is its JSON.
+    Numbers use the decimal sign of `written`. Lists and objects become JSON.
     """
     if isinstance(cell, str):  # almost every cell
         return cell if cell.isascii() else utf8_safe(cell)
@@ -67,27 +67,30 @@ def as_text(cell: Any, written: Written = "") -> str:
         return text.replace(".", ",") if written == "1.234,5" and "e" not in text else text
     if isinstance(cell, date):
         return str(cell).removesuffix(" 00:00:00")
-    if isinstance(cell, timedelta):  # pandas writes its own in another way
+    if isinstance(cell, timedelta):  # pandas' Timedelta has another str()
         return str(timedelta(cell.days, cell.seconds, cell.microseconds))
     if isinstance(cell, dict | list) or kind == "ndarray":
         return utf8_safe(json.dumps(cell, ensure_ascii=False, default=_listed))
-    if isinstance(cell, bytes):  # as some writers of Parquet keep texts
+    if isinstance(cell, bytes):  # some writers of Parquet store texts as bytes
         return cell.decode("utf-8", "backslashreplace")
     return utf8_safe(str(cell))
 
 
 def _listed(cell: Any) -> Any:
-    """What JSON has no type for: the items of an array, else the text."""
+    """What JSON writes for other types: the items of an array, else the text."""
     return cell.tolist() if type(cell).__name__ == "ndarray" else as_text(cell)
 
 
 def bases_of(names: Iterable[str]) -> set[str]:
-    """The names, and the columns into which they may be paths: "a", "a.b" and "a.b[0]" of "a.b[0]"."""
+    """The names and their path prefixes: "a.b[0]" gives "a", "a.b" and "a.b[0]"."""
     return {name[: end.start()] for name in names for end in re.finditer(r"[.\[]|$", name)}
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a path ("choices[0].text") in a value of JSON, also of JSON in a text; else None."""
+    """The value at a path ("choices[0].text") in parsed JSON; None if the path leads nowhere.
+
+    A text on the way that holds JSON is parsed.
+    """
     for key, number in _STEP.findall(path):
         if isinstance(value, str):
             value = opened(value)
@@ -99,7 +102,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def opened(cell: Any) -> Any:
-    """The object, list or text that a cell holds as JSON; any other cell as it is."""
+    """The object, list or text in a cell that holds JSON; any other cell unchanged."""
     try:
         return parse_json(cell) if isinstance(cell, str) and cell[:1] in ("{", "[", '"') else cell
     except ValueError:
@@ -107,13 +110,13 @@ def opened(cell: Any) -> Any:
 
 
 def title_of(name: Any) -> str:
-    """The title of a column whose name may be any label; of a tuple its parts, joined by dots."""
+    """A column's label as text; the parts of a tuple are joined by dots."""
     parts = [str(part) for part in name if part != ""] if isinstance(name, tuple) else [str(name).strip()]
     return ".".join(parts)
 
 
 def as_number(cell: str) -> float | None:
-    """The finite number that a cell writes as programs do, or None. Python's own 1_000 is not."""
+    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
     try:
         number = float(cell) if "_" not in cell else math.nan
     except ValueError:
@@ -122,7 +125,10 @@ def as_number(cell: str) -> float | None:
 
 
 def as_plain(cell: str, written: Written) -> str:
-    """The number that people write in `cell` (1.234,5 EUR, (12)) as "1234.5"; any other cell as it is."""
+    """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5", "(12)" to "-12".
+
+    Any other cell stays unchanged.
+    """
     match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
@@ -136,17 +142,17 @@ def as_plain(cell: str, written: Written) -> str:
     return f"-{plain}" if negative == 1 else plain if negative == 0 else cell
 
 
-# --- What a task makes of a text
+# --- From the text of a cell to the task's value
 
 
 def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
-    """Return the stripped text of a typed cell; None if it is empty or a marker."""
+    """The stripped text of a typed cell; None if it is empty or one of `markers`."""
     text = "" if is_null(cell) else as_text(cell, written).strip()
     return None if not text or text in markers else text
 
 
 def edited(task: TaskFile, item: FileColumn, text: str) -> str:
-    """Strip suffix and zeros, write a number plainly, or name its band."""
+    """Apply a column's rules to a text: suffix, leading zeros, notation, bands."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
@@ -158,7 +164,7 @@ def edited(task: TaskFile, item: FileColumn, text: str) -> str:
 
 
 def strip_zeros(text: str) -> str:
-    """A code without the zeros before it: 07 is 7, and 00 is 0."""
+    """A code without leading zeros: 07 becomes 7, and 00 becomes 0."""
     return text.lstrip("0") or "0"
 
 
@@ -169,7 +175,7 @@ def _band_names(bands: tuple[float, ...]) -> list[str]:
 
 
 def parse_number(task: TaskFile, column: str, text: str) -> float:
-    """Parse an edited text as a finite number; `FwcError` with the remedy if it is invalid."""
+    """Parse an edited text as a finite number; `FwcError` for any other text."""
     parsed = as_number(text)
     if parsed is not None:
         return parsed
@@ -182,7 +188,7 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
 
 
 def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
-    """Whether a cell meets a condition; a missing one meets no limit and no list."""
+    """Whether a cell meets a condition. A missing cell fails every limit and list of values."""
     if text is None:
         return not (condition.limits or condition.values)
     zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
@@ -196,7 +202,7 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
 
 
 def find_level(attribute: Protected, text: str) -> str | None:
-    """Look up the protected level of an edited text; None if the task file has none."""
+    """The protected level of an edited text; None if the task file has none."""
     if attribute.above is None:
         return attribute.mapping.get(text) if attribute.mapping else text
     parsed = as_number(text)
@@ -204,7 +210,7 @@ def find_level(attribute: Protected, text: str) -> str | None:
 
 
 def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
-    """Parse an edited text as a protected level; `FwcError` if the task file has none."""
+    """The protected level of an edited text; `FwcError` if the task file has none."""
     known = find_level(attribute, text)
     if known is None and text != UNKNOWN:
         if attribute.above is not None:
@@ -215,7 +221,7 @@ def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
 
 
 def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
-    """Parse an edited text as number, rank or category; `FwcError` if it is invalid."""
+    """Parse an edited text as number, ordinal value or category, else `FwcError`."""
     if item.kind == "numeric":
         return parse_number(task, item.name, text)
     if item.kind == "ordinal" and text not in (order := task.column(item).order):
@@ -234,9 +240,9 @@ def can_be_unknown(task: TaskFile, item: FileColumn) -> bool:
 
 
 class Domain(Checked):
-    """Values of a column in a task's table: a range of numbers, or a set.
+    """The values that a column has in a task's table: a range of numbers, or a set.
 
-    `values` is None for numbers without words, and for free text: where most rows have a text of their own.
+    `values` is None for numbers without a value map, and for free text (different texts in most rows).
     """
 
     least: Number | None = None
@@ -245,12 +251,12 @@ class Domain(Checked):
 
     @field_serializer("values")
     def _sorted(self, values: frozenset[float | str] | None) -> list[float | str] | None:
-        """The same file for the same table."""
+        """Sort the set, so that the same table always gives the same file."""
         return None if values is None else sorted(values, key=str)
 
 
 class FrozenTask(Checked):
-    """A task without its rows, as `Task.freeze` writes it: enough to clean single records."""
+    """A task without rows, written by `Task.freeze`; it can clean single records."""
 
     format: Literal["fwc-llm-frozen-task/1"] = "fwc-llm-frozen-task/1"
     name: str
@@ -262,11 +268,11 @@ class FrozenTask(Checked):
 
 @dataclass(frozen=True)
 class Record:
-    """One cleaned row of a task's table, without the outcome; `Task.record` makes it.
+    """One cleaned row without its outcome, made by `Task.record`.
 
-    `values` has the columns that prompts may show, numbers as numbers, protected attributes as their level.
-    `notes` has a sentence for each number outside the table's range: no answer about such a row was
-    evaluated.
+    `values` maps the columns that prompts may show to their values: numbers as numbers, protected attributes
+    as their level. `notes` has a sentence for each number outside the table's range, because no evaluation
+    covers such a row.
     """
 
     task: str
@@ -275,11 +281,11 @@ class Record:
 
 
 def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
-    """Clean a raw row of the table's file.
+    """Clean a raw row of the table's file; errors as in `Task.record`.
 
-    A protected attribute may be given as its level instead. `name` is the task's, `domains` are those of all
-    columns but the outcome. Columns of the role extra, and those that only decide whether a row is in the
-    table, may be left out. Raises `FwcError` as `Task.record`.
+    `name` is the task's name; `domains` has every column except the outcome. `raw` may hold a protected
+    attribute's level instead of its source column. It may lack columns of the role extra, and columns that
+    only decide whether a row is kept.
     """
     texts = _texts(task, domains, raw)
     for condition in task.keep:
@@ -297,7 +303,7 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
         if attribute and key not in texts and attribute.name in raw:
             key = attribute.name
             texts[key] = cell_text(raw[key], ())
-        known = key in texts or task.source.format == "jsonl"  # there a missing value is not a key
+        known = key in texts or task.source.format == "jsonl"  # a JSON object may omit a missing value's key
         text = texts.get(key)
         if text is None and known and can_be_unknown(task, item):
             text = UNKNOWN
@@ -318,9 +324,10 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
 
 
 def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the edited texts of a record's cells; None for a missing one.
+    """The edited texts of a record's cells; None for a missing value.
 
-    A typed number or truth value stands for the one text of the table that means it: 7 for "07".
+    A typed number or truth value becomes the table's text of equal meaning (7 becomes "07"), if that is
+    unique.
     """
     markers = {marker.strip() for marker in task.source.markers}
     maps = {attribute.source: attribute.mapping for attribute in task.protected}
@@ -341,13 +348,16 @@ def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
 
 
 def _means(text: str, other: str) -> bool:
-    """Whether `other` writes the number or truth value `text` in another way."""
+    """Whether both texts write the same number or truth value."""
     number = float(text == "true") if text in ("true", "false") else as_number(text)
     return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
-    """Refuse a value outside of the table's; return a note on a number out of range."""
+    """Notes on a number outside the table's range.
+
+    Raises `FwcError` for a value that no row has, and for a negative number if no row has a negative one.
+    """
     if domain.values is not None and value not in domain.values:
         text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
         more = did_you_mean(text, sorted(known))

@@ -1,6 +1,6 @@
-"""One way to fail: an error that says what is wrong, where, and what to do.
+"""Exceptions with exit codes; messages say what is wrong, where, and what to do.
 
-The command line turns an `FwcError` into one line on standard error and into its exit code.
+The command line prints an `FwcError` as one line on standard error and exits with its `exit_code`.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Scored(Protocol):
-    """What a stopped run's error has of its `fwc_llm.Result`."""
+    """The part of `fwc_llm.Result` that the error of a stopped run carries."""
 
     folder: Path
     data: dict[str, Any]  # results.json
@@ -24,9 +24,9 @@ class Scored(Protocol):
 
 
 class FwcError(Exception):
-    """Bad input, found before any request was made: exit code 2.
+    """Bad input, found before any request was sent: exit code 2. Base of all errors.
 
-    `result` holds the scored answers of a run that had begun when the error stopped it, else None.
+    `result` holds the scored answers if the error stopped a run that had begun; else None.
     """
 
     exit_code = 2
@@ -34,7 +34,7 @@ class FwcError(Exception):
 
 
 class InputError(FwcError, ValueError):
-    """Input that the solver refuses; also a `ValueError`, as in scikit-learn's estimators."""
+    """Input that the solver refuses; also a `ValueError`, as in scikit-learn."""
 
 
 class InputTypeError(InputError, TypeError):
@@ -42,11 +42,11 @@ class InputTypeError(InputError, TypeError):
 
 
 class ScaleWarning(UserWarning):
-    """The columns of an array differ by orders of magnitude, so that few of them decide the distances."""
+    """Columns of an array differ so much in scale that few decide the distances."""
 
 
 class SampleWarning(UserWarning):
-    """The sample of a table in blocks lacks rows that make much of the objective."""
+    """The sample of a table in blocks lacks rows that contribute much to the objective."""
 
 
 class ProviderError(FwcError):
@@ -62,19 +62,19 @@ class IncompleteRunError(FwcError):
 
 
 class GateFailedError(FwcError):
-    """A finished run meets a condition that it must not (`--fail-if`): exit code 5."""
+    """A finished run meets a condition of `--fail-if`: exit code 5."""
 
     exit_code = 5
 
 
 class GateUndecidedError(FwcError):
-    """A finished run leaves open whether it meets a condition that it must not (`--fail-if`): exit code 6."""
+    """It stays undecided whether a finished run meets `--fail-if`: exit code 6."""
 
     exit_code = 6
 
 
 class StorageError(FwcError):
-    """The disk is full, or the run's folder is gone: a file cannot be written in mid-run: exit code 7."""
+    """A file cannot be written during a run (disk full, folder deleted): exit code 7."""
 
     exit_code = 7
 
@@ -86,7 +86,7 @@ class InterruptedRunError(FwcError):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about an unknown `name`: the nearest of `names`, or a list of them."""
+    """End a message about an unknown `name`: the nearest of `names`, or a list of them."""
     from difflib import get_close_matches
 
     names = list(names)

@@ -1,6 +1,6 @@
-"""Safe reading and writing: type and size are checked before reading; a write is complete or not made.
+"""Safe file access: reads check the file's type and size, writes are atomic.
 
-And where templates and task files lie (`resource_dir`).
+`resource_dir` locates the package's templates and task files.
 """
 
 import errno
@@ -16,15 +16,16 @@ from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError
 
-LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
+LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
-is_file = os.path.isfile  # False, not an error, for a name that the system refuses
+is_file = os.path.isfile  # returns False for a name that the system refuses, where Path.is_file may raise
 
 
 def read_text(path: Path, most: int = LARGEST_FILE) -> str:
-    """The UTF-8 text of a file. `OSError` for a pipe or a device, which might never end, and for a huge file.
+    """Read a UTF-8 file.
 
+    `OSError` for a pipe or a device, which might never end, and for a file of more than `most` bytes.
     `UnicodeDecodeError`, a `ValueError`, for bytes that are not UTF-8.
     """
     with open_binary(path) as file:
@@ -35,32 +36,32 @@ def read_text(path: Path, most: int = LARGEST_FILE) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal; `OSError` as `open_binary` has it."""
+    """The SHA-256 of a file's bytes, in hexadecimal; `OSError` as in `open_binary`."""
     with open_binary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_binary(path: Path) -> BufferedReader:
-    """The file, open to be read. `OSError` for a pipe or a device, at once: a pipe would be waited for."""
+    """Open a file for reading. `OSError` for a pipe or a device: opening a pipe would block."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.open("rb")
 
 
 def check_regular(handle: int, path: Path) -> None:
-    """`OSError` for an open handle of a pipe or a device."""
+    """Raise `OSError` if an open file handle is that of a pipe or a device."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def resource_dir(name: str) -> Path:
-    """The folder `name` ("prompts", "evals/tasks"): inside a wheel's package, beside that of a checkout."""
+    """The folder `name` ("prompts", "evals/tasks"): in the installed package, or in the checkout."""
     packaged = _PACKAGE / "_resources" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
 def reason(error: Exception) -> str:
-    """The cause of a file's error, in a few words."""
+    """The cause of a file error, without errno and path."""
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -68,7 +69,10 @@ def reason(error: Exception) -> str:
 def failing_as(
     kind: type[FwcError], what: str, then: str = "", also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Raise an `OSError`, a `ValueError` and what is `also` named as a `kind`: `what`, the reason, `then`."""
+    """Turn an `OSError`, a `ValueError` or an error of `also` into a `kind`.
+
+    Its message is `what`, the reason and `then`. An `FwcError` passes unchanged.
+    """
     kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:
         yield
@@ -79,15 +83,16 @@ def failing_as(
 
 
 def home_expanded(name: str) -> Path:
-    """The path with ~ expanded to the home folder, if that exists."""
+    """The path with ~ expanded to the home folder, if the home folder is known."""
     return Path(os.path.expanduser(name))
 
 
 @contextmanager
 def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
-    """Open a file that replaces `path` when the block ends without error; `OSError` if it cannot.
+    """Open a new file that replaces `path` when the block ends without an error.
 
-    It is always a new file: links are not followed. Characters that UTF-8 cannot hold are escaped.
+    A link at `path` is replaced, not followed. Characters that UTF-8 cannot encode are escaped. `OSError` if
+    the file cannot be written.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,14 +108,15 @@ def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
 
 
 def json_text(content: Any) -> str:
-    """`content` as a file of JSON; NaN must have become null before."""
+    """`content` as the text of a JSON file; `ValueError` for NaN and infinities."""
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
-    """Write text or bytes to `path`: a file is replaced as a whole, a pipe or a device is written through.
+    """Write text or bytes to `path`: a regular file atomically, a pipe or a device directly.
 
-    A link is followed to a regular file alone. `FwcError` with `what` in its text if it cannot be written.
+    A link must lead to a regular file, which is replaced. `FwcError` if `path` cannot be written; `what` in
+    its message names the content.
     """
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")

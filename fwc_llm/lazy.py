@@ -1,4 +1,4 @@
-"""Names of a package that are imported when first used, so that importing the package stays light."""
+"""Lazy imports: a package's public names are imported on first use."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Values in notebooks: text, tables, as HTML without scripts. What is not `Markup` is escaped."""
+"""HTML for notebooks, without scripts; everything except `Markup` is escaped."""
 
 import sys
 import unicodedata
@@ -15,13 +15,13 @@ _FRAME = (
 
 
 def in_notebook() -> bool:
-    """Return whether this code runs in a notebook's kernel."""
+    """Whether this code runs in a notebook's kernel."""
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return getattr(find() if find is not None else None, "kernel", None) is not None
 
 
 def visible(text: str) -> str:
-    """Return the text with characters that could reorder or hide it shown by their number."""
+    """Replace characters that hide or reorder text by their code point: ⟨U+202E⟩."""
     if text.isprintable():
         return text
     return "".join(
@@ -33,23 +33,23 @@ def visible(text: str) -> str:
 
 
 def escape(value: object) -> Markup:
-    """Return a value as HTML: markup as it is, anything else as text."""
+    """A value as HTML: `Markup` unchanged, anything else as escaped text."""
     return value if isinstance(value, Markup) else markupsafe.escape(visible(str(value)))
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """Return the parts one after the other."""
+    """Concatenate the parts as HTML."""
     return Markup("".join(map(escape, parts)))
 
 
 def element(name: str, *parts: object, **attributes: object) -> Markup:
-    """Return an element with its content and attributes."""
+    """An HTML element with content and attributes."""
     written = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
     return Markup(f"<{name}{written}>{join(parts)}</{name}>")
 
 
 def figure(title: str, *parts: Markup, simulated: bool = False, reference: bool = False) -> str:
-    """Return the HTML of a value: its title, its parts, and a mark if it is simulated or a reference."""
+    """The HTML of a value: title, parts, and a mark if it is simulated or a reference."""
     marks = ["SIMULATED"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
     style = "background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px"
     badges = join(join([" ", element("b", mark, style=style)]) for mark in marks)
@@ -58,12 +58,15 @@ def figure(title: str, *parts: Markup, simulated: bool = False, reference: bool 
 
 
 def note(text: str) -> Markup:
-    """Return a line of small print."""
+    """A line of small print."""
     return element("div", text, style="opacity:.75")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
-    """Return a table of its first `MOST_ROWS` rows, long texts cut; `total` says how many there are."""
+    """An HTML table of the first `MOST_ROWS` rows, with long texts cut.
+
+    `total` is the number of all rows, by default the length of `rows`.
+    """
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]

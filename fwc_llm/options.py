@@ -1,8 +1,8 @@
-"""Options that are declared once: as fields of a model, with type, default and help.
+"""Options declared as fields of a model, with type, default and help.
 
-`Settings` and `Client` are such models. Python's signatures and docstrings (`takes`), the command line
-(`fwc_llm.cli.flags`), experiment files and run.json follow from their fields. An option that nobody gave is
-not in `model_fields_set`; None is a value.
+The models are `Settings` and `Client`. Python's signatures and docstrings (`takes`), the command line
+(`fwc_llm.cli.flags`), experiment files and run.json are generated from their fields. `model_fields_set` has
+the options that were given; an option given as None is one of them.
 """
 
 import inspect
@@ -21,7 +21,7 @@ _WIDTH = 110
 
 
 class Options(Checked):
-    """Frozen options; a value that makes no sense is an `FwcError` that names the option."""
+    """Frozen options; an invalid value is an `FwcError` that names the option."""
 
     def __init__(self, /, **values: Any) -> None:
         try:
@@ -35,16 +35,16 @@ class Options(Checked):
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The options that were given, defaults left out."""
+        """The options that were given, without defaults."""
         return {name: value for name, value in self if name in self.model_fields_set}
 
     def updated(self, /, **changes: Any) -> Self:
-        """Return these options with some changed; the changed ones count as given."""
+        """A copy with `changes`, which count as given options."""
         return type(self)(**self.chosen | changes) if changes else self
 
     @classmethod
     def described(cls) -> str:
-        """The help of each field as a paragraph, for docstrings."""
+        """The fields' help for docstrings, one paragraph for each field."""
         width = max(map(len, cls.model_fields)) + 2
         lines: list[str] = []
         for name, field in cls.model_fields.items():
@@ -77,10 +77,11 @@ def option(
     none: bool | None = None,
     **checks: Any,
 ) -> Any:
-    """Return a field: its `default`, or what makes it, its help, and pydantic's checks.
+    """Declare an option: a pydantic field with default, help and checks.
 
-    `shown` is the default in words, `flag` the option's name on the command line, where it is another one; ""
-    for none. `none` says whether the word `none` is a value (by default where None is not the default).
+    A callable `default` is a default factory. `shown` is the default in words. `flag` is the option's name on
+    the command line if it differs from the field's; "" keeps the option off the command line. `none` tells
+    whether the command line takes the word `none` as None; by default, if None is not the default.
     """
     kind = "default_factory" if callable(default) else "default"
     none = default is not None if none is None else none
@@ -94,14 +95,14 @@ def facts_of(field: FieldInfo) -> Mapping[str, Any]:
 
 
 def default_words(field: FieldInfo) -> str:
-    """The default in words, to stand behind the help."""
+    """The suffix of a help text with the default in words; "" without a default to show."""
     plain = field.default_factory is None and field.default not in (None, ()) and field.default is not False
     words = facts_of(field)["shown"] or (str(field.default) if plain else "")
     return f" [default: {words}]" if words else ""
 
 
 def takes(*models: type[Options]) -> Callable[[_F], _F]:
-    """Let a function with `**options` show the models' fields in its signature and its docstring."""
+    """Decorator: add the models' fields to the signature and docstring of a function with `**options`."""
 
     def decorate(function: _F) -> _F:
         described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
@@ -112,7 +113,7 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 
 
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
-    """Put parameters in the place of a function's `**options`, in its signature; return the function."""
+    """Replace `**options` in the signature of `function` by `parameters`; return `function`."""
     own = inspect.signature(function)
     named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
@@ -120,7 +121,10 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Return each of the values with the options that are its fields; `FwcError` for one that is of none."""
+    """Update each of `values` with the options among its fields.
+
+    `FwcError` for an option that is a field of none of them.
+    """
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:

@@ -1,4 +1,4 @@
-"""Figures of matplotlib (extra `plot`): made with one style, written whole, and shown by a notebook."""
+"""Matplotlib figures (extra `plot`): common style, panels, and atomic saving."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _STYLE: Any = {
 
 
 def require_matplotlib() -> None:
-    """Raise `FwcError` with the package to install if matplotlib is missing."""
+    """Raise `FwcError` if matplotlib is missing."""
     try:
         for name in ("matplotlib", "matplotlib.figure"):
             import_module(name)
@@ -44,7 +44,7 @@ def require_matplotlib() -> None:
 
 
 def check_plot(path: str | Path) -> None:
-    """Raise `FwcError` before the work for a plot that cannot be drawn: another suffix, or no matplotlib."""
+    """Raise `FwcError` if `path` is neither .png nor .svg, or matplotlib is missing."""
     if Path(path).suffix.lower() not in FORMATS:
         raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
     require_matplotlib()
@@ -54,14 +54,14 @@ def check_plot(path: str | Path) -> None:
 def panels(
     lines: Sequence[str], widths: Sequence[float], height: float
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Give a figure titled by `lines`, with a panel of each width in inches, to be drawn on."""
+    """Yield a figure with the title `lines`, and its panels of the given widths (inches)."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     size = sum(widths), height
     with rc_context(_STYLE):
-        if in_notebook():  # pyplot tells the notebook how a figure is shown; closed, it is shown once
+        if in_notebook():  # pyplot registers how a notebook shows figures; closing it avoids a second output
             from matplotlib import pyplot
 
             figure = pyplot.figure(figsize=size, layout="constrained")
@@ -74,19 +74,19 @@ def panels(
 
 
 def name_lines(panel: "Axes", names: Sequence[Any]) -> None:
-    """Name the lines of a panel from the top down."""
+    """Label the rows of a panel (its y axis) with `names` from the top down."""
     panel.set_yticks(range(len(names)), [short(name) for name in names])
     panel.set_ylim(len(names) - 0.4, -0.6)
 
 
 def short(name: Any, longest: int = _LONGEST) -> str:
-    """Return a name that fits beside a panel, with nothing in it that could hide or turn text."""
+    """A name cut to `longest` characters, with invisible and bidirectional characters escaped."""
     text = visible(str(name))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
-    """Write a figure whole or not at all, without a date, so that the same numbers give the same bytes."""
+    """Write a figure atomically, without a date: the same numbers give the same bytes."""
     from matplotlib import rc_context
 
     drawn = io.BytesIO()

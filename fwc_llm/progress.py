@@ -1,6 +1,6 @@
-"""Progress of long steps: one line that changes, in a notebook or on a terminal; plain lines elsewhere.
+"""Progress of long steps: one changing line, or plain lines in pipes and files.
 
-`choose` decides where. `working` and `asking` are context managers; each yields a function for updates.
+`choose` picks the display. `working` and `asking` are context managers that yield a function for updates.
 """
 
 import sys
@@ -17,15 +17,17 @@ from fwc_llm.notebook import in_notebook
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
+_LINE_SECONDS = 5.0  # least time between two plain lines, where no line can be overwritten
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's progress. `total` is None when unknown; `rate` is requests a second, lately; `left` is seconds.
+    """Progress of a run.
 
-    `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
-    cost so far, earlier passes included, in dollars; None where no price is known.
+    Numbers of questions: `done` have a reply, `errors` ended without a reply, `skipped` were answered in an
+    earlier pass; `total` is all of them, None if unknown. `rate` is recent requests per second, `left` the
+    seconds that remain. `cost` is the run's cost so far in dollars, earlier passes included; None without a
+    known price.
     """
 
     done: int
@@ -37,7 +39,7 @@ class Progress:
     left: float | None = None
 
     def line(self, total: int) -> str:
-        """Questions asked of `total`, rate, errors, cost and time left, as far as known."""
+        """The text of one line: questions asked, rate, errors, cost and time left."""
         passed = self.done + self.errors + self.skipped
         words = [f"{self.rate:.{int(self.rate < 10)}f}/s" if self.rate >= 1 else f"{60 * self.rate:.2g}/min"]
         if self.errors:
@@ -51,16 +53,16 @@ class Progress:
 
 
 class Silent:
-    """Shows nothing; the interface of the other two."""
+    """Shows nothing; base class of `Terminal` and `Notebook`."""
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show these words during a step; call the value to change them."""
+        """Show `words` during a step; call the yielded function to change them."""
         yield lambda words: None
 
     @contextmanager
     def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
-        """Show how many of `total` questions are answered; call the value with the state."""
+        """Show a count of `total` questions; call the yielded function with a `Progress`."""
         with self.working(f"asking {total:,} questions") as change:
             yield lambda state: change(state.line(total))
 
@@ -69,8 +71,9 @@ class Silent:
 
 
 def choose(progress: bool | None = None) -> Silent:
-    """Return where to show progress: in a notebook, on a terminal, nowhere (`progress` False), or on standard
-    error whatever it is (True).
+    """Choose the display: `Notebook`, `Terminal`, or `Silent` without either.
+
+    `progress` False means `Silent`; True means `Terminal` even where standard error is not a terminal.
     """
     if progress is False:
         return Silent()
@@ -84,14 +87,14 @@ def choose(progress: bool | None = None) -> Silent:
 
 
 class Terminal(Silent):
-    """Shows a line behind a spinner; where the output goes elsewhere, a plain line now and then."""
+    """Shows a line with a spinner; in a pipe or file, plain lines at intervals."""
 
     def __init__(self, console: "Console", seconds: float = _LINE_SECONDS) -> None:
         self._console, self._seconds = console, seconds
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show the words; they vanish at the end."""
+        """Show `words` until the step ends, then remove them."""
         from rich.text import Text
 
         latest = time.monotonic()
@@ -114,7 +117,7 @@ class Terminal(Silent):
 
 
 class Notebook(Silent):
-    """Shows one line, which changes in place, below the cell; it needs no widgets."""
+    """Shows one line that changes in place below the cell, without widgets."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -122,7 +125,7 @@ class Notebook(Silent):
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show the step, then how long it took."""
+        """Show the step; when it ends, show its duration."""
         began, latest = time.monotonic(), words
 
         def change(words: str) -> None:
@@ -135,7 +138,7 @@ class Notebook(Silent):
         self._show(f"{latest}: {time.monotonic() - began:.1f} s")
 
     def say(self, line: str) -> None:
-        """Show the line above the one that changes."""
+        """Keep `line` above the changing line, from the next update on."""
         self._lines.append(line)
 
     def _show(self, words: str) -> None:

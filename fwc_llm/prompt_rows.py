@@ -1,8 +1,8 @@
-"""One row of a table as a template sees it: words and values, always as data.
+"""Table rows for templates, as words or raw values; cells cannot inject messages.
 
-Anyone may have written the text of a cell. It is shown on one line, without control, bidirectional or
-invisible characters, and without the marks by which chat servers separate messages (`<|im_start|>`, `<s>`,
-`[INST]`). So it cannot start a line, a message or an example of its own.
+The text of a cell is untrusted. A template gets it on one line, without control, bidirectional or invisible
+characters. The marks by which chat servers separate messages (`<|im_start|>`, `<s>`, `[INST]`) are broken by
+a space. So a cell cannot begin a new line, message or example.
 """
 
 import re
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Column
     from fwc_llm.tasks import Task
 
-_PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
+_PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # most cells: nothing to clean, neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
-_NOTHING = ("NAType", "NaTType")  # pandas' missing values by name: prompts do not import pandas
+_NOTHING = ("NAType", "NaTType")  # type names of pandas' missing values: prompts do not import pandas
 
 
 @lru_cache(4096)
 def clean(text: str) -> str:
-    """`text` as one line of visible characters that no chat server takes for its own marks."""
+    """`text` as one line of visible characters without any mark of a chat server."""
     if _PLAIN.fullmatch(text):
         return text
     return _MESSAGE_MARKS.sub(r"\g<0> ", "".join(map(_visible, text)))
@@ -45,11 +45,7 @@ def _visible(character: str) -> str:
 
 
 class ColumnFormatter:
-    """Writes the values of one column.
-
-    `words(value)` is the value as words (the column's value map and unit applied), `raw(value)` the value
-    itself: cleaned text, or a number, whole ones as int. A value outside the map is written as it is.
-    """
+    """Formats the values of one column, in words or raw."""
 
     def __init__(self, column: "Column") -> None:
         self.name = column.name
@@ -59,7 +55,7 @@ class ColumnFormatter:
         self._words_by_number = _numbered(column.values)
 
     def words(self, value: Any) -> str:
-        """The value in words, e.g. "40 hours"."""
+        """The value in words ("40 hours"); a value outside the map stays as it is."""
         if type(value) is str:
             words = self._words_by_text.get(value)
             return clean(value) + self._unit if words is None else clean(words)
@@ -71,7 +67,7 @@ class ColumnFormatter:
         return f"{plain}{self._unit}"
 
     def raw(self, value: Any) -> int | float | str:
-        """The value itself; raises `FwcError` if it is missing."""
+        """The cleaned text, or the number (int if whole); raises `FwcError` if it is missing."""
         if type(value) is int:
             return value
         if getattr(value, "shape", None) == ():
@@ -87,7 +83,7 @@ class ColumnFormatter:
 
 
 def _numbered(values: Mapping[str, str]) -> dict[float, str]:
-    """The value map by number ("0.11440" is 0.1144), for the entries that are numbers."""
+    """The numeric entries of a value map, keyed by number ("0.11440" becomes 0.1144)."""
     numbered = {}
     for text, words in values.items():
         try:
@@ -98,7 +94,7 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
 
 
 class ShownColumns:
-    """The columns of a task that a prompt may show, compiled once; columns in `without` are excluded."""
+    """The columns that prompts of a task may show: all but the outcome and those in `without`."""
 
     def __init__(self, task: "Task", without: Collection[str] = ()) -> None:
         self.task = task.name
@@ -111,7 +107,7 @@ class ShownColumns:
         self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
 
     def absent(self, name: str) -> str:
-        """The reason why a row cannot show `name`."""
+        """Explain why a template cannot show the column `name` of a row."""
         if name == self.outcome:
             return f"{name!r} is the outcome of task {self.task!r}: no template may show it"
         if name in self.without:
@@ -135,7 +131,7 @@ class ShownRow:
         self._form = form
 
     def __contains__(self, name: object) -> bool:
-        """Whether a template may show the column: false for one that `removal` takes out."""
+        """Whether a template may show the column; False for columns that `removal` takes out."""
         return name in self._cells.by_name and name in self._values
 
     def __getitem__(self, name: str) -> int | float | str:
@@ -147,12 +143,12 @@ class ShownRow:
 
     @property
     def raw(self) -> "ShownRow":
-        """The values without value map and unit: `row.raw["age"]` is a number or the cell's cleaned text."""
+        """The row without value maps and units: numbers, or cleaned texts."""
         return ShownRow(self._cells, self._values, "raw")
 
     @property
     def attributes(self) -> list[tuple[str, str]]:
-        """(words, value) of features and protected columns in the file's order; no column of role extra."""
+        """(name, value) of each column in words, in file order, without the role extra."""
         values = self._values
         try:
             return [(cell.text, cell.words(values[cell.name])) for cell in self._cells.described]
@@ -161,7 +157,7 @@ class ShownRow:
 
 
 def decimal(value: int | float | str) -> str:
-    """Template filter: a number with its decimals, 21 as "21.0"; any other value as it is."""
+    """Template filter: a number as a float, 21 as "21.0"; any other value unchanged."""
     try:
         return repr(float(value))
     except ValueError:

@@ -1,13 +1,13 @@
-"""From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
+"""Renders a row and examples as chat messages `[{"role": …, "content": …}, …]`.
 
-A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
-`questions.j2` says the question for models that take it apart from the input; without it the set `decision`'s
-is taken.
-A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
-cell can end one or begin another (`prompt_rows.py` defines what a cell may show).
+A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md lists their
+variables. `questions.j2` holds the question for decision models, which take it separately from the input. A
+set without this file uses that of the set `decision`. A template adds a message by calling `message(role)`.
+Messages are never parsed from text, so no cell can end a message or begin another (`prompt_rows.py` defines
+what a cell may show).
 
-The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
-cache it; the queried row comes last.
+System messages and examples are rendered once per `Prompt` and come first, so that providers can cache them.
+The queried row follows.
 """
 
 from collections import deque
@@ -47,16 +47,16 @@ _ROLES = ("system", "developer", "user", "assistant")
 
 
 class Prompt:
-    """The prompts of one task, one set of examples and one template set.
+    """Builds prompts for one task, one set of examples and one template set.
 
-    `template` is the name of a set (see `templates`) or a folder of your own, whose templates are your code:
-    Jinja's sandbox keeps them from the system, not from endless work. Examples of weight zero are left out.
-    `edits` may name "removal" (the protected attribute, and what names it, is taken out of every text; see
-    `Task.naming`), "instruction" (the template set's sentence that asks for fairness is added) and
-    "unweighted", which hides the weights. `questions` is "" for a chat, "one" to put the question apart from
-    the input, in a last message of role `question`, and "several" to add its negation and other wordings.
-    Building raises `FwcError` for a mistake in a template (file and line named), or a row that lacks what the
-    template shows.
+    `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
+    Jinja's sandbox keeps them from the system, but not from running without end. Examples of weight zero are
+    left out. `edits` may name "removal" (omits the protected attribute and the columns that reveal it, see
+    `Task.naming`), "instruction" (adds the template set's sentence that asks for fairness) and "unweighted"
+    (hides the weights). `questions` is "" for a chat. For decision models it is "one" (the question is a
+    message of role `question` after the row), or "several" (the question's negation and paraphrases are
+    further messages). `FwcError` for a mistake in a template (with its file and line), or a row without a
+    column that the template shows.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Prompt:
         self._fixed, self._last = tuple(fixed), tuple(last)
 
     def _around(self, examples: "list[ShownExample]") -> "tuple[list[Message], list[Message]]":
-        """System and examples, which come before the row, and the questions apart from it, which follow."""
+        """The messages before the row (system, examples), and those after it (questions)."""
         fixed = self._templates.render("system.j2", self._variables)
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
@@ -120,9 +120,9 @@ class Prompt:
         return [message.copy() for message in self._fixed]
 
     def build(self, row: "Record | Row") -> "list[ChatMessage]":
-        """The whole conversation that asks for a record, or a row as the task's table holds it.
+        """All messages of the prompt for a record, or for a row of the task's cleaned table.
 
-        An outcome in `row` is ignored. Raw rows of a file go through `Task.record` first.
+        An outcome in `row` is ignored. Pass raw rows of a file through `Task.record` first.
         """
         values = row.values if isinstance(row, Record) else dict(row.items())
         query = self._templates.render("query.j2", {**self._variables, "row": ShownRow(self._cells, values)})
@@ -132,7 +132,7 @@ class Prompt:
 
 
 class ShownExample(ShownRow):
-    """A row with its answer inside a template: `label` is the task's word, `weight` its text or None."""
+    """An example for templates: a row, its `label` (the task's word), its `weight` as text or None."""
 
     def __init__(
         self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
@@ -145,10 +145,11 @@ class ShownExample(ShownRow):
 def build_prompt(
     task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
 ) -> "list[ChatMessage]":
-    """Build the chat messages that ask for `row`, with the examples `shots`, by a template set or a folder.
+    """Build the chat messages that ask about `row`, with the examples `shots`.
 
-    `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file, which
-    `Task.record` cleans. Repeated calls with the same task, shots and template render the fixed part once.
+    `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file; raw rows are
+    cleaned by `Task.record`. `template` is the name of a template set or a folder. System messages and
+    examples are rendered once for repeated calls with the same task, shots and template.
     """
     record = task.record(row)
     asked = (task, shots, _template_set(template))
@@ -164,9 +165,9 @@ _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
-    """An arm's strategy or file, and the edits of its prompt: "fwc+instruction" is fwc with instruction.
+    """Split an arm into its strategy (or file) and its prompt edits: "fwc+instruction".
 
-    An edit alone ("removal") is that of the prompt without examples.
+    An edit without a strategy ("removal") belongs to the strategy "zero".
     """
     base, edits = source, []
     while base.rpartition("+")[2] in EDITS:
@@ -178,7 +179,7 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _only_for(task: str, template: str, *tasks: str) -> str:
-    """For templates: refuse every task but those named."""
+    """Template function `only_for`: `FwcError` unless `task` is one of `tasks`."""
     if task not in tasks:
         what = f"the template set {template!r} words the task {' or '.join(tasks)}"
         raise FwcError(f"{what} and does not fit {task!r}: use --template default or a folder of your own")
@@ -186,7 +187,7 @@ def _only_for(task: str, template: str, *tasks: str) -> str:
 
 
 def _question_apart(template: str, apart: bool) -> str:
-    """For templates: refuse a chat, to which the question would never be put."""
+    """Template function `question_apart`: `FwcError` in a chat, whose prompt would lack the question."""
     if not apart:
         what = f"the template set {template!r} does not say the question"
         raise FwcError(f"{what}: it is for decision models (--api), --template default for chats")
@@ -195,7 +196,7 @@ def _question_apart(template: str, apart: bool) -> str:
 
 class _Sandbox(ImmutableSandboxedEnvironment):
     def make_globals(self, d: Any) -> Any:
-        return {**self.globals, **(d or {})}  # jinja's chain of dicts takes a third of a prompt's time
+        return {**self.globals, **(d or {})}  # Jinja's ChainMap would take a third of the rendering time
 
 
 class TemplateSet:
@@ -221,7 +222,7 @@ class TemplateSet:
                 raise self._mistake(file, error) from None
 
     def render(self, file: str, variables: Mapping[str, Any]) -> "list[Message]":
-        """The messages that `file` hands over when rendered with `variables`."""
+        """The messages that the template `file` adds when rendered with `variables`."""
         messages: list[Message] = []
 
         def message(role: str, name: str | None = None, *, caller: Callable[[], str]) -> str:
@@ -247,7 +248,10 @@ class TemplateSet:
         return messages
 
     def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
-        """The question, with `several` its other wordings; a set without any takes those of `decision`."""
+        """The question; with `several`, its negation and paraphrases follow.
+
+        A set without questions.j2 uses that of the set `decision`.
+        """
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).questions(variables, several)
         asked = self.render(_QUESTIONS, variables)
@@ -260,11 +264,11 @@ class TemplateSet:
         return asked if several else asked[:1]
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
-        """`error` as one line that names the file and the line of the template."""
+        """`error` as an `FwcError` with the template's file and line."""
         place, line = str(self.folder / file), 0
         if isinstance(error, TemplateSyntaxError):
             place, line = error.filename or place, error.lineno
-        for step in extract_tb(error.__traceback__):  # jinja2's frames are those of the templates
+        for step in extract_tb(error.__traceback__):  # frames of templates have the templates' file names
             if step.filename.endswith(".j2"):
                 place, line = step.filename, step.lineno or 0
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -277,10 +281,10 @@ def templates() -> tuple[str, ...]:
 
 
 def instructed(template: str | Path, sentence: str) -> dict[str, str]:
-    """The files (name: text) of a template set whose last system message ends with `sentence`.
+    """Files (name: text) of a template set with `sentence` appended to its last system message.
 
-    The sentence is text: nothing in it is read as a template. Errors: `FwcError` where the set's system.j2
-    has no system message.
+    The sentence is plain text, never read as a template. `FwcError` if the set's system.j2 has no system
+    message.
     """
     folder = _template_set(template).folder
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
@@ -297,7 +301,7 @@ def _built_in() -> dict[str, Path]:
 
 
 def _template_set(template: str | Path) -> TemplateSet:
-    """The set called `template`, or the one in that folder, compiled again when a file in it has changed."""
+    """The built-in set `template`, or the set in that folder, recompiled if a file has changed."""
     folder = _built_in().get(str(template))
     if folder is not None:
         return _compiled(folder, ())

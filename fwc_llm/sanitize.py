@@ -1,6 +1,6 @@
-"""Makes what others wrote harmless, in one place: JSON, numbers and texts from services, files and cells.
+"""Sanitizes untrusted JSON, numbers and texts from services, files and cells.
 
-Code behind this module need not expect endless numbers, half a character, commands to the terminal, or a key.
+After it, values have no overlong or non-finite numbers, lone surrogates, terminal control codes or API keys.
 """
 
 import json
@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
-LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
-LARGEST_VALUE = 1_000_000  # characters of all texts of one value
-_LARGEST_WHOLE = 2**53  # beyond it floats, JavaScript and spreadsheets round
+LONGEST_TEXT = 65_536  # characters of one text; the limit of Python's CSV reader is twice as large
+LARGEST_VALUE = 1_000_000  # characters of all texts of one JSON value together
+_LARGEST_WHOLE = 2**53  # floats, JavaScript and spreadsheets round larger whole numbers
 _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
@@ -24,9 +24,10 @@ _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
-    """The value that `text` writes. `ValueError` for text that is not JSON or is nested too deep.
+    """Parse JSON. `ValueError` for text that is not JSON or is nested too deep.
 
-    NaN, infinities and numbers too large for a float become None; `strict` refuses the former two.
+    NaN, infinities and numbers too large for a float become None. With `strict`, NaN and infinities are a
+    `ValueError`.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
@@ -38,7 +39,7 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The table that `text` writes. `ValueError` for text that is not TOML or is nested too deep."""
+    """Parse TOML. `ValueError` for text that is not TOML or is nested too deep."""
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -46,7 +47,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
-    """`value` as a whole number from 0 to below `most`, or None."""
+    """`value` as an int in [0, `most`); None for any other value."""
     number = parse_finite(value)
     if number is None or not 0 <= number < most or number != int(number):
         return None
@@ -54,7 +55,7 @@ def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
 
 
 def parse_finite(value: Any) -> float | None:
-    """`value` as a finite number, or None; true and false are not numbers."""
+    """`value` as a finite float; None for any other value, True and False included."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -65,14 +66,14 @@ def parse_finite(value: Any) -> float | None:
 
 
 def utf8_safe(text: str) -> str:
-    """`text` as UTF-8 can hold it: half of a surrogate pair becomes its escape."""
+    """`text` with lone surrogates escaped, so that UTF-8 can encode it."""
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def truncate(text: str, most: int = LONGEST_TEXT) -> str:
-    """`text`, cut and marked as cut where it is longer than `most`."""
+    """`text` cut to `most` characters; a cut text ends with its original length."""
     if len(text) <= most:
         return text
     mark = f"… [cut: it had {len(text):,} characters]"
@@ -80,41 +81,44 @@ def truncate(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def listed(texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, by: str = ", ") -> str:
-    """The first of the `texts` in `words`, and how many more there are."""
+    """The first `most` texts, each formatted by `words`, and the number of the rest."""
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return by.join(map(words, texts[:most])) + more
 
 
 def as_single_line(text: str) -> str:
-    """`text` on one line of at most 300 characters that a terminal can show, without HTML tags."""
+    """`text` on one line of at most 300 characters, safe for a terminal, without HTML tags."""
     line = " ".join(_TAG.sub(" ", truncate(text, 10 * _LONGEST_LINE)).split())
     return truncate(replace_invisible(utf8_safe(line)), _LONGEST_LINE)
 
 
 class Secret:
-    """Keys, to be taken out of every text, in any case of their letters."""
+    """Redacts API keys in texts, ignoring case."""
 
     def __init__(self, *keys: str) -> None:
         longest_first = sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
 
     def redact(self, text: str) -> str:
-        """`text` with "[key]" in the place of a key. JSON must be parsed first, for its escapes."""
+        """Replace every key by "[key]". Parse JSON first: its escapes could hide a key."""
         return self._pattern.sub("[key]", text)
 
 
 def escape_formula(text: str) -> str:
-    """`text` as a cell of a CSV file: what a spreadsheet would take for a formula gets an apostrophe."""
+    """Put an apostrophe before a CSV cell that spreadsheets would take for a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def unescape_formula(cell: str) -> str:
-    """The text that `escape_formula` wrote."""
+    """The inverse of `escape_formula`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
 def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
-    """Parsed JSON whose every text is clean, and cut where one is too long or all together are too large."""
+    """Parsed JSON with every text passed through `clean`.
+
+    Texts longer than `LONGEST_TEXT` are cut, and so is what exceeds `LARGEST_VALUE` in total.
+    """
     left = LARGEST_VALUE
 
     def text_of(text: str) -> str:
@@ -141,9 +145,9 @@ def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
 
 
 def replace_invisible(text: str) -> str:
-    """`text` for a terminal: what would steer it, turn text around or hide becomes U+FFFD.
+    """Replace control, bidirectional and invisible characters by U+FFFD.
 
-    Line ends and tabs stay. All that a terminal is shown goes through here.
+    Line ends and tabs stay. Everything printed to a terminal passes through this function.
     """
     if text.isprintable():
         return text
@@ -151,7 +155,7 @@ def replace_invisible(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """JSON for a terminal, with escapes for the characters that `replace_invisible` replaces."""
+    """JSON with escapes for the characters that `replace_invisible` would replace."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,7 +1,7 @@
-"""A task file (TOML) as checked values: what the columns mean, and how the table is written on disk.
+"""Task files (TOML) as validated models: the columns' meaning, the table's format.
 
-Each model has the keys of its part of the file (evals/tasks/README.md). Nothing here looks at the data.
-Prompts, solver and models never see these; they get the `Task` that `tasks` makes of them.
+Each model holds the keys of one part of the file (evals/tasks/README.md). This module never reads the table.
+Prompts, solver and models use the `Task` that `fwc_llm.tasks` builds from these models.
 """
 
 import json
@@ -19,7 +19,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, read_text
 from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import Checked, check
-from fwc_llm.words import UNKNOWN as UNKNOWN  # what a missing value becomes under missing = "category"
+from fwc_llm.words import UNKNOWN as UNKNOWN  # replaces a missing value where missing = "category"
 from fwc_llm.words import YES_NO
 
 Kind = Literal["numeric", "categorical", "ordinal"]
@@ -30,7 +30,7 @@ ENDINGS: Mapping[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
     ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
 }  # fmt: skip
-LAYOUT = "sheet", "skip", "comment"  # keys of [data] that commands take as options
+LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 _LARGEST = 1 << 22  # bytes of a task file
@@ -50,7 +50,7 @@ def _answer_word(text: str) -> str:
 
 
 def _values(value: Any) -> Any:
-    """One value or a list of values, as a CSV file would have them: 1 and "1" are the same."""
+    """One value or a list of values, as the texts in a CSV file: 1 and "1" are equal."""
     items = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(item, str | int | float) for item in items):
         raise ValueError(f"give a value or a list of values; found {value!r:.100}")
@@ -64,7 +64,7 @@ def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _above(value: Any) -> Any:
-    """The number in `threshold = { above = 0.06 }`."""
+    """The number 0.06 of `threshold = { above = 0.06 }`."""
     if isinstance(value, dict) and set(value) == {"above"}:
         return value["above"]
     raise ValueError(f"write the threshold as {{ above = NUMBER }}; found {value!r:.100}")
@@ -83,10 +83,11 @@ Threshold = Annotated[Number, BeforeValidator(_above)]
 
 @dataclass(frozen=True)
 class Column:
-    """One column as prompts and the solver see it.
+    """One column of a task's table, for prompts and the solver.
 
-    `text` is its name in words; `values` maps raw values to words; `order` lists an ordinal column's raw
-    values, lowest first; role "extra" is shown by templates that ask for it, never used by the solver.
+    `text` is the column's name in words. `values` maps raw values to words. `order` lists an ordinal column's
+    raw values, lowest first. The solver ignores columns of the role "extra"; templates show them by name
+    only.
     """
 
     name: str
@@ -99,11 +100,12 @@ class Column:
 
 
 class FileColumn(Checked):
-    """One entry of `columns`: the column's meaning, its use, and how its values are written.
+    """One entry of `columns` in a task file: meaning, use and notation of a column.
 
-    `missing` overrides the task's rule for this column; `markers` stand for a missing value in it alone.
-    `written` says how its numbers look, "1,234.5" or "1.234,5"; currency signs and per cent are left out.
-    `bands` cut its numbers into categories. `strip_zeros` makes one code of 07 and 7.
+    `missing` overrides the task's rule for missing values. `markers` are texts that mean a missing value in
+    this column alone. `written` is the notation of numbers, "1,234.5" or "1.234,5"; currency and per cent
+    signs are ignored. `bands` are the limits that cut numbers into categories. `strip_zeros` makes 07 and 7
+    equal.
     """
 
     name: Text
@@ -129,15 +131,15 @@ class FileColumn(Checked):
 
     @property
     def use(self) -> Literal["column", "drop", "id"]:
-        """Whether the column is part of the table."""
+        """The column's use: "column" if it is part of the cleaned table, else "drop" or "id"."""
         return self.role if self.role in ("drop", "id") else "column"  # type: ignore[return-value]
 
 
 class Protected(Checked):
-    """A protected attribute: the column `source` unchanged, mapped by `mapping`, or split at `above`.
+    """A protected attribute: column `source`, unchanged, mapped, or split at a threshold.
 
-    A derived attribute takes its source's place in the table unless `keep`. An `optional` one is protected
-    only where it is chosen.
+    A mapped or split attribute replaces its source column in the table; with `keep`, the table has both. An
+    `optional` attribute is protected only if a user chooses it.
     """
 
     source: Text = Field(alias="column")
@@ -169,14 +171,14 @@ class Protected(Checked):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The levels at or below the threshold, and above it."""
+        """The two levels of a threshold: at or below it, and above it."""
         return self.levels or (f"at most {self.above:g}", f"above {self.above:g}")
 
 
 class RowFilter(Checked):
-    """A condition that a row must meet to be in the table, on a column that may have any role.
+    """A condition on one column, of any role; the table keeps only rows that meet it.
 
-    Limits are for numbers; a missing value meets neither a limit nor a list of `values`.
+    Limits apply to numbers. A missing value fails every limit and every list of `values`.
     """
 
     column: Text
@@ -195,7 +197,7 @@ class RowFilter(Checked):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits by their keys."""
+        """The limits that are set, by key ("at_least")."""
         limits = {name: getattr(self, name) for name in ("above", "at_least", "below", "at_most")}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
@@ -207,11 +209,11 @@ class RowFilter(Checked):
 
 
 class OutcomeColumn(Checked):
-    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
+    """The outcome: "yes" if the value is in `positive`, or strictly above `above`.
 
-    Other values than `positive` and `negative` mean no, or their rows are dropped, as `others` says; without
-    it they are an error where the column has more than two values. `words` are how prompts and replies say
-    yes and no; "values": as the column does.
+    `others` decides about values in neither `positive` nor `negative`: they mean no, or their rows are
+    dropped. Without `others`, a column with more than two values is an error. `words` are the words for yes
+    and no in prompts and replies; `words = "values"` in the file takes the positive and the negative value.
     """
 
     source: Text = Field(alias="column")
@@ -247,13 +249,13 @@ class OutcomeColumn(Checked):
 
 
 def format_of(path: Path) -> Format:
-    """File format by extension, ignoring compression: rows.jsonl.gz is "jsonl"."""
+    """The file format by extension, ignoring compression: rows.jsonl.gz is "jsonl"."""
     ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
     return ENDINGS.get(ending.lower(), "csv")
 
 
 class Source(Checked):
-    """The table's place and format. Paths are relative to the data folder or the task file."""
+    """The table's files and format; paths are relative to data folder or task file."""
 
     file: str = ""
     pool: str = ""
@@ -262,7 +264,7 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
-    sheet: Annotated[str, BeforeValidator(str)] = ""  # name or number from 1; by default the first
+    sheet: Annotated[str, BeforeValidator(str)] = ""  # name, or number from 1; by default the first sheet
     skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
@@ -293,12 +295,12 @@ class Source(Checked):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The table's file, or those of pool and test."""
+        """(file,), or (pool, test)."""
         return (self.file,) if self.file else (self.pool, self.test)
 
 
 def is_safe_address(url: str) -> bool:
-    """Whether `url` is an https address, or an http one of this machine itself."""
+    """Whether `url` is an https address, or an http address of this machine."""
     try:
         parts = urlsplit(url)
         return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
@@ -307,7 +309,7 @@ def is_safe_address(url: str) -> bool:
 
 
 class About(Checked):
-    """Purpose and data of a task as whoever signs an audit must know them; what is left out is not stated."""
+    """[about] in a task file: purpose and data, for audit reports; None: not stated."""
 
     intended_use: Stated = None
     population: Stated = None
@@ -317,25 +319,25 @@ class About(Checked):
     limits: Stated = None
     categories: Stated = None  # how sex, race and other categories are known
     data_kind: Stated = None  # historical or test data
-    distributed: Stated = None  # when the tool was first used
+    distributed: Stated = None  # date of the tool's first use
     auditor: Stated = None
 
 
 class TaskFile(Checked):
-    """A whole task file, checked in itself. `path` and `text` are the file's own."""
+    """A whole task file, validated without its table."""
 
     name: str = ""
     title: str = ""
     question: Text
-    criteria: Mapping[Literal["yes", "no"], Text] = {}  # what an answer means, for decision models
+    criteria: Mapping[Literal["yes", "no"], Text] = {}  # definitions of yes and no, for decision models
     missing: MissingRule = "error"
     base_parity: Share | Literal["none"] = "none"  # gap of the groups' base rates in a run's test rows
-    weight: str = ""  # the column that says for how many a row stands
-    column_weights: Mapping[str, ColumnWeight] = {}  # of features in the distances of coresets; others: 1
+    weight: str = ""  # the column of sampling weights
+    column_weights: Mapping[str, ColumnWeight] = {}  # weights of features in coresets' distances; default 1
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
     source: Source = Field(alias="data")
-    keep: tuple[RowFilter, ...] = ()  # every row of the table meets all of them
+    keep: tuple[RowFilter, ...] = ()  # the table keeps the rows that meet all of these conditions
     outcome: OutcomeColumn
     offered: tuple[Protected, ...] = Field(alias="protected", min_length=1)
     use_protected: Values = ()
@@ -397,7 +399,7 @@ class TaskFile(Checked):
 
     @property
     def protected(self) -> tuple[Protected, ...]:
-        """The attributes in use: those that `use_protected` names, or all that are not optional."""
+        """The attributes in `use_protected`; if it is empty, all that are not optional."""
         by_name = {attribute.name: attribute for attribute in self.offered}
         if self.use_protected:
             return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
@@ -405,12 +407,12 @@ class TaskFile(Checked):
 
     @property
     def notations(self) -> dict[str, Written]:
-        """How the numbers of each column of the file are written."""
+        """The notation of numbers (`written`) by column of the file."""
         return {item.name: item.written for item in self.fields}
 
     @property
     def words(self) -> Mapping[str, str]:
-        """How prompts and replies say yes and no."""
+        """The words for yes and no in prompts and replies."""
         texts = self.values.get(self.outcome.source, {})
         return {answer: texts.get(word, word) for answer, word in self.outcome.words.items()} or YES_NO
 
@@ -420,7 +422,7 @@ class TaskFile(Checked):
         return {key: text.strip() for key, text in self.told if text}
 
     def column(self, item: FileColumn) -> Column:
-        """One of the columns as prompts and the solver see it."""
+        """An entry of `columns` as a `Column`, for prompts and the solver."""
         words = self.values.get(item.name, {})
         order = (item.order or tuple(words)) if item.kind == "ordinal" else ()
         text = item.text or item.name.replace("_", " ").replace("-", " ")
@@ -429,7 +431,10 @@ class TaskFile(Checked):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The table's columns in file order, each derived protected attribute in its source's place."""
+        """The cleaned table's columns in file order.
+
+        A derived protected attribute replaces its source column, or follows it if the source is kept.
+        """
         derived = {attribute.source: attribute for attribute in self.protected}
         columns: list[Column] = []
         for item in self.fields:
@@ -454,13 +459,16 @@ ABOUT = tuple(About.model_fields)
 
 
 def read_taskfile(path: Path) -> TaskFile:
-    """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
+    """Read and validate a task file; a mistake is an `FwcError` with file, key and remedy."""
     with failing_as(FwcError, f"cannot read the task file {path}: "):
         return parse_taskfile(read_text(path, _LARGEST), path)
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
-    """Check the text of a task file; errors name `path`. `name` overrules the task's own."""
+    """Parse and validate the text of a task file; errors name `path`.
+
+    `name` replaces the name in the text.
+    """
     start = "; `fwc-llm task init DATA.csv` writes a task file to start from"
     with failing_as(FwcError, f"{path} is not a TOML file: ", start):
         data = parse_toml(text)
@@ -470,23 +478,25 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with another choice of what its file offers, in its `text`, too; an empty weight means no
-    weights.
-    """
+    """The task with another `key`, also in its `text`; an empty weight means no weights."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)
 
 
 def without_key(text: str, key: str) -> str:
-    """Return the text of a task file without the lines that set `key` for the whole file."""
-    top = re.split(r"^[ \t]*\[", text, maxsplit=1, flags=re.M)[0]  # what comes before the first table
+    """The text of a task file without the lines that set the top-level `key`."""
+    top = re.split(r"^[ \t]*\[", text, maxsplit=1, flags=re.M)[0]  # the text before the first TOML table
     sets = rf"""^[ \t]*["']?{key}["']?[ \t]*=[ \t]*(\[[^\]]*\]|[^\n]*)[^\n]*\n"""
     return re.sub(sets, "", top, count=1, flags=re.M) + text[len(top) :]
 
 
 def asks_the_same(text: str, other: str) -> bool:
-    """Whether these texts of a task file differ at most in what is only for readers, or was not chosen."""
+    """Whether two task files give the same prompts and rows.
+
+    They may differ in texts for readers (title, note, licence, citation, about), in base parity, in the
+    layout of the data file, and in protected attributes that are not in use.
+    """
     try:
         return _asked(text) == _asked(other)
     except FwcError:
@@ -496,7 +506,7 @@ def asks_the_same(text: str, other: str) -> bool:
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
     readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
-    content = task.model_dump(exclude=readers | {"base_parity"})  # a run records its own
+    content = task.model_dump(exclude=readers | {"base_parity"})  # a run records its base parity separately
     content["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
-    content["files"] = task.source.files  # how it is written shows in the table's fingerprint
+    content["files"] = task.source.files  # the table's fingerprint covers the rest of `source`
     return content

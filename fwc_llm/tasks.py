@@ -1,4 +1,4 @@
-"""Tasks: what the columns of a table mean and what is asked about its rows; built in, in files, of frames."""
+"""Prediction tasks on tables: built-in ones, those of task files and data frames."""
 
 import json
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -38,24 +38,27 @@ if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table_checks import TableChecks
 
-_FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
+_FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # a value reveals a level: its rows, and the level's share in them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Task:
-    """A yes/no prediction task on a table: data, protected attributes, outcome and wording.
+    """A yes/no prediction task on a table: data, protected attributes, outcome, wording.
 
-    The table is read on first use; a built-in one is then downloaded if necessary. `load` reads it, `locate`
-    returns its files (None if they are not on this machine), `rules` say how to read its cells. `columns` are
-    those of `pool()` and `test()` in file order. `simulated`: the rows are drawn from a model, and every
-    output must say so. `text` is the task file, `folder` the folder of a user's own, `data` the files that
-    replace those it names, `about` its statements on purpose and data. `offered` are the attributes that can
-    be protected, `protected` the chosen ones, `usual` the default choice. `weight` is the column of sampling
-    weights; `cluster` identifies people with several rows, who are never both in the test rows and among the
-    examples; both may be empty. `base_parity` is the default of runs; None: rows are drawn without a base
-    parity. `criteria` define "yes" and "no", `words` are the words for them in prompts and replies.
-    `column_weights` are weights of features in coresets' distances; all others have 1. `frozen` describes the
-    columns of a task that was saved without rows (`freeze`).
+    The table is read on first use; the table of a built-in task is downloaded if this machine lacks it.
+    `load` reads the table, `locate` returns its files (None if this machine lacks them), and `rules` tell how
+    to read its cells. `columns` are the columns of `pool()` and `test()` in file order. `simulated` means
+    that the rows are drawn from a model; every output must say so.
+
+    `text` is the text of the task file and `folder` its folder (None for a built-in task). `data` names the
+    files that replace those of the task file; "" for none. `about` has the file's statements on purpose and
+    data. `offered` are the attributes that can be protected, `protected` the chosen ones, `usual` the default
+    choice. `weight` is the column of sampling weights. `cluster` is the column that identifies people with
+    several rows; nobody is both in the test rows and among the examples. Either column may be "".
+    `base_parity` is the default of runs; None: test rows are drawn without a base parity. `criteria` define
+    "yes" and "no"; `words` are the words for them in prompts and replies. `column_weights` are weights of
+    features in coresets' distances; other features have weight 1. `frozen` describes the columns of a task
+    that `freeze` saved without rows.
     """
 
     name: str
@@ -87,7 +90,7 @@ class Task:
 
     @property
     def features(self) -> tuple[Column, ...]:
-        """The columns of X: the features, without protected attributes, extras and outcome."""
+        """The feature columns X: without protected attributes, extras and outcome."""
         excluded = {*self.protected, self.outcome}
         return tuple(
             column for column in self.columns if column.role == "feature" and column.name not in excluded
@@ -95,46 +98,45 @@ class Task:
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns that a prompt may show: all but the outcome."""
+        """The columns that prompts may show: all but the outcome."""
         return tuple(column for column in self.columns if column.name != self.outcome)
 
     @property
     def spellings(self) -> dict[str, list[str]]:
-        """The words that replies may use for "yes" and "no"; the first is the one that prompts ask for."""
+        """The words for "yes" and "no" in replies; prompts ask for the first one."""
         return spellings(self.question, self.words)
 
     def column(self, name: str) -> Column:
-        """The column called `name`; `FwcError` if it is missing."""
+        """The column called `name`; `FwcError` if the task has none."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
             raise FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
         return by_name[name]
 
     def pool(self) -> "pd.DataFrame":
-        """The rows that examples come from (the whole table if the task has one file).
+        """The rows to choose examples from; the whole table if the task has one file.
 
-        Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
-        int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
-        the outcome "yes" or "no". Treat it as read-only: it is read once and shared. For a table larger than
-        memory (Parquet files of more than 400,000 rows) it is a sample.
+        The index has row ids ("adult.data:17": file and 1-based line). The columns are `columns`: numeric
+        values as int64 if all are whole, else float64; categories as str, unmapped; protected attributes as
+        their level; the outcome as "yes" or "no". Do not modify the frame: it is read once and shared. For a
+        table larger than memory (Parquet files of more than 400,000 rows), the frame is a sample.
         """
         return self._tables.pool
 
     def test(self) -> "pd.DataFrame":
-        """The rows that test rows are drawn from, in the form of `pool`."""
+        """The rows from which test rows are drawn, with the index and columns of `pool`."""
         return self._tables.test
 
     def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
         """Clean one raw row of the table's file.
 
-        `raw` has the columns of the file, typed or as text; its outcome and columns that the task does not
-        know are ignored. Unchanged rows (Series) of `pool()` or `test()` keep their values; a record is
-        returned as it is.
+        `raw` has the file's columns, typed or as text. Its outcome and unknown columns are ignored. An
+        unchanged row (Series) of `pool()` or `test()` keeps its values; a record is returned unchanged.
 
-        Raises `FwcError`, naming column and value, for kinds of rows that were never evaluated: a level or
-        category that no row of the table has, text in the place of a number, a negative number where no row
-        has one, a missing value where the task keeps no such rows. A number outside the table's range is
-        noted in `Record.notes`.
+        Raises `FwcError`, naming column and value, for rows that no evaluation covers: a level or category
+        that no row of the table has, text instead of a number, a negative number in a column without negative
+        numbers, a missing value if the task keeps no rows without it. A number outside the table's range
+        gives a sentence in `Record.notes`.
         """
         if isinstance(raw, Record):
             if raw.task != self.name:
@@ -151,7 +153,7 @@ class Task:
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the cells if the table has this row with exactly these; else None."""
+        """The cells to show if row id `row` of the table has exactly these cells; else None."""
         names = [column.name for column in self.shown]
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
@@ -161,7 +163,7 @@ class Task:
 
     @cached_property
     def domains(self) -> Mapping[str, Domain]:
-        """The range or the categories of every column in the whole table, by name."""
+        """Range or categories of every column in the whole table, by column name."""
         if self.frozen is not None:
             return self.frozen.domains
         if self.disk_table is not None:
@@ -171,27 +173,30 @@ class Task:
         return domains(self.columns, lambda name: [self.table[name]])
 
     def freeze(self, path: str | Path) -> None:
-        """Save the task without its rows as JSON, for a service that has no table; `load_task` reads it."""
+        """Save the task without its rows, as JSON for a service without the table.
+
+        `load_task` reads the file. `FwcError` if it cannot be written.
+        """
         known: dict[str, Any] = {n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")}
         frozen = FrozenTask(text=self.rules.text, **known)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the rows and columns that were kept and dropped."""
+        """Notes on rows and columns that were kept or dropped."""
         return self._tables.notes
 
     @property
     def rows(self) -> "RowCount | None":
-        """Rows read and kept, by group, and why others were lost; None if the task cannot lose rows."""
+        """Rows read and kept, by group, and reasons for lost rows; None if none can be lost."""
         return self._tables.rows
 
     @cached_property
     def naming(self) -> tuple[str, ...]:
-        """The protected columns, and the columns that reveal a protected level.
+        """The protected columns, and the categorical columns that reveal a protected level.
 
-        A categorical column reveals it if one of its values occurs in at least 30 rows of the pool, at least
-        99 % of them of one level (Adult's relationship: Husband, Wife).
+        A column reveals a level if one of its values has at least 30 rows in the pool, and at least 99 % of
+        these rows have one level (in Adult, relationship: Husband, Wife).
         """
         import pandas as pd
 
@@ -210,7 +215,7 @@ class Task:
 
     @cached_property
     def checks(self) -> "TableChecks":
-        """Problems of the whole table that should be checked (for a table on disk, of its sample)."""
+        """Possible problems of the whole table (for a table on disk, of its sample)."""
         from fwc_llm.data.table_checks import TableChecks, check_table
 
         if self.simulated:
@@ -220,17 +225,17 @@ class Task:
         return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
+        """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
         from fwc_llm.data.clean_table import crossed
 
         return crossed(frame, self.protected)
 
     def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """The outcome (n,) of every row as int8: 1 is yes."""
+        """Outcomes (n,) as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
     def with_columns(self, weight: str, cluster: str) -> "Task":
-        """The same task with other columns of weights and people; empty: none."""
+        """The task with other columns of sampling weights and people; "" for none."""
         for name in filter(None, (weight, cluster)):
             self.column(name)
         if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
@@ -238,7 +243,10 @@ class Task:
         return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
-        """Row weights (n,) from the column `weight`; None if the task has none."""
+        """Sampling weights (n,) from the column `weight`; None without this column.
+
+        `FwcError` for a weight that is negative or not finite.
+        """
         if not self.weight:
             return None
         weights = frame[self.weight].to_numpy(dtype=float)
@@ -255,14 +263,14 @@ class Task:
         return f"<Task {title}; {len(self.columns)} columns, {roles}>"
 
     def _repr_html_(self) -> str:
-        """The question, and the rows of each group and answer; never starts a download."""
+        """The question, and the numbers of rows by group and outcome; never starts a download."""
         names = [column.name for column in self.shown]
         columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
         parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
         return figure(f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated)
 
     def _counts(self) -> Markup:
-        """Groups × answers of the whole table, or why it cannot be shown."""
+        """Numbers of rows by group and outcome, or the reason why they are not available."""
         if "_tables" not in vars(self) and self.locate() is None:
             return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
         try:
@@ -276,7 +284,7 @@ class Task:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """The protected levels in the order of their base rates in the whole table, lowest first."""
+        """The groups, sorted by their base rate in the whole table, lowest first."""
         import numpy as np
 
         if self.disk_table is not None:
@@ -288,7 +296,10 @@ class Task:
         return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """Numbers of rows (G, 2) by group and outcome, "no" first; for a sample those of its whole table."""
+        """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first.
+
+        For a table on disk they are always those of the whole table.
+        """
         import numpy as np
 
         if self.disk_table is not None:
@@ -299,7 +310,7 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
+        """SHA-256 (hex) of the cleaned table's ids, columns and values, on every platform the same."""
         if self.frozen is not None:
             return self.frozen.fingerprint
         from fwc_llm.data.disk_table import fingerprint
@@ -311,11 +322,11 @@ class Task:
 
     @property
     def disk_table(self) -> "DiskTable | None":
-        """The table on disk if it is too large for memory; pool and test are then a sample of it."""
+        """The table on disk, if it is larger than memory; pool and test are then samples of it."""
         return self._tables.disk_table
 
     def including(self, ids: "Collection[str]") -> "pd.DataFrame":
-        """The whole table; for a table on disk the sample, then the rows with these ids that it lacks."""
+        """The whole table; for a table on disk, its sample and all other rows with these ids."""
         import pandas as pd
 
         if self.disk_table is None:
@@ -325,7 +336,7 @@ class Task:
 
     @cached_property
     def table(self) -> "pd.DataFrame":
-        """The whole table: pool, then test; for a table on disk the sample."""
+        """The whole table, pool before test; for a table on disk, its sample."""
         import pandas as pd
 
         pool, test = self.pool(), self.test()
@@ -337,17 +348,17 @@ class Task:
 
 
 def task_names() -> tuple[str, ...]:
-    """The built-in tasks, the simulated census among them."""
+    """The names of the built-in tasks; the simulated census is the last."""
     return (*sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")), "census")
 
 
 def layout_names() -> tuple[str, ...]:
-    """Task files to copy beside a table that everybody fetches themselves (docs/data-sets.md)."""
+    """Names of task files for tables that users must obtain themselves (docs/data-sets.md)."""
     return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
 
 
 def task_text(name: str) -> str:
-    """The text of a built-in task's file, or of one to copy; `FwcError` for other names."""
+    """The text of the task file in `task_names` or `layout_names`; `FwcError` for other names."""
     names = [*task_names()[:-1], *layout_names()]
     if name not in names:
         raise FwcError(f"no task file {name!r}{did_you_mean(name, names)}")
@@ -369,21 +380,22 @@ def load_task(
     weight: Hashable | None = None,
     data: str | Path | None = None,
 ) -> Task:
-    """The built-in task called `name`, the task of a TOML file, or one for a data frame.
+    """Load a built-in task, the task of a TOML file or a frozen one, or make one of a frame.
 
-    The data is looked for beside a task file of your own, in `data_dir`, in the folder that FWC_LLM_DATA
-    names, and in the user's cache folder, else downloaded where the task file has a `url`. Nothing is read
-    before it is needed. `protected` chooses among the attributes that a task offers (`Task.offered`).
+    The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that FWC_LLM_DATA
+    names, and in the user's cache folder. If it is in none of them and the task file has a `url`, it is
+    downloaded on first use. `protected` chooses among the attributes that a task offers (`Task.offered`).
 
-    For a data frame `protected` names one column or several, and `outcome` another. `positive` is the value,
-    or list of values, that means yes; with `above`, larger numbers mean yes. Values such as yes and no need
-    neither. If there are more than two values, `others="no"` makes all but the positive ones mean no; else
-    drop the other rows first. `words` are the words for yes and no in prompts and replies; "values" takes the
-    column's. `question` replaces the drafted one. The rest is inferred as by `fwc-llm task init`: `task.text`
-    is the file that it would write. A row's id is its index label, as "row:17".
+    For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is the
+    value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both may be left out
+    if the values are words such as yes and no. If there are more than two values, `others="no"` makes all but
+    the positive ones mean no; otherwise drop the other rows first. `words` are the words for yes and no in
+    prompts and replies; "values" takes those of the outcome column. `question` replaces the drafted question.
+    Everything else is inferred as by `fwc-llm task init`; `task.text` is the resulting task file. A row's id
+    is "row:" and its index label: "row:17".
 
-    `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"), ""
-    for no weights; by default the task file's.
+    `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"); ""
+    means no weights; the default is the task file's `weight`.
 
     `data` names Parquet files that replace the task's table: a path, a pattern or a folder.
 
@@ -421,7 +433,7 @@ def load_task(
 
 
 def _thawed(path: Path) -> Task:
-    """The task of a file that `Task.freeze` wrote."""
+    """Load the file that `Task.freeze` wrote."""
     with failing_as(FwcError, f"cannot read the frozen task {path}: "):
         frozen = check(FrozenTask, parse_json(read_text(path)), str(path))
     task = _of_file(parse_taskfile(frozen.text, path, frozen.name))
@@ -446,7 +458,7 @@ def _no_task(name: str) -> str:
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
-    """The task of every command that is not told one: adult where its data is at hand, else the census."""
+    """The default task of commands: adult if its data is on this machine, else the census."""
     adult = load_task("adult", data_dir)
     return census_task() if adult.locate() is None else adult
 
@@ -454,9 +466,10 @@ def default_task(data_dir: str | Path | None = None) -> Task:
 def recorded_task(
     text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
 ) -> Task:
-    """The task that a run recorded: its file's `text`, which stood in `folder` unless it is built-in.
+    """The task that a run recorded, from the `text` of its task file.
 
-    Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
+    `folder` is the task file's folder, None for a built-in task. The data is looked for as in `load_task`,
+    but never downloaded: a run's folder is untrusted.
     """
     taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
     offline = taskfile.source.model_copy(update={"url": ""})
@@ -464,9 +477,9 @@ def recorded_task(
 
 
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
-    """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
+    """The simulated task "census", with `n_pool` rows in the pool and `n_test` test rows.
 
-    All else is as in the task "adult", the sizes by default.
+    Columns and wording are those of the task "adult", and so are the default sizes.
     """
     given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
     options = {name: value for name, value in given.items() if value is not None}
@@ -503,7 +516,7 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
 
 
 def _answer_lines(positive: object, above: float | None, others: str | None) -> list[str]:
-    """The lines of a task file that say which outcome means yes."""
+    """The lines of a task file's [outcome] that define yes."""
     if above is not None:
         return [f"threshold = {{ above = {above} }}"]
     values = positive if isinstance(positive, list | tuple | set) else [positive]
@@ -519,7 +532,7 @@ def _of_frame(
     weight: Any,
     words: Mapping[str, str] | str,
 ) -> Task:
-    """The task that is drafted for a frame; the lines of `answer` say which outcome means yes, if any do."""
+    """Draft a task for a frame; `answer` has the lines of [outcome] that define yes, or is empty."""
     from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import draft_frame
@@ -583,8 +596,8 @@ def _of_file(
 
 
 def _elsewhere(source: Source, data: str) -> Source:
-    """The source of Parquet files in the place of those that a task file names."""
-    if not data.strip():  # as a path it is the folder that one is in
+    """`source` with the Parquet files `data` in place of the task file's."""
+    if not data.strip():  # an empty path would be the current folder
         raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
@@ -594,12 +607,12 @@ def _elsewhere(source: Source, data: str) -> Source:
 
 
 def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
-    """The task file with another choice of protected attributes and weight, if there is a file."""
+    """The task file with other protected attributes and another weight; None keeps the file's."""
     chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
     return chosen if weight is None else choose(chosen, "weight", weight)
 
 
 def _names(protected: Any) -> list[str]:
-    """One name, several, or a text with commas between them."""
+    """The names of a list, or of a text with commas."""
     names = protected.split(",") if isinstance(protected, str) else protected
     return [name.strip() for name in names]

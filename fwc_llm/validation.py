@@ -1,4 +1,4 @@
-"""Values from files, read by pydantic models: a mistake is one line that names the file and the key."""
+"""Pydantic models for files; a mistake becomes one line that names file and key."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ _LONGEST = 300  # characters of a part of a message
 
 
 class Checked(BaseModel):
-    """A frozen model that refuses unknown keys and guesses which key was meant."""
+    """A frozen model that refuses unknown keys and suggests the nearest known key."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,7 +30,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
-    """Return `data` as a `model`; the first mistake is an `FwcError` that begins with `where`, the file."""
+    """Validate `data` as a `model`; the first mistake is an `FwcError` that begins with `where`."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -38,9 +38,9 @@ def check(model: type[AnyModel], data: Any, where: str) -> AnyModel:
 
 
 def first_error(error: ValidationError, data: Any) -> str:
-    """Say which key of `data` the first mistake is at, what is wrong, and what stands there.
+    """Describe the first mistake in `data`: its key, the fault, and the value found.
 
-    An entry of a list is named by its `name` or `column`, where it has one, else by its number from 1.
+    List entries are identified by their `name` or `column`; without either, by their number from 1.
     """
     mistake, at = error.errors()[0], ""
     for step in mistake["loc"]:
@@ -56,7 +56,7 @@ def first_error(error: ValidationError, data: Any) -> str:
         message = "it is missing"
     elif mistake["type"] != "value_error":
         value = repr(mistake["input"])[:_LONGEST]
-        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(value):  # `params="sk-…"` is not repeated
+        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(value):  # never print a key such as "sk-…"
             value = f"a value of type {type(mistake['input']).__name__}"
         message = f"{message[:1].lower()}{message[1:]}; found {value}"
     return f"{at}: {message}" if at else message

@@ -1,3 +1,3 @@
-"""The version, written once: the package, its metadata and the surrogate's server read it here."""
+"""The package's version, for its metadata and the surrogate's server."""
 
 __version__ = "0.1.0"

@@ -1,13 +1,13 @@
-"""Words for yes, no and unknown: those of a task's answers, and those found in tables."""
+"""Words for yes, no and unknown, in answers of models and in cells of tables."""
 
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-Words = Mapping[str, str | Sequence[str]]  # how "yes" and "no" are said: a word, or several
+Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 
-# Function words, two of which tell the language of a question, by that language's yes and no.
+# (yes, no) in a language: function words of that language. Two of them in a question identify the language.
 LANGUAGES = {
     ("ja", "nein"):
         "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
@@ -20,15 +20,15 @@ _ENGLISH = {"the", "is", "does", "did", "this", "of", "are"}
 
 
 def said(words: str | Sequence[str]) -> tuple[str, ...]:
-    """The word, or the words, of an answer."""
+    """The word or words of an answer, as a tuple."""
     return (words,) if isinstance(words, str) else tuple(words)
 
 
 def spellings(question: str, words: Words) -> dict[str, list[str]]:
-    """Return the words that replies may use, the one that prompts ask for first.
+    """The words for yes and no in replies; first the word that prompts ask for.
 
-    Words other than yes and no are the only ones. Yes and no are joined by those of the question's language,
-    which two of its function words tell, in a question without any of English.
+    Where the task's words are "yes" and "no", the words of the question's language are added. The question
+    has that language if it contains at least two of its function words in `LANGUAGES` and none of English.
     """
     spelled = {value: list(said(words[value])) for value in ("yes", "no")}
     used = set(re.findall(r"\w+", question.lower()))
@@ -40,7 +40,7 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
     return spelled
 
 
-# --- Words that tables have
+# --- Words in cells of tables
 
 YES_WORDS = {
     "yes", "y", "true", "t", "1", "1.0", "good", "positive", "pos", "approved", "approve", "accepted",
@@ -58,7 +58,7 @@ UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
 def _folded(text: str) -> str:
-    """The words of a cell without case, accents and punctuation."""
+    """The text without case, accents and punctuation."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     return " ".join(re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c))))
 
@@ -105,30 +105,32 @@ _FOR_NUMBERS = _OF_PEOPLE | {
     "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
     "#nv", "#wert!", "#bezug!",
 }  # fmt: skip
-_LONGEST = 100  # characters of a cell that may say so
+_LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
 def is_unknown(cell: str) -> bool:
-    """Whether a cell says in words that its value is not known ("keine Angabe", "prefer not to say")."""
+    """Whether a cell means "unknown" ("keine Angabe", "prefer not to say")."""
     words = "" if len(cell) > _LONGEST or re.search(r"\d", cell) else _folded(cell)
     return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
 
 
 def is_marker(cell: str) -> bool:
-    """Whether a cell among numbers stands for a missing one ("k.A.", "-", "#N/A")."""
+    """Whether a cell among numbers marks a missing value ("k.A.", "-", "#N/A")."""
     return cell.strip().casefold() in _FOR_NUMBERS or is_unknown(cell)
 
 
 def is_unknown_category(level: str) -> bool:
-    """Whether a level of a protected attribute stands for people whose category is not known."""
+    """Whether a protected level means that the person's category is unknown."""
     return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
 
 
 def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
-    """The levels of one protected attribute that become "unknown": several that say so, or one in `words`.
+    """The levels of one protected attribute that are merged into "unknown".
 
-    One spelling alone stays as it is; `missing` says that values are missing, which is a spelling too. "NA"
-    says unknown unless another level is a code of two letters, such as "WH" or "DE".
+    Levels in `words` are always merged. Levels that mean unknown (`is_unknown_category`) are merged with
+    them, or with each other if there are several; a single one stays as it is. Missing values (`missing`)
+    count as one more spelling. "NA" means unknown unless another level is a code of two letters, such as "WH"
+    or "DE".
     """
     listed, extra = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
@@ -138,9 +140,9 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
 
 
 def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """The values that mean yes, those that mean no, and those that say neither.
+    """Sort the values of a column into (mean yes, mean no, neither).
 
-    Of two values the one beside a yes means no.
+    If there are two values and exactly one means yes, the other one means no.
     """
     yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
     if len(values) == 2 and len(yes) == 1:

@@ -1,4 +1,7 @@
-"""The command line: only this subpackage prints or exits. Each command's file is imported when invoked."""
+"""The command line. No other subpackage prints or exits.
+
+Each command's module is imported when the command is invoked.
+"""
 
 import atexit
 import gc
@@ -14,7 +17,7 @@ from fwc_llm.cli.program import app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.sanitize import replace_invisible, utf8_safe
 
-# What typer raises for arguments that it cannot read; only this one of its kind has a public name.
+# The base class of typer's errors for invalid arguments; only this subclass has a public name.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
@@ -37,11 +40,11 @@ def _common(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
-    atexit.register(gc.freeze)  # the last collection would take a tenth of a second, for nothing
+    atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
     if "" not in sys.path:
         sys.path.append("")  # models and strategies in Python files of the current folder
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # do not fail on a character that the terminal lacks
+        if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
     _at_a_request_to_end(signal.default_int_handler)  # like Ctrl-C
     code = 0
@@ -50,18 +53,18 @@ def main() -> None:
         completing = any(name.endswith("_COMPLETE") for name in os.environ)
         load(["*"] if completing else sys.argv[1:])
         code = app(standalone_mode=False) or 0
-        if code == InterruptedRunError.exit_code:  # typer takes a Ctrl-C for a quiet end
+        if code == InterruptedRunError.exit_code:  # typer returns this code after Ctrl-C
             raise KeyboardInterrupt
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
-        if message := error.format_message():  # empty where the help was shown
+        if message := error.format_message():  # empty if typer has shown the help
             usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
             code = _refuse(f"{usage}fwc-llm: {message.rstrip('.')}; --help says more", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)
-    except OSError as error:  # any other path that the system refuses
+    except OSError as error:  # an unusable path that no other code reports
         code = _refuse(
             f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code
         )
@@ -71,7 +74,7 @@ def main() -> None:
 
 
 def _at_a_request_to_end(handler: Any) -> None:
-    with suppress(ValueError):  # only the main thread may
+    with suppress(ValueError):  # outside of the main thread, signal handlers cannot be set
         signal.signal(signal.SIGTERM, handler)
 
 

@@ -156,7 +156,7 @@ def audit(
 
 
 def _about(texts: Iterable[str]) -> dict[str, str]:
-    """Reads --about: KEY=TEXT, or the [about] of a task file."""
+    """Parse --about: KEY=TEXT, or the [about] of a task file."""
     from fwc_llm.taskfile import read_taskfile
 
     about: dict[str, str] = {}

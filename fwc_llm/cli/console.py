@@ -16,7 +16,7 @@ from fwc_llm.sanitize import escape_invisible, replace_invisible
 
 
 class SafeConsole(Console):
-    """A console that escapes control characters, because rich prints escape sequences unchanged."""
+    """A console that replaces control characters, which rich would print unchanged."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render one line of output, including progress bars and tables."""
@@ -25,12 +25,12 @@ class SafeConsole(Console):
             yield segment if control or text.isprintable() else Segment(replace_invisible(text), style)
 
     def on_broken_pipe(self) -> None:
-        """Stop printing after the reader closed the pipe (`fwc-llm eval | head`); keep the exit code."""
+        """Stop printing once the reader has closed the pipe (`fwc-llm eval | head`); keep the exit code."""
         self.quiet = True
         let_go(self.file)
 
 
-# No markup: names of columns, groups and files are printed, and "[/b]" in one is text.
+# No markup: "[/b]" in the name of a column, group or file is text.
 out = SafeConsole(highlight=False, markup=False)
 err = SafeConsole(stderr=True, highlight=False, markup=False)
 shown = Terminal(err)
@@ -51,8 +51,8 @@ def lines(*lines: str, style: str = "") -> None:
 
 
 def write(text: str, is_json: bool = False) -> None:
-    """Write a document to standard output; control characters are escaped."""
-    if sys.stdout is None:  # closed by whoever started this (>&-)
+    """Write a document to standard output; control characters are replaced, in JSON escaped."""
+    if sys.stdout is None:  # closed by the caller (>&-)
         return
     try:
         sys.stdout.write(escape_invisible(text) if is_json else replace_invisible(text))
@@ -63,11 +63,9 @@ def write(text: str, is_json: bool = False) -> None:
 
 @contextmanager
 def printing_aside() -> Iterator[None]:
-    """Redirect output of user functions, subprocesses and libraries to standard error within the `with`
-    block.
-    """
+    """Within the `with` block, send output of user functions and libraries to standard error."""
     with redirect_stdout(sys.stderr):
-        if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: there is no document
+        if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: nothing to protect
             yield
             return
         sys.__stdout__.flush()
@@ -90,7 +88,7 @@ def let_go(stream: IO[str]) -> None:
 
 @contextmanager
 def before_asking(out: Path | None) -> Iterator[None]:
-    """Handle Ctrl-C before the first request: say what is kept."""
+    """Turn Ctrl-C before the first request into an error that tells which files exist."""
     try:
         yield
     except KeyboardInterrupt:

@@ -26,7 +26,7 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY")
 
 
 class CheckResult(NamedTuple):
-    """A check's outcome; the state "note" means optional and missing."""
+    """The outcome of a check; the state "note" means that an optional part is missing."""
 
     check: str
     state: str  # ok, note or broken
@@ -111,7 +111,7 @@ def _data() -> Iterator[CheckResult]:
 
 
 def _key(name: str, needed: bool) -> CheckResult:
-    value = os.environ.get(name) or ""  # set to nothing: taken back
+    value = os.environ.get(name) or ""  # an empty value counts as unset
     if not value:
         todo = f"export {name}=... to ask its service; a server of your own needs none"
         return CheckResult(f"key {name}", "broken" if needed else "note", "not set", todo)
@@ -123,14 +123,14 @@ def _key(name: str, needed: bool) -> CheckResult:
 
 
 def _service(url: str) -> CheckResult:
-    """Check whether a server answers at the address; no key is sent, and HTTP 401 counts as an answer."""
+    """Check whether a server answers at `url`, without sending a key; HTTP 401 counts as an answer."""
     import httpx2
 
-    # What stands before an @ may be a password, what stands after a ? a key.
+    # Before an @ may be a password, after a ? a key.
     name = f"service {url.partition('?')[0].rpartition('@')[2]}"
     try:
         address = f"{url.rstrip('/')}/models"
-        with httpx2.stream("GET", address, timeout=3.0, trust_env=not is_local(url)) as reply:  # no body
+        with httpx2.stream("GET", address, timeout=3.0, trust_env=not is_local(url)) as reply:  # unread
             status = reply.status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError) as error:
         todo = "start the server, or check the address, the proxy and the network"

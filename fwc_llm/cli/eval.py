@@ -15,8 +15,8 @@ from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
 from fwc_llm.runs.settings import Settings
 
-RECORDED = "recorded"  # what a real model answered, in this package
-_DEMONSTRATED = 1500  # rows: they cost nothing, and show what the examples change to ±0.05
+RECORDED = "recorded"  # name of the packaged experiment with recorded replies of a real model
+_DEMONSTRATED = 1500  # rows, which cost nothing and show effects of examples within ±0.05
 _EXPLANATION = """
 This measures no real model: a simulated one was asked about {n_test:,} rows of a simulated census. `zero` \
 shows it no examples, `balanced` {m} drawn equally from all groups, `fwc` {m} weighted ones in parity \
@@ -26,7 +26,7 @@ of groups and outcomes. What a real model answered is shown by `fwc-llm eval rec
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the experiment file's options as defaults of the flags; `recorded` is the one of this package."""
+    """Use the experiment file's options as defaults of the flags; `recorded` is a packaged file."""
     if path == Path(RECORDED) and not path.exists():
         path = resource_dir("evals/tasks") / RECORDED / "experiment.toml"
     if path is not None:
@@ -101,7 +101,7 @@ def evaluate(
     from fwc_llm.runs.plan import default_model
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
-    # Saved examples belong to a task: with them it is not a demonstration, but a run with defaults.
+    # With saved examples, which belong to a task, this is a run with defaults and no demonstration.
     models = _model_names(model)
     if ablate:
         shots, options = _ablation(shots, options)
@@ -127,7 +127,7 @@ def evaluate(
                 )
 
         fitted = settings
-        for name in reversed(models if max_prompt_tokens is not None else models[:1]):  # fit all of them
+        for name in reversed(models if max_prompt_tokens is not None else models[:1]):  # one m for all
             job = prepare(
                 table, name, flags.words(shots), fitted, client, data_dir, allow_changed_data,
                 step, console.notes, reference, task, no_rows, fail_if or (), max_prompt_tokens,
@@ -150,7 +150,7 @@ def evaluate(
 
 
 def _wordings(text: str | None) -> dict[str, Any]:
-    """One or several template sets; a folder's name may contain commas. None: the default set."""
+    """The settings for --template: one or several sets; a folder's name may contain commas."""
     if text is None:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
@@ -160,7 +160,7 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
+    """The arms of an ablation, and the flags with its defaults for repeats and strategy options."""
     from fwc_llm.runs import ablation_arms as parts
 
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:

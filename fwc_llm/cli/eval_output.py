@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
-    """Print a run's expected requests and cost."""
+    """Print the expected requests and cost of each model's run, and the power of the design."""
     from fwc_llm.metrics.planning import smallest
     from fwc_llm.report.narrative import expected_lines, power_lines
     from fwc_llm.runs.splits import design_of
 
-    forecasts: list[tuple[Job, Forecast | None]] = []  # None where answers cost neither tokens nor dollars
+    forecasts: list[tuple[Job, Forecast | None]] = []  # None for models without tokens and cost
     with console.working("counting tokens"):
         for job in jobs:
             model = traits(job.model)
@@ -106,12 +106,12 @@ def _is_function(job: "Job") -> bool:
 
 
 def _writes_text(job: "Job") -> bool:
-    """Whether the replies are text with counted tokens, unlike those of decision models and functions."""
+    """Whether completion tokens are counted: not for decision models and functions."""
     return traits(job.model).api == "chat" and not _is_function(job)
 
 
 def _where(job: "Job") -> str:
-    """Say whether answers come over a network and at a cost."""
+    """Where the model answers, and at what cost, in words."""
     model = traits(job.model)
     url = model.address or job.client.base_url
     if model.reference:
@@ -135,14 +135,14 @@ def ask_all(
     as_json: bool = False,
     verbose: bool = False,
 ) -> "dict[str, Result]":
-    """Ask each model with a progress bar, print the results, then the closing text.
+    """Run each model with a progress bar, print the results, then the `closing` text.
 
-    Several models have subfolders of one folder. A model that its provider rejects does not stop the others.
-    The cost limit covers all models. With `as_json` the caller prints complete runs, whose document includes
-    gates.
+    Runs of several models are subfolders of one folder. If a provider rejects a model, the other models still
+    run. The cost limit covers all models together. With `as_json`, nothing is printed for complete runs,
+    because the caller prints them with their gates.
 
-    Errors: before any request `FwcError` for unsupported options; after the last request `ProviderError` for
-    rejected models, else `IncompleteRunError` for missing replies.
+    Errors: `FwcError` for unsupported options, before any request; after the last request, `ProviderError`
+    for rejected models, else `IncompleteRunError` for missing replies.
     """
     group = _begin(jobs, out) if len(jobs) > 1 else None
     results: dict[str, Result] = {}
@@ -154,13 +154,13 @@ def ask_all(
             console.notes(f"model {number} of {len(jobs)}: {name}", style="bold")
             folder = group.folder(name)
             elsewhere = sum(other.used(group.folder(other.model.name)) for other in jobs if other is not job)
-            job = replace(job, reference=False)  # made once for all models, below
+            job = replace(job, reference=False)  # computed once for all models, below
         try:
             results[name] = _ask(job, folder, cancel_batch, elsewhere)
         except InterruptedRunError as error:
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
-            if isinstance(error, UnreadError) and error.result is not None:  # there is nothing to show
+            if isinstance(error, UnreadError) and error.result is not None:  # no answers to show
                 where = quote(str(error.result.folder))
                 console.notes(f"what came is in {where}")
             elif error.result is not None:
@@ -187,7 +187,7 @@ def ask_all(
 
 
 def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> "Result":
-    """Run the plan; `elsewhere` is the cost of the other models, in dollars."""
+    """Run a job; `elsewhere` is the cost of the other models, in dollars."""
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
@@ -219,7 +219,7 @@ def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
 def _interrupted(
     jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
 ) -> InterruptedRunError:
-    """Say which replies exist and how to continue; partial answers are not shown as results."""
+    """Print the number of answered requests; return the error with the command to continue."""
     if group:
         folder = group.path
     elif error.result is None:
@@ -242,7 +242,7 @@ def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
 def _print_results(
     jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", verbose: bool
 ) -> None:
-    """Print results of complete or partial runs; print nothing without replies."""
+    """Print the results of all runs with replies."""
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
     from fwc_llm.runs.recorded_run import read_run
@@ -268,7 +268,7 @@ def _print_results(
 def _problem(
     results: "Mapping[str, Result]", rejected: Sequence[str], group: "Group | None", strict: bool
 ) -> FwcError | None:
-    """Return why runs are incomplete (rejected models, a stop, missing replies), or low coverage."""
+    """The error for rejected models, stopped runs, missing replies or (`strict`) low coverage."""
     again = f"{_again(group.path if group else next(iter(results.values())).folder)} asks again"
     if rejected:
         return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
@@ -288,7 +288,7 @@ def _problem(
 
 
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
-    """Return the error for arms with a coverage below `min_coverage`."""
+    """The error for arms with a coverage below `min_coverage`."""
     from fwc_llm.report.narrative import low_coverage
 
     runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
@@ -297,7 +297,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
-    """Say how many answers of an older version's run are parsed differently now."""
+    """A sentence on answers that this version of the parser reads differently; [] for none."""
     from fwc_llm.answers import PARSER
 
     counts: Mapping[str, int] = results.get("reparsed") or {}
@@ -307,7 +307,7 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:
-    """A run in the JSON of every command: results.json, statistics, threshold and cost.
+    """A run in the JSON of commands: results.json, statistics, threshold and cost.
 
     Statistics and threshold are None if no request has a reply.
     """

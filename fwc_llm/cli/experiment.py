@@ -19,16 +19,16 @@ from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import first_error
 
 _LARGEST = 1 << 20  # bytes
-_NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # where text is wanted: `epsilon = 0.01`
+_NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # for flags of type str: `epsilon = 0.01`
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
 _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
 
 
 def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
-    """Return a file's options, keyed by the command's parameters.
+    """Read a file's options, keyed by the command's parameters.
 
-    Relative paths start from the file's folder. A list becomes comma-separated words, a table KEY=VALUE
-    pairs.
+    Relative paths are resolved from the file's folder. A list becomes comma-separated words, and a table
+    becomes KEY=VALUE pairs.
 
     Errors: `FwcError` for an unreadable or invalid TOML file, an unknown flag (with the nearest one), and a
     value of the wrong type.
@@ -41,7 +41,7 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     flags = {
         name.replace("_", "-"): each.annotation
         for name, each in inspect.signature(command).parameters.items()
-        if isinstance(each.default, OptionInfo) and name != "as_json"  # it is no part of the experiment
+        if isinstance(each.default, OptionInfo) and name != "as_json"  # --json is not part of an experiment
     }
     options: dict[str, Any] = {}
     for key, value in content.items():
@@ -71,7 +71,7 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
 
 
 def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the options with paths relative to the file's folder resolved."""
+    """Resolve paths relative to the experiment file's folder."""
 
     def place(path: str | Path) -> str:
         return str(path) if str(path).startswith("~") else str(folder / path)

@@ -1,4 +1,4 @@
-"""Helpers of commands: flags from models, completion, lists, examples, `--json`."""
+"""Helpers of commands: flags from option models, completion, lists, examples, JSON."""
 
 import inspect
 import re
@@ -27,26 +27,26 @@ ARMS = "zero,balanced,fwc"
 
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
-    """Return an option as a parameter's default; with the `default` `...` users must give it."""
+    """Declare an option, as a parameter's default; `default=...` makes it required."""
     return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
 
 
 def switch(help: str, *names: str, panel: str | None = None) -> Any:
-    """Return a boolean option, off by default."""
+    """Declare a boolean option, off by default."""
     return option(help, *names, default=False, panel=panel, show_default=False)
 
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
-    """Return an argument of a command, as its parameter's default."""
+    """Declare a positional argument, as a parameter's default; required without `default`."""
     return typer.Argument(default, help=_as_text(help), **others)
 
 
 def _as_text(help: str) -> str:
-    """Return help with square brackets escaped from rich's markup."""
+    """The help with opening brackets escaped, which rich would read as markup."""
     return help.replace("[", r"\[")
 
 
-# Options that commands share. A default that is shown stands in the help.
+# Options that commands share; their help has the default.
 TASK: str | None = option(
     "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
     "where adult's data is not on this machine]",
@@ -123,12 +123,12 @@ def _models() -> Iterator[str]:
 
 
 def _names(module: str, source: str) -> Any:
-    """Names from a module's function or constant, imported when the shell completes."""
+    """Names from a module's function or constant; the module is imported only for completion."""
     names = getattr(import_module(f"fwc_llm.{module}"), source)
     return names() if callable(names) else names
 
 
-# What the shell completes, by the names of options.
+# Values for shell completion, by the names of options.
 _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "experiment": lambda: _files("*.toml"),
     "task": lambda: [*_names("tasks", "task_names"), *_files("*.toml")],
@@ -139,11 +139,11 @@ _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "format": lambda: _names("report.formats", "FORMATS"),
     "model": _models,
 }
-_LISTS = {"shots", "strategy", "order", "model"}  # with commas
+_LISTS = {"shots", "strategy", "order", "model"}  # options with comma-separated values
 
 
 def completed(name: str) -> Callable[[str], list[str]]:
-    """Return an option's completion: values with the same prefix; for lists the next unused word."""
+    """The completion function of an option; in a list, it completes the last word."""
 
     def complete(incomplete: str) -> list[str]:
         begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
@@ -155,9 +155,9 @@ def completed(name: str) -> Callable[[str], list[str]]:
 
 
 def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Register a function as the command `name`, such as "task init"; see `takes` for `models` and `names`.
+    """Decorator: register a function as the command `name`, such as "task init".
 
-    The shell completes parameters whose names are in `_COMPLETED`.
+    `models` and `names` are as in `takes`. Parameters whose names are in `_COMPLETED` get shell completion.
     """
 
     def register(function: _F) -> _F:
@@ -178,9 +178,9 @@ def _files(pattern: str) -> list[str]:
 
 
 def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Replace a command's `**options` by flags for the models' fields, or only for the fields in `names`.
+    """Decorator: replace a command's `**options` by flags for the fields of the `models`.
 
-    `read` turns the flags back into models.
+    `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
     """
 
     def decorate(command: _F) -> _F:
@@ -196,7 +196,7 @@ def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
-    """A field as a parameter of a command: None if not given; the word `none` means no value."""
+    """A field as a parameter of a command, None if not given; the word `none` can be its value."""
     kinds = {field.annotation, *get_args(field.annotation)}
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
@@ -216,7 +216,7 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
-    """Return a model from flags and `others`, which are keyed by field.
+    """Convert flags to a model; `others` are further values by field.
 
     Errors: `FwcError` for an invalid value of a flag.
     """
@@ -237,7 +237,7 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words of a comma-separated list; one with a comma in it stands in double quotes."""
+    """The words of a comma-separated list; double quotes enclose a word with a comma."""
     found = re.findall(r'\s*"([^"]+)"\s*(?:,|$)|([^,]+)', text or "")
     return tuple(word.strip() for pair in found if (word := "".join(pair)).strip())
 
@@ -248,7 +248,7 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise FwcError(f"a {flag} is not KEY=VALUE")  # it may be a key: it is not repeated
+            raise FwcError(f"a {flag} is not KEY=VALUE")  # does not repeat the text, which may be an API key
         try:
             by_name[key] = parse_json(value, strict=True)
         except ValueError as error:
@@ -265,10 +265,10 @@ def open_task(
     weight: str | None = None,
     data: str | None = None,
 ) -> "Task":
-    """Load the task called `name`, else the default task; a note says if the census replaces adult.
+    """Load the task called `name`, or for None the default task, with a note if that is the census.
 
-    `weight` is the column of sampling weights, "none" for no weights, None for the task's own. `data` are
-    files that replace the task's.
+    `weight` is the column of sampling weights; "none" means no weights, and None the task's `weight`. `data`
+    are files that replace those of the task.
     """
     from fwc_llm.tasks import default_task, load_task
 
@@ -285,13 +285,13 @@ def open_task(
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print the document as JSON; NaN and infinity become null."""
+    """Print a document as JSON; NaN and infinities become null."""
     from fwc_llm.metrics.statistics import plain
 
     write(json_text(plain(document)), is_json=True)
 
 
 def _epilog(command: str) -> str:
-    """The example at the end of a command's help, with escaped brackets."""
+    """The example at the end of a command's help."""
     more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
     return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

@@ -38,7 +38,7 @@ JUNIT: Path | None = option("Write the checks as JUnit XML to this file.", "--ju
 
 @dataclass(frozen=True)
 class Gates:
-    """The conditions of one command and their outcomes."""
+    """The gates of one command, and how their outcomes are reported."""
 
     conditions: "Sequence[GateCondition]"
     undecided: Undecided
@@ -48,11 +48,11 @@ class Gates:
     def read(
         cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
-        """Parse the options; raise `FwcError` for invalid ones.
+        """Parse the options; `FwcError` for invalid ones.
 
-        First the JUnit file is written as that of an incomplete run, in case the command fails.
+        The JUnit file is first written as for an incomplete run, in case the command fails later.
         """
-        if junit is not None and not dry_run and not junit.is_fifo():  # a pipe is written once
+        if junit is not None and not dry_run and not junit.is_fifo():  # a pipe can be written only once
             from fwc_llm.gates.decide import Check
 
             cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
@@ -64,7 +64,7 @@ class Gates:
 
         conditions = {
             replace(condition, text=""): condition for condition in map(parse_condition, fail_if)
-        }  # each once
+        }  # unique
         return cls(list(conditions.values()), undecided, junit)
 
     def begin(self, arms: Sequence[str]) -> None:
@@ -78,8 +78,10 @@ class Gates:
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
-        """Decide and print every condition for every run; with a document, print it with the outcomes as
-        "gates".
+        """Decide every condition for every run, and print the outcomes.
+
+        With a `document`, the outcomes are added as "gates", and the document is printed instead. `marks` are
+        notes.
 
         Errors: `GateFailedError` if a condition is met, `GateUndecidedError` if one is undecided.
         """
@@ -90,7 +92,7 @@ class Gates:
 
             for name, answered in runs.items():
                 decided = (check for condition in self.conditions for check in decide(condition, answered))
-                suites[name] = list({check.condition: check for check in decided}.values())  # each once
+                suites[name] = list({check.condition: check for check in decided}.values())  # unique
             error = several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document)
@@ -98,7 +100,7 @@ class Gates:
     def conclude(
         self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
     ) -> None:
-        """Print the outcomes and raise as `settle` does."""
+        """Print the outcomes; errors as in `settle`."""
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
@@ -109,7 +111,7 @@ class Gates:
             for name, checks in suites.items():
                 run = f"{name}: " if len(suites) > 1 else ""
                 for check in checks:
-                    line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
+                    line = " ".join(f"{run}{check.reason}".split())  # names of arms may contain line ends
                     lines(f"{check.outcome}  {line}")
             lines(*marks)
         if suites:
@@ -139,7 +141,7 @@ class Gates:
 def settle_folders(
     gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None, unread: Unread = None
 ) -> None:
-    """Decide the gates of complete runs; see `check_whole` and `Gates.settle`."""
+    """Decide the gates of complete runs (`check_whole`), by label; see `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
     from fwc_llm.runs.recorded_run import read_run

@@ -1,4 +1,4 @@
-"""The program; its commands are imported when invoked."""
+"""The program of commands, which are imported when invoked."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ MODULES = {
     "monitor": "monitor", "rescore": "rescore", "bundle": "bundle", "verify": "verify",
     "serve-surrogate": "serve", "warm-up": "warm_up", "doctor": "doctor", "task": "task", "template": "task",
 }  # fmt: skip
-# What --help shows of commands with many options; --help-all shows the rest.
+# Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {
     "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost fail_if "
     "as_json",
@@ -29,7 +29,7 @@ EVERYDAY = {
 
 
 class _Plain:
-    """Help without placeholders for boolean flags; `EVERYDAY` commands show part of their options."""
+    """Help without placeholders for boolean flags; commands in `EVERYDAY` show few options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, without placeholders for flags."""
@@ -48,7 +48,7 @@ class _Plain:
 
 
 class Command(_Plain, TyperCommand):
-    """A command whose help shows its everyday options."""
+    """A command."""
 
 
 class CommandGroup(_Plain, TyperGroup):
@@ -63,7 +63,7 @@ class Program(CommandGroup):
         return list(MODULES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, or a placeholder for the list of commands."""
+        """The command; before `load` imports it, a placeholder with its summary."""
         if cmd_name in self.commands or cmd_name not in MODULES:
             return super().get_command(ctx, cmd_name)
         group = getattr(GROUPS.get(cmd_name), "info", None)
@@ -71,7 +71,7 @@ class Program(CommandGroup):
 
 
 def _summary(name: str) -> str:
-    """The first line of a command's docstring, read from its source, since an import takes a second."""
+    """The first line of a command's docstring, read from the source: importing takes a second."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     found = re.search(rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S)
     return found[1] if found else ""
@@ -97,14 +97,14 @@ for _name in ("task", "template"):
 
 
 def load(words: Sequence[str]) -> None:
-    """Import the command named first in `words`; for unknown names and completion, import all."""
+    """Import the first command named in `words`; without a known name, import all commands."""
     name = next((word for word in words if not word.startswith("-")), None)
     for module in {MODULES[name]} if name in MODULES else {*MODULES.values()} if name else ():
         import_module(f"fwc_llm.cli.{module}")
 
 
 def every_command() -> Any:
-    """Return the program with every command imported, in the order of the help."""
+    """The program with every command imported, in the order of the help."""
     load(["*"])
     app.registered_commands.sort(key=lambda command: [*MODULES].index(str(command.name)))
     return typer.main.get_command(app)

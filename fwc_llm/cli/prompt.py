@@ -79,7 +79,7 @@ def prompt(
 
 
 def _read(record: str) -> dict[str, Any]:
-    """Return the JSON object in a file, or in standard input for "-"."""
+    """Read a JSON object from a file, or from standard input for "-"."""
     try:
         content = parse_json(sys.stdin.read() if record == "-" else read_text(Path(record)))
     except (OSError, ValueError) as error:

@@ -67,7 +67,7 @@ def report(
 
 
 def draw(document: Mapping[str, Any], folder: Path) -> None:
-    """Write a document's charts and print their paths."""
+    """Write a document's charts to `folder`, and print their paths."""
     from fwc_llm.report.figures import write_figures
 
     written = write_figures(document, folder)
@@ -75,12 +75,12 @@ def draw(document: Mapping[str, Any], folder: Path) -> None:
 
 
 def _place(runs: list[Path]) -> Path:
-    """The default path of a page: in the run's folder, beside a log, or (several runs) the current folder."""
+    """The default path of a page: in the run's folder, next to a log, or for several runs here."""
     if len(runs) == 1:
         path = runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     else:
         path = Path("report.html")
-    if os.path.islink(path) or (len(runs) > 1 and path.exists()):  # a link in another's folder leads anywhere
+    if os.path.islink(path) or (len(runs) > 1 and path.exists()):  # do not follow an untrusted link
         raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
     return path
 

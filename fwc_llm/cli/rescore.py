@@ -23,7 +23,7 @@ def rescore(run: Path = argument("Folder of a run, or of several models."), as_j
     for path in expanded([run]):
         folder = RunFolder.existing(path)
         if not is_file(folder.path / FILE_NAME):
-            # To open it would make an empty one, and no answer would be left.
+            # Opening a missing journal would create an empty one, and scoring would delete all answers.
             raise FwcError(
                 f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same `fwc-llm eval` "
                 f"command with --out {run}"

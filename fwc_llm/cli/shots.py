@@ -124,7 +124,7 @@ def _show_compared(
         document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": size, "m": m}
         flags.print_json({**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]})
     else:
-        rows = []  # the closest first; those without a distance come last
+        rows = []  # closest strategy first; strategies without a distance last
         for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
             chosen = DASH if line.seconds is None else str(line.m)
             numbers = (number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
@@ -192,7 +192,7 @@ def _show(
 
 
 def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
-    """Raise `FwcError` for a flag of another strategy."""
+    """Raise `FwcError` for a flag that belongs to another strategy."""
     from fwc_llm.shots.registry import accepted_options
 
     accepted = accepted_options(strategy)
@@ -219,7 +219,10 @@ def _chooser(
 def _fitting(
     task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
 ) -> int:
-    """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
+    """The largest number of examples, up to `m`, whose prompts have at most `limit` tokens.
+
+    Only the prompt of the test row with the longest text, among 200, is counted.
+    """
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.prompts import Prompt
     from fwc_llm.runs.plan import fit_m_to

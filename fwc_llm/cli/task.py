@@ -24,7 +24,7 @@ _GROUPS = {
     _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
 }
 FORCE: bool = flags.switch("Overwrite an existing file.", "--force")
-_FEW = 30  # rows of a group, below which its rates say little
+_FEW = 30  # a group with fewer rows has imprecise rates
 
 
 @flags.command("tasks")
@@ -53,7 +53,7 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
 
 
 def _described(task: "Task") -> dict[str, Any]:
-    """A task as plain values; facts of the table are None if it is not on this machine."""
+    """A task as plain values; facts about the table are None if the table is not on this machine."""
     files = task.locate()
     return {
         "task": task.name,
@@ -163,7 +163,7 @@ def check(
 
 
 def _print(title: str, *indented: str) -> None:
-    """Print a title with indented lines below."""
+    """Print a title, then indented lines."""
     lines(title, style="bold")
     lines(*(f"  {line}" for line in indented))
 
@@ -198,7 +198,7 @@ def _shown(task: "Task", template: str) -> Iterator[str]:
 
 
 def _findings(task: "Task") -> Iterator[str]:
-    """Say which defaults change, which groups are small, what is refused, and what to do."""
+    """Sentences on adjusted defaults, small groups and unsupported options, with remedies."""
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt, default_model
@@ -246,7 +246,7 @@ def template_init(
 
 
 def _new_file(path: Path, ending: str, force: bool) -> Path:
-    """Return the path of a new task file; refuse an existing one without `force`."""
+    """The path of a new file; `FwcError` if it exists and `force` is False."""
     if path.suffix != ending:
         raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
     if path.exists() and not force:

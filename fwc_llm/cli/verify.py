@@ -34,7 +34,7 @@ def verify(
 
     given = read_experiment(experiment, evaluate) if experiment else {}
     for name in ("until_decided", "template" * ("," in given.get("template", ""))):
-        given.pop(name, None)  # written otherwise in run.json, where they are listed as stated
+        given.pop(name, None)  # run.json has them in another form: they are listed as stated
     settings = read(Settings, given | {name: value for name, value in options.items() if value is not None})
     expected = {
         name: value for name, value in settings.as_json().items() if name in settings.model_fields_set

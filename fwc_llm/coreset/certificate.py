@@ -1,4 +1,4 @@
-"""Certify weighted representatives for rows: ground costs, objective and lower bound.
+"""Certify representatives for rows: ground costs, objective and lower bound.
 
 See docs/method.md, "Plan and certificate".
 """
@@ -28,7 +28,8 @@ class ComparedRows:
     """Encoded rows to compare with representatives.
 
     `level` and `outcome` (n,) index the representatives' levels and outcomes, −1 for a label that no
-    representative has. None: unknown, and no cost for a different label. `masses`: None for 1 per row.
+    representative has. If one of them is None, these labels are unknown and cost nothing. `masses`: None for
+    1 per row.
     """
 
     table: EncodedTable
@@ -65,7 +66,7 @@ class Represented:
 
     @property
     def limits(self) -> Any:
-        """The parity limit: a number, one per level or row of `groups`, or None for no limit."""
+        """The parity limit: one number, an array with one per level (or row of `groups`), or None."""
         terms = self.terms
         return terms.epsilon if self.levels is None else limits_of(terms.epsilon, self.levels, terms.crossed)
 
@@ -121,8 +122,8 @@ class CoresetCertificate:
     """The quality of m weighted representatives of n rows.
 
     `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
-    cost. No plan for these representatives costs less than `lower_bound`; if weights were given, no plan with
-    these weights does. `weights` (m,) sum to m; `violation` is their largest |p(y|d) / p_T(y) − 1|, and
+    cost. No plan for these representatives costs less than `lower_bound`; if weights were given, it holds for
+    plans with these weights. `weights` (m,) sum to m; `violation` is their largest |p(y|d) / p_T(y) − 1|, and
     `epsilon` its limit (None: no limit). `n_rows` is n. `excess` is the violation minus the limit, of the
     level where this difference is largest; −inf without a limit. `imbalance` is the share of weight that
     would have to change its outcome for exact parity. With a penalty, `objective` and `lower_bound` include

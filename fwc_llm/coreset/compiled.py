@@ -1,8 +1,8 @@
-"""Decorators of functions that numba compiles, and the one log message while it compiles.
+"""Decorators of functions that numba compiles, and the log message meanwhile.
 
 Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is compiled into
 them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than slices, and is always
-called with the same dtypes; so callers convert tables.
+called with the same dtypes; so callers convert tables to one dtype.
 """
 
 import logging

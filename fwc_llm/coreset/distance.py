@@ -1,4 +1,4 @@
-"""The exact Wasserstein distance between n rows, weighted or not, and m weighted points.
+"""The exact Wasserstein distance between n rows and m weighted points.
 
 The distance is the optimum of FWC's inner problem with one protected level, every point as an outcome, the
 points' weights as the target, and ε = 0.

@@ -1,8 +1,8 @@
-"""FairWASP: fair weights for the rows of a table (docs/method.md, "Weights without new points").
+"""FairWASP: fair weights for the rows of a table.
 
-Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024. Only the
-weights are unknown, and the optimum is global. Mass that must leave a row's cell moves to the nearest row of
-another cell.
+See docs/method.md, "Weights without new points". Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair
+Wasserstein Pre-processing*, AAAI 2024. Only the weights are unknown, and the optimum is global. Mass that
+must leave a row's cell moves to the nearest row of another cell.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class FairWASP(Estimator):
         weights_: (n,) weights of the rows, not negative, for use as `sample_weight`. They sum to n, or to the
             number of rows with a positive `sample_weight`.
         objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
-        lower_bound_: no fair weights have a lower objective; certifies `objective_`.
+        lower_bound_: lower bound of the objective for all fair weights; certifies `objective_`.
         violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """

@@ -1,9 +1,9 @@
-"""Swaps of medoids: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
+"""Swaps of medoids by FasterPAM (Schubert, Rousseeuw 2021).
 
-Costs are computed when they are needed, and never kept. Candidates are tried in batches, which threads share
-and which grow while no swap gains. Prices u are fixed, so the loss Σ_i min_j (c_ij − u_g(j)) differs from
-n · D(u) of docs/method.md, "The inner problem", by a constant: only swaps that lower it can lower the
-objective.
+Memory grows with n, not with n · m. Costs are computed when they are needed, and never kept. Candidates are
+tried in batches, which threads share and which grow while no swap gains. Prices u are fixed, so the loss Σ_i
+min_j (c_ij − u_g(j)) differs from n · D(u) of docs/method.md, "The inner problem", by a constant: only swaps
+that lower the loss can lower the objective.
 
 `Medoids` holds the current points and the two nearest of every row, and finds what a swap would change.
 """
@@ -89,7 +89,7 @@ class Exchanged:
     converged: bool
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold gains nothing
+@np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
 def exchange(
     space: Space,
     points: Points,
@@ -122,7 +122,7 @@ def exchange(
     return Exchanged(swapping.rows, standing.labels, swapping.losses, since_swap >= len(candidates))
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold gains nothing
+@np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
 def estimate(
     space: Space,
     points: Points,
@@ -173,7 +173,8 @@ class Medoids:
         """Return, for each candidate, the point that it best replaces (q,), and the change of the loss (q,).
 
         `candidates` (q, p) are values, `cells` (q,) the cells that they may represent. FastPAM1: if a row's
-        nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row min(d, d₁).
+        nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row min(d, d₁); d is the
+        cost at the candidate, d₁ and d₂ are those at the nearest and second nearest point.
         Comparing is fastest if similar candidates are adjacent.
         """
         self._sorted = rows = self._sorted or self._sort()
@@ -212,7 +213,7 @@ class Medoids:
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
     def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Find the two nearest points of `rows`; with `slots`, compare only these with those known."""
+        """Find the two nearest points of `rows`; with `slots`, compare these with the known two."""
         self._sorted = None
         only = np.arange(len(self._points)) if slots is None else slots
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
@@ -232,7 +233,8 @@ class Medoids:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
 
         A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
-        F(i, s) + F₂: F is the cost without prices as a metric, F₂ that of the second nearest point.
+        F(i, s) + F₂. F is the cost without prices, as a metric; F₂ is the cost at the second nearest point
+        plus the largest price, in the same metric.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
@@ -328,7 +330,7 @@ class _Swapping:
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
-        """Replace points by candidates; undo several swaps that change the loss less than `expected`."""
+        """Replace points by candidates; undo several swaps that gain less than half of `expected`."""
         standing, state = self.standing, self.standing.state()
         standing.swap(slots, self.values[self.candidates[places]])
         loss = standing.loss()

@@ -1,4 +1,4 @@
-"""The fit of a coreset without scikit-learn, whose import can take longer than the fit."""
+"""The fit of a coreset without scikit-learn, whose import takes long."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -252,7 +252,6 @@ class CoresetFit:
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        """Draw the sample of a table on disk."""
         sample_pass = run_sampling_pass(
             table,
             ProblemParams.of(self),

@@ -1,13 +1,13 @@
-"""The outer bound of the objective: it holds for every choice of rows with the same slots, and all weights.
+"""The outer bound: a lower bound for all choices of rows with the same slots.
 
 Lagrangian relaxation: row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j) may carry
-any part of a row. The constraint on the sum of row i's parts has the multiplier λ_i, and the one on the mass
-of cell g the price u_g. For all multipliers and prices
+any part of a row. The constraint on the sum of row i's parts has the multiplier λ_i; the constraint on the
+mass of cell g has the price u_g. For all multipliers and prices
 
     L(λ, u) = Σ_i r_i λ_i + Σ_g (the sum of the s_g least ρ_j in g) + min {⟨u, w⟩ : w fair, Σ_g w_g = 1}
     ρ_j     = Σ_i r_i min(0, c_ij − u_g(j) − λ_i)
 
-is a lower bound. Without prices and the last term it is the bound for p-medians of Beasley (1985, *A note on
+is a lower bound. Without prices and the last term, L is Beasley's bound for p-medians (1985, *A note on
 solving large p-median problems*). A subgradient method raises L, with the step lengths of Polyak (1969) and
 the directions of Camerini, Fratta and Maffioli (1975). The relaxation is linear, so even the best coreset may
 have an objective above the largest L.
@@ -45,7 +45,7 @@ def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objectiv
     """
     relaxation = _Relaxation(problem, prices)
     start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]
-    multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # between the nearest and the next
+    multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # midway between the two least costs
     best, length, idle = -np.inf, 1.0, 0
     where = top = (multipliers, prices)
     direction = (np.zeros(len(multipliers)), np.zeros(len(prices)))

@@ -48,7 +48,7 @@ class Threads:
         self._pool = ThreadPoolExecutor(self.count - 1) if self.count > 1 else None
 
     def over_rows(self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = CHUNK) -> list[Any]:
-        """Call `kernel(*arguments, low, high)` on ranges of n rows, the same for any number of threads."""
+        """Call `kernel(*arguments, low, high)` on ranges of n rows; `chunk` alone sets the ranges."""
         return self.over(lambda low: kernel(*arguments, low, min(low + chunk, n)), range(0, n, chunk))
 
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:

@@ -57,7 +57,7 @@ class Masses:
         return np.asarray(self.values / (1.0 - rng.random(len(self.values))))
 
     def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
-        """Masses of the `rows` of highest `priority` (n,) that make every weighted sum unbiased."""
+        """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are unbiased."""
         left = len(self.values) - len(rows)
         least = np.partition(priority, left - 1)[left - 1] if left > 0 else 0.0
         return Masses(np.maximum(self.values[rows], least)).take(slice(None))

@@ -1,1 +1,1 @@
-"""Tables: finding, reading, checking and splitting them; and the simulated census."""
+"""Tables: locate, download, read, clean and check them; the simulated census."""

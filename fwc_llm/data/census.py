@@ -1,8 +1,8 @@
-"""The simulated census: rows with Adult's columns, drawn from count tables, without network or data.
+"""The simulated census: rows with Adult's columns, drawn from packaged count tables.
 
-`census.json` holds a small Bayesian network of counts, made by evals/fit_census.py from the training rows of
-UCI Adult. It holds no original row and no count below 5. Everything made from these rows is marked as a
-simulation. evals/results/census.md compares it with Adult.
+evals/fit_census.py made `census.json`, a small Bayesian network of counts, from the training rows of UCI
+Adult. The file has no original row and no count below 5. Every output from these rows is marked as simulated.
+evals/results/census.md compares them with Adult.
 """
 
 import json
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fwc_llm.data.clean_table import CleanTables
 
 TABLES = Path(__file__).with_name("census.json")
-N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
-SEED = 1994  # the year of the census behind Adult; no other seed was tried
-_TRIES = 60  # redraws of a value that an earlier table has a count for
+N_POOL, N_TEST = 30_162, 15_060  # numbers of Adult's rows without missing values
+SEED = 1994  # the year of Adult's census; no other seed was tried
+_TRIES = 60  # most draws of a value that an earlier table counts already
 
 
 def census_tables(
     adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED
 ) -> "CleanTables":
-    """`n_pool` rows to choose examples from and `n_test` rows to draw test rows from, as clean tables.
+    """Simulate a pool of `n_pool` rows and `n_test` rows to draw test rows from.
 
-    They have the columns of `adult`, the task file of the task "adult".
+    `adult` is the task file of the task "adult", whose columns they have.
     """
     from fwc_llm.data.clean_table import CleanTables
 
@@ -48,8 +48,8 @@ def census_tables(
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1.
 
-    The joint shares of sex and income equal those of the counts (largest remainder); every other column is
-    drawn given its parents.
+    The joint shares of sex and income equal those of the counts (largest remainder). Every other column is
+    drawn conditionally on its parents in the network.
     """
     network = _network()
     rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     for node in network["nodes"]:
         codes[node["name"]] = _draw(node, codes, n, rng)
         band = node.get("band")
-        if band:  # a numeric column conditions others by its band
+        if band:  # other columns are conditioned on a numeric column's band
             values = np.array(node["values"])
             codes[band["name"]] = np.searchsorted(band["from"], values, side="right")[codes[node["name"]]]
     columns: dict[str, Any] = {}
@@ -66,10 +66,10 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     for node in network["nodes"]:
         values = np.array(node["values"], dtype=object if isinstance(node["values"][0], str) else np.int64)
         column = values[codes[node["name"]]]
-        if "until" in node:  # intervals of whole numbers: uniform within each
+        if "until" in node:  # the values are intervals of integers: draw uniformly within each
             column = rng.integers(column, np.array(node["until"])[codes[node["name"]]], endpoint=True)
         columns[node["name"]] = column
-    for name, twin in network["twins"].items():  # a column that another determines
+    for name, twin in network["twins"].items():  # columns that another column determines
         columns[name] = pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
     return pd.DataFrame(columns)
 
@@ -92,8 +92,10 @@ def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[s
 def _draw(
     node: Mapping[str, Any], codes: Mapping[str, np.ndarray], n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw one node's codes (n,) given its parents' codes, from tables of all parents to none. A row moves to
-    the next table if one has no counts for it, and then draws only values that no earlier table counts.
+    """Draw one node's codes (n,) given the codes of its parents.
+
+    The first table conditions on all parents, each next table on one parent less. A row uses the next table
+    if a table has no count for it, and then draws only values that no earlier table counts for it.
     """
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)
@@ -121,7 +123,7 @@ def _draw(
 
 
 class _Tabulated:
-    """Entries [context, dropped, value, count, value, count, …] in increasing order, ready to draw from."""
+    """Draws from entries [context, dropped, value, count, value, count, …], sorted by context."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:
         values, edges, keys = [], [], []

@@ -1,4 +1,4 @@
-"""Clean raw texts: filter rows, parse numbers, derive protected levels and outcomes."""
+"""Cleans raw texts: filters rows, parses numbers, derives levels and outcomes."""
 
 import unicodedata
 from collections import Counter
@@ -26,10 +26,10 @@ from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFil
 if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable
 
-_LEAST_DIFFERENCE = 0.02  # of the groups' shares of lost rows: below it nobody is warned
+_LEAST_DIFFERENCE = 0.02  # least difference between groups' shares of lost rows that gives a warning
 _SIGNIFICANT = 0.05
 _MANY_LEVELS = 20
-_MOST_VALUES = 8  # of the outcome, that are listed
+_MOST_VALUES = 8  # values of the outcome that a message lists
 # Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_YES = {"yes", "1", "true"}
 _PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
@@ -37,11 +37,12 @@ _PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
 
 @dataclass(frozen=True)
 class RowCount:
-    """Row counts of a table by group; rows without a known group count as "unknown".
+    """Numbers of rows read and kept, by group.
 
-    `counts` has a row per group and the columns `read` (rows of the files), `kept`, and one per reason for
-    lost rows; a row that lacks several values counts under each. `outcome` states the values that mean yes
-    and no, with their numbers of rows.
+    Rows whose group is unknown count as the group "unknown". `counts` has a row per group, and the columns
+    `read` (rows of the files), `kept`, and one for each reason for lost rows; a row lost for several reasons
+    counts under each. `outcome` is a sentence with the values that mean yes and no, and their numbers of
+    rows.
     """
 
     counts: pd.DataFrame
@@ -49,24 +50,25 @@ class RowCount:
 
     @property
     def read(self) -> int:
-        """Rows of the files."""
+        """Number of rows in the files."""
         return int(self.counts["read"].sum())
 
     @property
     def kept(self) -> int:
-        """Rows of the table."""
+        """Number of rows in the cleaned table."""
         return int(self.counts["kept"].sum())
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Lost rows by reason, the most frequent first."""
+        """Numbers of lost rows by reason, most frequent first."""
         return dict(Counter(_lost(self.counts.sum())).most_common())
 
     @property
     def warning(self) -> str | None:
-        """Warn if groups lose different shares of rows, significantly and by more than a few rows.
+        """A warning if groups lose different shares of rows, else None.
 
-        Significance is that of Pearson's chi-squared test of equal shares.
+        The shares must differ by at least 2 percentage points, and significantly (5 %) by Pearson's
+        chi-squared test.
         """
         from scipy.special import chdtrc  # scipy.stats takes a second to import
 
@@ -85,7 +87,7 @@ class RowCount:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The counts in the form of run.json, results.json and reports."""
+        """The counts as in run.json, results.json and reports."""
 
         def rows(read: int, kept: int) -> dict[str, int]:
             return {"read": int(read), "kept": int(kept), "lost": int(read - kept)}
@@ -99,17 +101,18 @@ class RowCount:
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:
-    """The reasons for lost rows, with counts."""
+    """Numbers of lost rows by reason."""
     return {str(reason): int(n) for reason, n in counts.drop(["read", "kept"]).items() if n}
 
 
 @dataclass
 class CleanedCounts:
-    """Counts over a table's blocks, for checks that need all rows.
+    """Counts accumulated over a table's blocks, for checks that need all rows.
 
-    `outcomes` are the values of the outcome column, `answers` their meanings; `levels` the protected levels
-    by attribute; `integral` whether a column's numbers are all whole; `filled` the number of missing values
-    by column that became a category; `rows` the blocks' counts.
+    `outcomes` counts the values of the outcome column, `answers` their meanings yes and no, `levels` the
+    protected levels by attribute. `integral` tells by column whether all numbers are whole. `filled` counts
+    by column the missing values that became a category. `rows` has the row counts of each block, as in
+    `RowCount.counts`.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -128,10 +131,10 @@ class CleanedCounts:
 
 @dataclass(frozen=True)
 class CleanTables:
-    """The frames `pool` and `test` (identical for a table of one file), and counts of kept and dropped rows.
+    """The cleaned frames `pool` and `test`; one object for a table of one file.
 
-    `rows` counts rows read and kept; None if no row can be lost. For a table on disk (`disk_table`) the frame
-    is a sample.
+    `rows` has the numbers of rows read and kept; None if no row can be lost. For a table on disk
+    (`disk_table`), the frames are a sample.
     """
 
     pool: pd.DataFrame
@@ -144,7 +147,7 @@ class CleanTables:
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
     """Clean the text frames of `task` (one, or pool and test) into frames as in `Task.pool`.
 
-    Errors: `FwcError` for data that contradict the task file, naming value, row and remedy.
+    Errors: `FwcError` for data that contradict the task file, with value, row and remedy.
     """
     for item in (item for item in task.fields if item.use == "id"):
         _check_ids(item.name, pd.concat([raw[item.name] for raw in raws]))
@@ -160,9 +163,9 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
 
 
 def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
-    """Clean a block of a table's texts; collect in `counts` what `check_whole` needs.
+    """Clean a block of a table's texts, and add to `counts` for `check_whole`.
 
-    Raises as `clean_tables`.
+    Errors: as `clean_tables`.
     """
     raw = raw.copy()
     derived = {attribute.source: attribute for attribute in task.protected}
@@ -201,7 +204,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
 
 
 def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
-    """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
+    """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     levels = frame[protected[0]]
     for name in protected[1:]:
         levels = levels + " & " + frame[name]
@@ -211,11 +214,11 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the mask of kept rows (n,), and a mask (n,) of dropped rows per reason.
+    """Return a mask (n,) of kept rows, and a mask (n,) of dropped rows for each reason.
 
-    Rows outside the conditions may have missing values. Missing values that become a category are filled in
-    `raw` and counted by column in `filled`. Errors: `FwcError` for a forbidden missing value and for a limit
-    on a text.
+    Missing values that become a category are filled in `raw` and counted by column in `filled`. Rows that
+    fail a condition may have any missing values. Errors: `FwcError` for a forbidden missing value, and for a
+    limit on a column with text.
     """
     lost = {}
     for condition in task.keep:
@@ -253,7 +256,7 @@ def filter_rows(
 
 
 def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) -> str:
-    """What a `missing` value (n,) of a column may become, and how many of the rows would stay."""
+    """The remedies for `missing` values (n,) of a column, with the number of rows that would stay."""
     ways = [f'missing = "drop" ({rows - int(missing.sum()):,} of {rows:,} rows stay)']
     if item.kind == "categorical" and item.name != task.outcome.source:
         ways.append('missing = "category"')
@@ -263,7 +266,7 @@ def _remedies(task: TaskFile, item: FileColumn, missing: np.ndarray, rows: int) 
 
 
 def loss_notes(rows: RowCount, counts: CleanedCounts) -> list[str]:
-    """Say why rows were lost and which missing values became a category."""
+    """Notes on the reasons for lost rows, and on missing values that became a category."""
     notes = [f"{n:,} row{'s' * (n > 1)} left out, {reason}" for reason, n in rows.reasons.items()]
     if counts.filled:
         notes.append(f"missing values made the category {UNKNOWN!r} ({_listed(counts.filled)})")
@@ -275,7 +278,10 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
-    """Check outcome values, answers and levels over all rows; return the number of kept rows."""
+    """Check outcome values, answers and levels over all rows; return the row counts.
+
+    Errors: `FwcError` for values without a meaning, a constant outcome, and a single or too many levels.
+    """
     rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
@@ -292,7 +298,7 @@ def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
 
 
 def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
-    """State the values that mean yes and no, such as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
+    """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     sides = []
     for answer in ("yes", "no"):
         values = [
@@ -312,16 +318,19 @@ def _means_yes(rule: OutcomeColumn, value: str) -> bool:
 
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
-    """Parse a numeric column: int64 if every value is whole, else float64. Text and infinities are errors."""
+    """Parse a numeric column: int64 if every value is whole, else float64.
+
+    `FwcError` for text and infinities.
+    """
     column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     return column.astype("int64") if integral else column
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
-    """Apply a function to a column's distinct texts; missing cells stay missing.
+    """Apply `rule` to a column's distinct texts; missing cells stay missing.
 
-    An error names the first row that has the cell.
+    An `FwcError` of `rule` gets the id of the first row with the text.
     """
     code, different = pd.factorize(cells)
     values = []
@@ -335,7 +344,7 @@ def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") ->
 
 
 def _row(cells: pd.Series, cell: str) -> str:
-    """The id of the first row that has this cell."""
+    """The id of the first row with the text `cell`."""
     return str(cells.index[int((cells == cell).to_numpy().argmax())])
 
 
@@ -349,7 +358,7 @@ def _check_ids(name: str, cells: pd.Series) -> None:
 
 
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:
-    """Raise `FwcError` for a single level or too many."""
+    """Raise `FwcError` for a single level, too many, or one with control characters."""
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())
@@ -359,13 +368,13 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
             f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "
             "or split a number with threshold = { above = NUMBER }"
         )
-    for level in levels:  # every table prints the level; no cell may control a terminal
+    for level in levels:  # levels are printed to terminals
         if any(unicodedata.category(character) == "Cc" for character in level):
             raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
 
 
 def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:
-    """ "yes" or "no" for every row."""
+    """The outcome (n,) of every row: "yes" or "no"."""
     rule = task.outcome
     if rule.above is not None:
         yes = numbers(task, cells) > rule.above
@@ -397,7 +406,7 @@ def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> Non
                     'name it, or write others = "no" or "drop"'
                 )
         return
-    # ">50K." beside ">50K" would quietly count as no: spellings of one value must agree.
+    # If only ">50K" is positive, ">50K." would silently count as no: spellings of one value must agree.
     spellings: dict[str, str] = {}
     for value in sorted(counts):
         other = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)

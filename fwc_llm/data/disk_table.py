@@ -18,17 +18,18 @@ from fwc_llm.taskfile import Column
 if TYPE_CHECKING:
     import pandas as pd
 
-ID, POSITION = "id", "position"  # columns of the file beside those of the task
-LABEL, LEVEL = "label", "level"  # 1 for yes, and the crossed levels
-_OPEN = 0.5  # share of the rows that bring a text of their own, above which a next row is expected to
+ID, POSITION = "id", "position"  # columns of the file in addition to those of the task
+LABEL, LEVEL = "label", "level"  # 1 for yes; the group, with crossed levels
+_OPEN = 0.5  # a column is free text if a larger share of rows has a text that occurs only once
 
 
 @dataclass(frozen=True, eq=False)
 class DiskTable:
-    """The clean rows of a table in a Parquet file inside a temporary `folder`.
+    """The n clean rows of a table, in the Parquet file `path` in a temporary `folder`.
 
-    `columns` are those of the task, with their `dtypes` in memory; `levels` are the groups in alphabetical
-    order. `cells` (n,) encodes each row's group and answer: 2 · index of the level + (1 for yes).
+    `columns` are those of the task, and `dtypes` their dtypes in memory. `levels` are the groups in
+    alphabetical order. `cells` (n,) encodes each row's group and outcome: 2 · index of the group, plus 1 for
+    yes.
     """
 
     path: Path
@@ -48,21 +49,21 @@ class DiskTable:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Rows per level (k, 2) with the answers no and yes."""
+        """Numbers of rows (k, 2) by group and outcome, "no" first."""
         return np.bincount(self.cells, minlength=2 * len(self.levels)).reshape(-1, 2)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The table's sha256 (hex), equal to `Task.fingerprint` of a table in memory."""
+        """The table's SHA-256 (hex), equal to `Task.fingerprint` of the same table in memory."""
         return fingerprint(self.columns, self._cells_of(ID), lambda name: self._cells_of(self.names[name]))
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """Each column's domain, equal to `Task.domains` of a table in memory."""
+        """Each column's domain, equal to `Task.domains` of the same table in memory."""
         return domains(self.columns, lambda name: self._cells_of(self.names[name]))
 
     def dataset(self, names: Sequence[str]) -> Any:
-        """A pyarrow dataset of these columns of the task, and of `LABEL` and `LEVEL`."""
+        """A pyarrow dataset with these columns of the task, and `LABEL` and `LEVEL`."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -71,7 +72,7 @@ class DiskTable:
         return ds.dataset(self.path, schema=pa.schema([schema.field(name) for name in chosen]))
 
     def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
-        """Return these rows in this order, in the form of `Task.pool`."""
+        """The rows at these positions in this order, with the index and columns of `Task.pool`."""
         import pandas as pd
         import pyarrow as pa
         import pyarrow.dataset as ds
@@ -102,7 +103,7 @@ class DiskTable:
         return positions
 
     def _where(self, wanted: dict[str, Any]) -> Any:
-        """Positions and columns of rows with a wanted value in every column."""
+        """The rows that have one of the wanted values in every column of `wanted`."""
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -126,7 +127,7 @@ def fingerprint(
     ids: "Iterable[pd.Index | pd.Series]",
     parts_of: "Callable[[str], Iterable[pd.Series]]",
 ) -> str:
-    """Sha256 (hex) of row ids, columns and values of a clean table given in parts."""
+    """SHA-256 (hex) of row ids, columns and values of a clean table, given in parts."""
     digest = hashlib.sha256()
 
     def add(parts: "Iterable[pd.Index | pd.Series]") -> None:
@@ -145,7 +146,7 @@ def fingerprint(
 
 
 def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Series]]") -> dict[str, Domain]:
-    """Compute the domain of every column of a clean table given in parts."""
+    """The domain of every column of a clean table, given in parts."""
     found = {}
     for column in columns:
         if column.kind == "numeric" and not column.values:
@@ -166,7 +167,7 @@ def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Se
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:
-    """Keep the values that the column's type can hold; the input is untrusted."""
+    """A pyarrow array of the untrusted values, without those that the column's type cannot hold."""
     import pyarrow as pa
 
     if numeric:

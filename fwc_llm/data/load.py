@@ -1,4 +1,4 @@
-"""Load a task's files as clean tables; Parquet larger than memory is cleaned on disk in blocks."""
+"""Loads a task's files as clean tables; large Parquet is cleaned in blocks on disk."""
 
 import hashlib
 import os
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
-    """Find (or download) the files of `task`, read and clean them; `FwcError` for missing or faulty data."""
+    """Locate or download the files of `task`, read and clean them.
+
+    `FwcError` for missing or faulty data.
+    """
     import pandas as pd
 
     tables_files = locate_or_download(task, folders)
@@ -60,7 +63,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
 
 
 def _needed(task: TaskFile) -> list[str]:
-    """The columns to read: all but unused ones with the role "drop"."""
+    """The columns to read: all except those of the role "drop" that have no other use."""
     used_elsewhere = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
     return [item.name for item in task.fields if item.use != "drop" or item.name in used_elsewhere]
 
@@ -73,16 +76,16 @@ def _labels(paths: Sequence[Path]) -> dict[Path, str]:
     return {path: path.relative_to(above).as_posix() for path in paths}
 
 
-LARGE = 400_000  # rows; a larger table stays on disk, and so many of its rows are the sample
+LARGE = 400_000  # a table with more rows stays on disk; also the size of its sample in memory
 BLOCK = 65_536  # rows that are cleaned at once
-_LEAST = 64  # rows of a cell of group and answer in the sample, where the table has so many
+_LEAST = 64  # least rows of a cell in the sample, or all rows of a smaller cell
 
 
 def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
-    """Whether these files are Parquet with too many rows for memory.
+    """Whether these files are Parquet with more than `LARGE` rows in total.
 
-    A table with a column `role = "id"` is read into memory, to compare all rows. `FwcError` for an invalid
-    Parquet file.
+    False for a table with a column of the role "id", whose values must all be compared. `FwcError` for an
+    invalid Parquet file.
     """
     if task.source.format != "parquet" or any(item.use == "id" for item in task.fields):
         return False
@@ -94,10 +97,10 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
 
 
 def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
-    """Clean the rows of the files block by block into a temporary file, and read a sample of them.
+    """Clean the rows of the files block by block into a temporary file; load a sample.
 
-    If at most `LARGE` clean rows remain, all stay in memory. `FwcError`, before any row is read, for a file
-    without a column of the task.
+    If at most `LARGE` clean rows remain, all are loaded into memory. `FwcError`, before any row is read, for
+    a file that lacks a column of the task.
     """
     import pandas as pd
     import pyarrow.parquet as pq
@@ -176,7 +179,10 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
 
 
 def _sample(cells: np.ndarray) -> np.ndarray:
-    """Ascending positions of a fixed random sample, stratified by cell with a minimum per cell."""
+    """Ascending positions of a random sample with a fixed seed, stratified by cell.
+
+    Every cell has at least `_LEAST` rows in the sample, or all its rows.
+    """
     if len(cells) <= LARGE:
         return np.arange(len(cells))
     rng, counts = np.random.default_rng(0), np.bincount(cells)

@@ -1,6 +1,6 @@
-"""Locate a task's files in folders of this machine, or download them into the cache folder.
+"""Locates a task's files on this machine, or downloads them into the cache folder.
 
-Downloads are checked by sha256 and moved into place atomically.
+Downloads are checked by SHA-256 and moved into place atomically.
 """
 
 import glob
@@ -19,13 +19,16 @@ from fwc_llm.files import home_expanded, is_file, whole_file
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.taskfile import LOOPBACK, TaskFile, is_safe_address
 
-MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
-_TIMEOUT = 30.0  # seconds without a byte
-_LARGEST = 1 << 28  # bytes of a file; what is cut there has another checksum
+MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # address of a mirror, instead of the task file's `url`
+_TIMEOUT = 30.0  # longest time in seconds without a received byte
+_LARGEST = 1 << 28  # bytes that are read of a file; a cut file fails the checksum
 
 
 def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tuple[Path, ...]:
-    """`beside` (a task file's own folder), `data_dir`, FWC_LLM_DATA, the user's cache folder, in this order.
+    """The folders to search for data files, in this order.
+
+    They are `beside` (the folder of a task file), `data_dir`, the folder in FWC_LLM_DATA, and the user's
+    cache folder.
 
     Errors: `FwcError` if `data_dir` is not a folder.
     """
@@ -42,7 +45,7 @@ def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tup
 
 
 def cache_folder() -> Path:
-    """The operating system's cache folder of the user, for downloaded data."""
+    """The user's cache folder on this operating system, for downloaded data."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -53,9 +56,9 @@ def cache_folder() -> Path:
 
 
 def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
-    """The files of every table of `task` from the first folder that has them all, or None.
+    """The files of each table of `task`, from the first folder with all of them; else None.
 
-    A table is one file, or the sorted files of a pattern. Absolute paths are used unchanged.
+    A table is one file, or the sorted files of a pattern or folder. Absolute paths are used unchanged.
     """
     for folder in folders:
         tables = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
@@ -65,9 +68,9 @@ def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
-    """Return the files of `find_files`, else download them from the task's address.
+    """The files of `find_files`; without them, download the files from the task's `url`.
 
-    Errors: `FwcError` if they are missing and cannot be downloaded.
+    Errors: `FwcError` for missing files without a `url`, and for a failed download.
     """
     tables = find_files(task, folders)
     if tables is not None:
@@ -85,10 +88,10 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
 
 
 def _named(path: Path) -> tuple[Path, ...]:
-    """The file at this path, the Parquet files in this folder, or the files of this pattern."""
+    """The file at `path`, the Parquet files in this folder, or the files that match this pattern."""
     if is_file(path):
         return (path,)
-    if os.path.isdir(path):  # without what writers of tables leave beside them, such as `_temporary/`
+    if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
         below = (file.relative_to(path) for file in sorted(path.rglob("*.parquet")) if is_file(file))
         return tuple(path / f for f in below if not any(part.startswith(("_", ".")) for part in f.parts))
     if not glob.has_magic(str(path)) or "\0" in str(path):
@@ -117,12 +120,12 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
 
 
 def _fetch(url: str, target: Path, sha256: str) -> None:
-    """Download `url` to `target`, which appears only when complete and with the published checksum."""
+    """Download `url` to `target`, which appears only if the file has the published SHA-256."""
     if not is_safe_address(url):
         raise ValueError("it is not an https address")
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
-    found = urlsplit(url).hostname in LOOPBACK  # to this machine no proxy is the way
+    found = urlsplit(url).hostname in LOOPBACK  # requests to this machine bypass the proxy
     proxies = [urllib.request.ProxyHandler({})] if found else []
     with urllib.request.build_opener(*proxies).open(request, timeout=_TIMEOUT) as response:
         content = response.read(_LARGEST)

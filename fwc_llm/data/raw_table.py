@@ -1,8 +1,8 @@
-"""Read any table as texts: a CSV, Parquet, Excel or JSON file, also compressed, or a data frame.
+"""Reads any table as texts: CSV, Parquet, Excel, JSON, compressed, or a data frame.
 
-Text and integers stay unchanged; every other cell is converted to its usual notation, independently of its
-neighbours. A text frame has a column of str for every column of the task file, NaN for missing values, and
-row ids as its index: "file:line" with the 1-based line of a CSV file, "file:row" of a sheet or another
+Texts and integers stay unchanged. The text of any other cell depends only on the cell, not on its column. A
+*text frame* has a column of str for every column of the task file, NaN for missing values, and row ids as its
+index. A row id is "file:line" with the 1-based line of a CSV file, or "file:row" with the row of any other
 format.
 """
 
@@ -34,19 +34,19 @@ NEEDS_OPENPYXL = (
     "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
 )
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
-_SNIFFED = 200  # records of a CSV file that show its separator
-LARGEST_EXACT = 2**53  # a double, such as a spreadsheet's number, is beyond it no longer every integer
-_SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # Excel's own first line
+_SNIFFED = 200  # records of a CSV file that are read to find its separator
+LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
+_SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
 
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The typed columns of a file or a data frame.
+    """The typed columns of a file or a data frame, with n rows.
 
-    `where` names the table in errors. `titles` are column names, nested ones as paths ("applicant.sex");
-    `numbers` (n,) are line or row numbers from 1, or a frame's index labels. `cells_of` returns the typed
-    cells (n,) of the column at a position. `markers` are texts for missing values; `hint` ends errors about
-    missing columns.
+    `where` names the table in errors. `titles` are column names; columns of nested objects have paths
+    ("applicant.sex"). `numbers` (n,) are line or row numbers from 1, or a frame's index labels. `cells_of`
+    returns the typed cells (n,) of the column at a position from 0. `markers` are texts that mean a missing
+    value. `hint` is the end of errors about missing columns.
     """
 
     where: Path | str
@@ -63,10 +63,10 @@ class RawTable:
                 raise self._lacks(name)
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
-        """A column's stripped texts (n,) as categories; missing ones have the code -1.
+        """A column's stripped texts (n,) as categories; missing values have the code -1.
 
-        `name` is a title, or a path into the column's cells ("choices[0].text"). Columns with a repeated
-        title must be equal (`FwcError`). Typed numbers use the column's notation `written`.
+        `name` is a title, or a path into the column's cells ("choices[0].text"). `FwcError` if several
+        columns have this title and differ. Typed numbers are converted to text in the notation `written`.
         """
         if name not in self.titles:
             title = self._base(name)
@@ -96,7 +96,7 @@ class RawTable:
         return pd.DataFrame(texts, index=ids)
 
     def _base(self, name: str) -> str:
-        """The longest title that is a prefix of the path `name`; empty if none is."""
+        """The longest title that is a prefix of the path `name`; "" without any."""
         return max(bases_of([name]).intersection(self.titles), key=len, default="")
 
     def _lacks(self, name: str) -> FwcError:
@@ -108,10 +108,13 @@ class RawTable:
 
 
 def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
-    """Convert typed cells (n,) to categories of texts; nulls, empty texts and markers have code -1."""
+    """Convert typed cells (n,) to categories of texts.
+
+    Nulls, empty texts and markers have the code -1.
+    """
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
-    if exact in (np.float16, np.float32):  # whose digits Python's floats do not keep
+    if exact in (np.float16, np.float32):  # Python's float would show other digits
         column = pd.Series(column.to_numpy(exact, na_value=np.nan))
         code, different = pd.factorize(column)
         values = list(different.to_numpy())
@@ -132,9 +135,11 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
 
 
 def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
-    """Read the table in a file's bytes; `names` are the column names of a file without header, in order.
+    """Read the table in the bytes of a file.
 
-    Errors: `FwcError` for an invalid file and for lines of different lengths.
+    `names` are the column names, in order, for a file without a header.
+
+    Errors: `FwcError` for an invalid file and for CSV records of different lengths.
     """
     _, content = unpacked(path, content)
     if source.format == "csv":
@@ -161,7 +166,7 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
             return Path(path.stem), (gzip if ending == ".gz" else bz2).decompress(content)
     except FwcError:
         raise
-    except Exception as error:  # a broken archive raises many kinds
+    except Exception as error:  # a broken archive raises many types of errors
         raise FwcError(f"{path} cannot be unpacked: {error}") from error
     return path, content
 
@@ -170,7 +175,7 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     """Detect a file's format and, for CSV, separator and encoding.
 
     `layout` has `sheet`, `skip` and `comment` as in `Source`. Errors: `FwcError` for a text without a
-    separator, and for layout that the format does not have.
+    separator, and for a key of `layout` that the format does not have.
     """
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
@@ -184,12 +189,12 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     source = source.model_copy(update={"encoding": _encoding(content)})
     fitting: list[tuple[bool, int, Source]] = []
     for separator in (",", ";", "\t", "|", " "):
-        if separator == " " and fitting:  # spaces may stand around another separator
+        if separator == " " and fitting:  # spaces may surround another separator
             break
         tried = source.model_copy(update={"separator": separator})
         widths = Counter(len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED))
         for width, times in widths.most_common(1):
-            if width > 1 and times > widths.total() / 2:  # the reader names the lines that have another
+            if width > 1 and times > widths.total() / 2:  # the reader reports lines of another width
                 fitting.append((len(widths) == 1, width, tried))
     if not fitting:
         raise FwcError(
@@ -218,8 +223,8 @@ def _encoding(content: bytes) -> str:
 def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
     records = csv_records(path, content, source)
     header = next(records, (0, []))[1] if source.header else list(names)
-    cells: list[str] = []  # one flat list: rows as lists take twice as long
-    shared: dict[str, str] = {}  # equal cells are one text in memory
+    cells: list[str] = []  # one flat list: a list per row takes twice as long
+    shared: dict[str, str] = {}  # equal cells share one str object
     lines: list[int] = []
     for line, record in records:
         if len(record) != len(header):
@@ -239,7 +244,10 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
 def _mismatch(
     source: Source, header: Sequence[str], line: int, record: Sequence[str], first: bool, last: bool
 ) -> str:
-    """The remedy for the `first` or `last` line if its length differs from the header's."""
+    """The remedy for a line with another number of values than the header.
+
+    `first` and `last` tell whether it is the first or the last line of the table.
+    """
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
@@ -253,11 +261,14 @@ def _mismatch(
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV file with their 1-based first lines, without empty and comment lines."""
+    """Yield (first line from 1, cells) of each record of a CSV file.
+
+    Empty lines and comments are skipped.
+    """
     remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
     with failing_as(FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)):
         text = content.decode(source.encoding)
-        text.encode("utf-8")  # some encodings write half a character
+        text.encode("utf-8")  # some encodings produce lone surrogates
     if "\0" in text:
         raise FwcError(f"{path} is not a table: it holds NUL characters; is it a binary file?")
     sep_line = _SEP_LINE.match(text)
@@ -282,7 +293,7 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
 
 
 def json_value(path: Path, content: bytes) -> Any:
-    """Parse a JSON file, or JSON lines as a list of values."""
+    """Parse a JSON file; a JSON Lines file becomes a list of values."""
     with failing_as(FwcError, f"{path} is not JSON: "):
         text = content.decode("utf-8-sig")
     try:
@@ -298,7 +309,7 @@ def json_value(path: Path, content: bytes) -> Any:
 
 
 def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
-    """The row objects in a JSON value: a list of objects, or one object."""
+    """The rows in a JSON value, which is a list of objects or one object."""
     rows = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
@@ -314,7 +325,7 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
 
 
 def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
-    """Make a table of objects; keys are columns, nested objects become columns by path."""
+    """Convert objects to a table; keys become columns, nested keys columns with a path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
     if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
         raise FwcError(f"{where}: its rows have hardly a key in common: they are not rows of one table")
@@ -331,7 +342,7 @@ def _table_of_columns(
 
 
 def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a column, or for nested objects one column per path."""
+    """Yield (title, cells) of a column, or of each path in a column of nested objects."""
     objects = cells if isinstance(cells, list) or cells.dtype == object else ()
     keys = dict.fromkeys(key for cell in objects if isinstance(cell, dict) for key in cell)
     others = [None if isinstance(cell, dict) else cell for cell in objects] if keys else cells
@@ -354,12 +365,12 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
         raise FwcError(NEEDS_PYARROW.format(path)) from error
     try:
         return pq.ParquetFile(path if content is None else BytesIO(content))
-    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
+    except Exception as error:  # pyarrow raises many types of errors for an invalid table
         raise FwcError(f"{path} is not a Parquet table: {error}") from error
 
 
 def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """Wrap a `ParquetFile` or a `pyarrow.Table` of some rows; columns are read one by one."""
+    """Wrap a `ParquetFile`, or a `pyarrow.Table` with some of its rows; columns are read on demand."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -373,7 +384,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
             add(f"{title}.{field.name}", position, (*keys, field.name), field.type)
 
     for position, field in enumerate(schema):
-        if not re.fullmatch(r"__index_level_\d+__", field.name):  # of pandas, without a title
+        if not re.fullmatch(r"__index_level_\d+__", field.name):  # skips an unnamed pandas index
             add(field.name, position, (), field.type)
 
     def cells_of(leaf: int) -> Any:
@@ -402,7 +413,7 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
 
 
 def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
-    """Read a sheet sparsely, row by row: a distant cell does not fill the area between."""
+    """Read a sheet row by row, so that a distant cell does not fill the memory."""
     if path.suffix.lower() == ".xls":
         raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")
     try:
@@ -422,7 +433,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         ]
     except FwcError:
         raise
-    except Exception as error:  # openpyxl raises many kinds, all of which mean that this is no such table
+    except Exception as error:  # openpyxl raises many types of errors for an invalid table
         raise FwcError(f"{path} is not an Excel table: {error}") from error
     header = rows.pop(0)[1] if rows else []
     while header and header[-1] is None:
@@ -439,7 +450,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
 
     @cache
     def unstored() -> set[tuple[int, int]]:
-        """Rows and columns of formulas without a stored value (an empty text counts as stored)."""
+        """(row, column) of each formula without a stored value; "" is a stored value."""
         with ZipFile(BytesIO(content)) as archive:
             parts = (archive.read(name) for name in archive.namelist() if "worksheets/" in name)
             if not any(re.search(rb"<f[ />]", part) for part in parts):
@@ -476,7 +487,7 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
 
 
 def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
-    """The sheet with this name or number (from 1); default: the first."""
+    """The sheet with this name or number (from 1); the first for ""."""
     titles = [sheet.title for sheet in sheets]
     numbers = [str(number) for number in range(1, len(titles) + 1)]
     for listed in (titles, numbers):
@@ -494,9 +505,10 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 
 
 def frame_table(frame: Any) -> RawTable:
-    """Wrap a data frame of pandas or any library that narwhals supports (Polars, Arrow, DuckDB).
+    """Wrap a data frame of pandas, or of a library that narwhals supports (Polars, DuckDB).
 
-    Row numbers are index labels if unique, else positions from 0. Errors: `FwcError` for other objects.
+    Row numbers are the index labels if these are unique, else positions from 0. Errors: `FwcError` for other
+    objects.
     """
     if isinstance(frame, pd.DataFrame):
         names, columns = frame.columns.tolist(), [frame.iloc[:, k] for k in range(frame.shape[1])]
@@ -527,7 +539,7 @@ def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:
-    """Titles of one or several columns of `frame`, given by labels (tuples included)."""
+    """The titles of one or several columns of `frame`; a label may be a tuple."""
     labels: list[Any] = frame.columns.tolist() if isinstance(frame, pd.DataFrame) else []
     several = isinstance(names, list | tuple | set) and not any(names == label for label in labels)
     return [title_of(name) for name in (names if several else [names])]

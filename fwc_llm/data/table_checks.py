@@ -1,6 +1,6 @@
-"""Check a table for columns that reveal outcome or protected attributes, and for repeated rows.
+"""Checks a table for columns that reveal outcome or groups, and for repeated rows.
 
-Class shares per value are cross-fitted, so that rare values and identifiers reveal nothing by chance.
+The class shares of each value are cross-fitted, so that rare values and identifiers reveal nothing by chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,25 +16,25 @@ Floats = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.uint64]
 
 _FOLDS = 5
-_BINS, _LEAST_BIN = 50, 5  # quantiles of a number at most, and rows of each at least
-_NUMBERED = 20  # rows; of fewer, all different values are no wonder
+_BINS, _LEAST_BIN = 50, 5  # most bins of a numeric column, least rows in each
+_NUMBERED = 20  # in a table with at most 20 rows, a column of distinct values is no identifier
 _AUC = 0.99
-_FEWER_ERRORS = 0.1  # of those without the column: it tells almost purely
-_PURE, _COVERED = 0.02, 0.5  # errors among rows of pure values, of those by chance; share of a class in them
-_LEAST_ERRORS = 15  # expected by chance; of fewer, none may be luck
+_FEWER_ERRORS = 0.1  # a column reveals classes if its errors are at most this share of the errors by chance
+_PURE, _COVERED = 0.02, 0.5  # pure values: most errors (share of those by chance), least share of the class
+_LEAST_ERRORS = 15  # least errors by chance: with fewer expected, no error may be luck
 _MOST_CLASSES = 20
-_MOST_ROWS = 50_000  # that are looked at
-_COARSE = 0.02  # pairs of rows that agree in the finest column
-_EXCESS = 2.5  # times as many equal pairs as expected, and more, are no coincidence
-_MATERIAL = 0.005  # share of repeated rows that a note on intervals is worth
+_MOST_ROWS = 50_000  # rows that are checked, at most
+_COARSE = 0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
+_EXCESS = 2.5  # equal pairs of rows up to this multiple of the expected number may be coincidence
+_MATERIAL = 0.005  # least share of repeated rows that is worth a note on intervals
 
 
 @dataclass(frozen=True)
 class TableChecks:
-    """Warnings: a sentence per column (`columns`) and one on `repeated` rows; empty: no warning.
+    """Warnings about a table: a sentence per column (`columns`), one on `repeated` rows.
 
-    `material`: repeated rows are frequent enough to make intervals too narrow, since each row counts as a
-    person.
+    Empty texts mean no warning. `material` means that repeated rows are frequent enough to make intervals too
+    narrow, because each row counts as a person.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,10 @@ class TableChecks:
         return [*of_columns, *filter(None, [self.repeated])]
 
     def as_json(self, cluster: str = "") -> dict[str, str]:
-        """The warnings in run.json by column; key "": repeated rows, unless a cluster column is given."""
+        """The warnings for run.json, by column.
+
+        The key "" has the warning about repeated rows, if it is material and no `cluster` column is given.
+        """
         return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
 
 
@@ -59,10 +62,10 @@ def check_table(
     answers: pd.Series,
     protected: Mapping[str, pd.Series],
 ) -> TableChecks:
-    """Check a frame of texts and numbers (n, d); missing counts as a value.
+    """Check the columns `features` of a frame (n rows) of texts and numbers; NaN counts as a value.
 
-    `answers` (n,) are the classes of the column `outcome`, missing if unknown; `protected` the levels (n,) of
-    each attribute.
+    `answers` (n,) are the classes of the column `outcome`, NaN if unknown. `protected` maps each attribute to
+    its levels (n,).
     """
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
@@ -88,7 +91,7 @@ def check_table(
 
 
 def _numbers_rows(cells: pd.Series) -> bool:
-    """Whether a column looks like row ids: distinct texts, or increasing whole numbers."""
+    """Whether a column looks like row ids: distinct texts or increasing integers."""
     if len(cells) <= _NUMBERED or not cells.is_unique:
         return False
     integral = pd.api.types.is_integer_dtype(cells)
@@ -105,7 +108,7 @@ def _sentence(target: str, is_outcome: bool, finding: str) -> str:
 
 
 def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
-    """Say how purely a column reveals the classes (n,), -1 if unknown; empty: not purely."""
+    """How surely a column reveals the `classes` (n,), -1 if unknown; "" if it does not."""
     known = classes >= 0
     sizes = np.bincount(classes[known])
     if not 1 < len(sizes) <= _MOST_CLASSES:
@@ -120,7 +123,10 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
 
 
 def _coded(cells: pd.Series) -> Codes:
-    """Encode values (n,) as integers from 0, with a code for missing; many numbers are binned by quantile."""
+    """Encode values (n,) as integers from 0; missing has its own code.
+
+    Numbers with many distinct values are binned by quantile.
+    """
     if not pd.api.types.is_numeric_dtype(cells):
         return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
     numbers = cells.to_numpy(np.float64)
@@ -132,12 +138,15 @@ def _coded(cells: pd.Series) -> Codes:
 
 
 def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
-    """Measure how values reveal classes: all classes, or (`one_sided`) one class by pure values."""
+    """Describe how surely values reveal the classes; "" if they do not.
+
+    With `one_sided`, values that reveal a single class count as well.
+    """
     n, kinds, width = len(codes), len(sizes), int(codes.max()) + 1
     shape = _FOLDS, width, kinds
     counts = np.bincount((fold * width + codes) * kinds + classes, minlength=np.prod(shape)).reshape(shape)
     others = counts.sum(0) - counts
-    share = (others + sizes / n) / (others.sum(2, keepdims=True) + 1)  # (F, K, C), of the other folds
+    share = (others + sizes / n) / (others.sum(2, keepdims=True) + 1)  # (F, K, C), from the other folds
     guess = share.argmax(2)[..., None]
     right = np.take_along_axis(counts, guess, 2).sum()
     by_chance = n - sizes.max()
@@ -159,24 +168,26 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
 
 
 def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
-    """The AUC of scores (k,) with `yes` and `no` (k,) row counts; ties count half."""
+    """The AUC of scores (k,) with row counts `yes` and `no` (k,); ties count half."""
     values, index = np.unique(scores, return_inverse=True)
     above, below = np.bincount(index, yes, len(values)), np.bincount(index, no, len(values))
     return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
 
 
 def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
-    """Return a sentence on repeated rows, if they are frequent and more than coincidence.
+    """A warning about repeated rows, and whether they are material; ("", False) if coincidence.
 
-    Coincidence: pairs equal in all columns but the finest agree in that column at most a few times as often
-    as random pairs. Coarse columns alone decide nothing.
+    The number of row pairs that are equal in all columns is compared with the number expected by chance. For
+    the expectation, take the pairs that are equal in all columns except the finest, and multiply their number
+    by the share of all pairs that agree in the finest column. Up to `_EXCESS` times this number may be
+    coincidence. A table with only coarse columns gets no warning.
     """
     n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
     for index in range(frame.shape[1]):
         cells = frame.iloc[:, index]
         cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
         codes, values = pd.factorize(cells, use_na_sentinel=False)
-        if len(values) < n:  # an id has another value in a copy
+        if len(values) < n:  # skips ids, in which a copied row differs
             agree = float(((np.bincount(codes) / n) ** 2).sum())
             columns.append(
                 (agree, len(values), rng.integers(0, 1 << 63, len(values), dtype=np.uint64)[codes])

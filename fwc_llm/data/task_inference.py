@@ -1,4 +1,4 @@
-"""Task inference: draft a task file for a user's table and list what its author must check."""
+"""Task inference: drafts a task file for a table, with a list of points to check."""
 
 import json
 import math
@@ -23,14 +23,14 @@ from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
 from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
 
-_FEW = 10  # a numeric column with at most so many distinct whole values may be a code
-_FEW_MISSING = 0.03  # rows with missing values are dropped where they are at most this share of all rows
-_MANY_TEXTS = 20  # different texts, beyond which they may be names or free text
-_MOSTLY_MISSING = 0.5  # a column of numbers with more missing values tells little
-_SMALL = 10  # rows of a level, below which it may better be merged with another
-_LOOKED_AT = 1000  # values that are compared with a pattern
-_MAJORITY = 0.95  # of a column's values that are numbers make it one of numbers
-_LISTED = 5  # values that a doubt names
+_FEW = 10  # a numeric column with at most this many distinct whole values may hold codes
+_FEW_MISSING = 0.03  # rows with missing values are dropped if their share is at most this
+_MANY_TEXTS = 20  # more distinct texts may be names or free text
+_MOSTLY_MISSING = 0.5  # a numeric column with a larger share of missing values is left out
+_SMALL = 10  # levels with fewer rows should perhaps be merged
+_LOOKED_AT = 1000  # most values that are compared with a pattern
+_MAJORITY = 0.95  # least share of numbers in a numeric column
+_LISTED = 5  # most values that a doubt lists
 _LONGEST = 60  # characters of a number with a unit
 _DATE = (
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
@@ -44,7 +44,7 @@ _ID_NAME = (
 )
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
 _UNIT = re.compile(r"[-+]?\d[\d.,']*\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
-_CODES = frozenset(  # that stand for a missing value in many surveys
+_CODES = frozenset(  # codes for missing values in many surveys
     sign * digit * int("1" * places) for sign, digit, places in (
         *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)), (1, 6, 3), (1, 6, 4),
         *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)), (-1, 1, 1),
@@ -55,16 +55,17 @@ _TOTAL = re.compile(
     r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
 )
 _WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
-# What is done to somebody: "Should this case be approved?"
+# Stems of verbs for decisions: "Should this case be approved?"
 _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The guess about a column: kind, role, reason (a comment), and notation of its numbers.
+    """The guessed profile of a column; fields as in `FileColumn`.
 
-    `unit` follows some numbers; `missing` is the column's rule; `bands` turn numbers into categories;
-    `markers` are its texts for missing values; `odd` are other texts among its numbers.
+    `why` is the comment in the task file. `unit` is the text after some or all numbers. `missing` is the
+    column's rule. `bands` turn numbers into categories. `markers` are texts that mean a missing value. `odd`
+    are all other texts in a numeric column that are not numbers.
     """
 
     kind: Literal["numeric", "categorical"]
@@ -83,7 +84,7 @@ class ColumnProfile:
         return math.nan if number is None else number
 
     def checked(self, *doubts: str) -> "ColumnProfile":
-        """The profile with further doubts for its author to check."""
+        """The profile with further doubts, which the author of the task file should check."""
         doubts = tuple(filter(None, [self.why.removeprefix("CHECK: "), *doubts]))
         return replace(self, why=f"CHECK: {'; '.join(doubts)}" if doubts else "")
 
@@ -104,9 +105,10 @@ class ColumnProfile:
 def profile_column(
     name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
 ) -> ColumnProfile:
-    """Judge a column by its name and texts; the `part` "protected" or "outcome" is never left out.
+    """Guess the profile of a column by its name and texts.
 
-    `unknown` are further words for an unknown value.
+    A column with the `part` "protected" or "outcome" is never left out. `unknown` are additional words for an
+    unknown value.
     """
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
@@ -114,7 +116,7 @@ def profile_column(
     markers = stated | set(filter(is_marker, counts))
     notation = how_written({cell: n for cell, n in counts.items() if cell not in stated})
     if notation and notation.odd and len(counts) - len(markers) - len(notation.odd) <= _FEW:
-        notation = None  # codes, of which some are letters
+        notation = None  # codes, partly letters
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
         markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
@@ -143,7 +145,7 @@ def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
 
 
 def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
-    """List texts in a numeric column that are not numbers, with count and first row."""
+    """Yield doubts about texts in a numeric column that are not numbers, with count and first row."""
 
     def place(text: str) -> str:
         row = cells.index[int((cells == text).to_numpy().argmax())]
@@ -162,7 +164,7 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
 
 
 def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
-    """Doubts about a feature's numbers, for a person to check."""
+    """Yield doubts about the numbers of a feature."""
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
@@ -184,7 +186,7 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
-    """Whether a number may encode a missing value: far from the `rest` (ascending), or more frequent."""
+    """Whether a number may be a code for missing: far from the `rest` (ascending), or frequent."""
     if len(rest) <= 2 or code < 0:
         return len(rest) > 2 and rest[0] >= 0
     beyond = code - rest[-1]
@@ -194,9 +196,10 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
 
 
 def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile with a notation that parses at least 95 % of the cells, given each text's count; or None.
+    """The profile with the notation that parses most cells; None below 95 %.
 
-    Words for missing values are ignored. Ties go to the notation whose separators group thousands.
+    `counts` are the numbers of cells by text. Words for missing values are ignored. Of equally good
+    notations, the one whose separators group thousands wins.
     """
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     most = (1 - _MAJORITY) * sum(cells.values())
@@ -223,7 +226,7 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
 
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
-    """The first reason to leave out a column, or None."""
+    """The first reason to leave out a column, or ""."""
     n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
@@ -233,12 +236,12 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     has_id_name = re.search(_ID_NAME, name) is not None
 
     def are(pattern: str) -> bool:
-        """Whether nearly all values match the pattern."""
+        """Whether at least 95 % of the values match the pattern."""
         return sum(bool(re.fullmatch(pattern, cell)) for cell in some) >= 0.95 * len(some)
 
     different = countable and len(distinct) == n
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
-        different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered as they came
+        different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
     zip_codes = "CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group"
     free_text = f"CHECK: free text, {len(distinct):,} different ones"
@@ -269,7 +272,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
 
 @dataclass(frozen=True)
 class Draft:
-    """The text of a task file and what its author should check."""
+    """The text of a task file, and sentences on what its author should check."""
 
     text: str
     checks: tuple[str, ...]
@@ -283,20 +286,20 @@ def draft_task(
     unknown: Collection[str] = (),
     **layout: Any,
 ) -> Draft:
-    """Draft a task file, to be written into the folder `folder`, for the table at `path`.
+    """Draft a task file for the table at `path`; it will be written into `folder`.
 
-    `unknown` are further words for an unknown value, besides those of `words.py`. `layout` has `sheet`,
+    `unknown` are additional words for an unknown value, besides those of `words.py`. `layout` has `sheet`,
     `skip` and `comment` as in `Source`.
 
-    Errors: `FwcError` if `path` is not a table with a header line, lacks a given column, or a column is given
-    twice.
+    Errors: `FwcError` if `path` is not a table with a header line, or if the header lacks or repeats one of
+    the columns.
     """
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
     table.require(filter(None, (*protected, outcome)))
-    times_of = Counter(title for title in table.titles if title)  # a saved index has no title: it is left out
+    times_of = Counter(title for title in table.titles if title)  # skips a saved index, which has no title
     for name in (*protected, outcome):
         if times_of[name] > 1:
             raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
@@ -314,9 +317,10 @@ def draft_task(
 def draft_frame(
     raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
 ) -> Draft:
-    """Draft a task for a text frame; the lines `answer`, if any, define yes.
+    """Draft a task for a text frame.
 
-    `weight` is the column of sampling weights; empty: none. Errors: `FwcError` for an unknown column.
+    `answer` has lines for [outcome] that define yes; if it is empty, they are drafted. `weight` is the column
+    of sampling weights, "" for none. Errors: `FwcError` for an unknown column.
     """
     source = Source(file="table", format="parquet")
     return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
@@ -324,7 +328,7 @@ def draft_frame(
 
 @dataclass
 class _Drafting:
-    """The draft of one table; `checks` collects what its author should check."""
+    """The draft of one table; `checks` collects sentences on what its author should check."""
 
     path: Path
     source: Source
@@ -353,7 +357,7 @@ class _Drafting:
         special = (*self.protected, self.outcome, self.weight)
         others = [name for name in self.profiles if name not in special and self.cells[name].notna().any()]
         if all(self.profiles[name].role != "feature" for name in others):
-            # A task needs a feature: rather a doubtful one than none.
+            # A task needs a feature: keep doubtful ones.
             self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
         used = {name: of for name, of in self.profiles.items() if of.role in ("feature", "extra")}
         ruled = [name for name, of in used.items() if of.missing != "category"]
@@ -366,7 +370,7 @@ class _Drafting:
             self.profiles |= {name: self._with_missing(name) for name in self.missing}
 
     def _total_lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Find totals in the last rows without an outcome: column and word."""
+        """Yield (row id, (column, word)) of totals in the last two rows, which have no outcome."""
         for row, cells in self.raw.iloc[2:].tail(2).iterrows():
             texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
             word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
@@ -380,7 +384,7 @@ class _Drafting:
         )
         profile = profile_column(name, cells, part, self.unknown)
         missing = cells.isna() | cells.isin(profile.markers)
-        if name == self.weight:  # without it a row counts nothing
+        if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
         if not part and (profile.kind, profile.role) == ("numeric", "feature"):
@@ -390,7 +394,7 @@ class _Drafting:
         return profile
 
     def _check_table(self, features: Sequence[str]) -> None:
-        """Add checks that need several columns to the profiles and the list of checks."""
+        """Add the doubts of `check_table`, which compares columns, to profiles and checks."""
 
         def numbers(name: str) -> "pd.Series":
             cells, profile = self.cells[name], self.profiles[name]
@@ -443,7 +447,7 @@ class _Drafting:
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft, for the folder `folder`; `answer` are lines about the outcome."""
+        """The draft of a task file in `folder`; `answer` has lines for [outcome] that define yes."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -506,11 +510,11 @@ class _Drafting:
         return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
-        """The value or threshold that means yes, its lines in the task file, and what to check."""
+        """(value that means yes, threshold, lines of the task file, sentence on what to check)."""
         counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
         values = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
         where = f"outcome {self.outcome}"
-        if len(counts) > 3 and profile.kind == "numeric":  # of 0, 1 and 9 a median says nothing
+        if len(counts) > 3 and profile.kind == "numeric":  # the values 0, 1 and 9 are codes, not numbers
             middle = median(profile.number(cell) for cell in counts.elements())
             doubt = "a number; say above which threshold the answer is yes"
             return (
@@ -532,7 +536,7 @@ class _Drafting:
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
-        """Suggest a threshold or a map for attributes with many or equal levels."""
+        """Suggest a threshold or map for an attribute with many, rare or similarly spelled levels."""
         counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
@@ -554,7 +558,7 @@ class _Drafting:
 
 
 def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
-    """The quartiles of the numbers; fewer if values repeat, none for a single value."""
+    """The distinct quartiles of the numbers, without the maximum."""
     numbers = sorted(profile.number(cell) for cell in cells.dropna())
     limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
     rounded = [float(f"{limit:.3g}") for limit in limits]
@@ -562,7 +566,7 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
 
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
-    """Return a question in the table's words; yes: the value `positive` or a number above `above`."""
+    """Draft a question in the table's words; yes means the value `positive`, or above `above`."""
     is_yes = positive is None or positive.casefold() in YES_WORDS
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
@@ -572,15 +576,15 @@ def draft_question(outcome: str, positive: str | None, above: float | None) -> s
 
 
 def spoken(name: str) -> str:
-    """A column's name as words."""
+    """A column's name with spaces instead of underscores and hyphens."""
     return " ".join(re.sub(r"[_\-]+", " ", name).split()) or name
 
 
 def _one_line(text: str, most: int = 40) -> str:
-    """A cell or name for a comment, without line ends or control characters, truncated."""
+    """A cell or name for a comment: on one line, without control characters, truncated."""
     return "".join(char if char.isprintable() else " " for char in text)[:most]
 
 
 def _toml(value: Any) -> str:
-    """A text, or a list of texts or numbers, in TOML syntax."""
+    """A text, or a list of texts or numbers, as TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,1 +1,1 @@
-"""Evaluate a model: takes a task, a model and ways to choose examples; returns a `Result`."""
+"""Evaluates models on tasks (`evaluate`), and tunes their examples (`tune`)."""

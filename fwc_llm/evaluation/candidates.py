@@ -1,4 +1,4 @@
-"""The candidates of `tune`: sets of examples by many strategies, slot tables, seeds, limits and orders."""
+"""The candidates of `tune`: sets of examples by strategy, slots, seed, ε and order."""
 
 import json
 import math
@@ -21,18 +21,17 @@ from fwc_llm.shots.base import Shots
 from fwc_llm.shots.registry import ONLY_BY_NAME
 from fwc_llm.tasks import Task
 
-# Of counter-stereotypical slots: the share of yes of the group with the lowest base rate (the group with the
-# highest gets as many no), and how much more than the average of the examples that group has.
+# Arguments (share, more) of `counter_slots`.
 COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
 _FWC = (("fwc", 0.01), ("fwc ε=0.1", 0.1), ("fwc without a limit of parity", None))
 _ORDERS = ("given", "random")
-# Their examples are not all real rows, or there are none to choose.
+# Strategies whose examples are not all real rows, or that have no examples.
 _LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The way to choose one candidate. `label` names the kind, without seed and number."""
+    """The way to choose a candidate; `label` names this kind of candidates."""
 
     label: str
     strategy: str
@@ -45,7 +44,10 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording; `instruction` is the system message's last sentence, or ""."""
+    """One set of examples in one wording.
+
+    `instruction` is the last sentence of the system message; "" for none.
+    """
 
     name: str
     recipe: Recipe
@@ -57,12 +59,12 @@ class Candidate:
 
     @property
     def wording(self) -> str:
-        """The template set: with an instruction, the name of one in the tuning's folder."""
+        """The template set; with an instruction, its name in the tuning's folder."""
         digest = sha256(json.dumps([self.template, self.instruction]).encode()).hexdigest()
         return f"instruction-{digest[:8]}" if self.instruction else self.template
 
     def as_json(self) -> dict[str, Any]:
-        """The candidate as tuning.json has it."""
+        """The candidate as in tuning.json."""
         return {
             "candidate": self.name,
             "kind": self.recipe.label,
@@ -78,7 +80,11 @@ class Candidate:
 
 
 def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Sentences, and folders of templates: of sentences, a file of them (one a line) or a folder."""
+    """Read instructions: (sentences, []) or ([], folders of template sets).
+
+    `source` is a list of sentences, a file with one sentence per line, or a folder that contains template
+    sets. `FwcError` if it cannot be read or is empty.
+    """
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
@@ -96,10 +102,11 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 
 
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
-    """The kinds of candidates with m examples, counter-stereotypical slots and others in turn.
+    """The kinds of candidates with m examples, alternating counter-stereotypical slots and others.
 
-    In counter-stereotypical slots the groups with low base rates answer yes and those with high ones no:
-    examples against the rule of the table move the gap most. `names` restricts the strategies.
+    In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
+    with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
+    restricts the strategies.
     """
     usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
     chosen = usable if names is None else list(names)
@@ -130,9 +137,10 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
 
 
 def counter_slots(task: Task, m: int, share: float, more: float = 0.0) -> str:
-    """Slots, as words: the group with the lowest base rate has `share` yes, the highest 1 − `share`.
+    """Counter-stereotypical slots as the text of an option: "Female:no=0,Female:yes=8,…".
 
-    The lowest has 1 + `more` times the average number of examples, the highest 1 − `more` times.
+    The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
+    with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
     """
     groups = task.groups
     steps = np.linspace(-1.0, 1.0, len(groups)) if len(groups) > 1 else np.zeros(1)
@@ -158,11 +166,10 @@ def choose_candidates(
     instructions: Sequence[str] = (),
     alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """`count` candidates, and the kinds that refuse this table, with their reason.
+    """Choose `count` candidates; return them, and a sentence on each kind that fails on this table.
 
-    Kinds alternate. Every candidate has a seed of its own; order and wording (template and instruction)
-    alternate, too. With `alone`, the prompt without examples, every wording but the first is tried without
-    any.
+    Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
+    `alone`, which has no examples, every wording except the first is also a candidate without examples.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
@@ -197,7 +204,7 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        # A kind meets every wording in every order: where both begin anew, the wordings are one ahead.
+        # Every kind meets every pair of order and wording: after a full cycle of both, wordings shift by one.
         place = number % len(kinds) // (2 * len(sizes)) + turn + turn // math.lcm(len(orders), len(wordings))
         template, instruction = wordings[place % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"

@@ -1,4 +1,4 @@
-"""`evaluate`: plan, ask and score a run in one call; `prepare` plans it, `Job` counts, asks and scores it."""
+"""`evaluate` runs an evaluation in one call; `prepare` plans it, and `Job` executes it."""
 
 import asyncio
 import contextvars
@@ -58,26 +58,28 @@ def evaluate(
     on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
-    """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
+    """Ask `model` about test rows of `task` in every arm; measure accuracy and demographic parity.
 
-    `task` is a name, a task file or a `Task`; `model` a name, a `Model`, or a function of the messages that
-    returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files
-    of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>; an interrupted run continues in its own. Works inside a running event loop.
+    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the messages
+    that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files of saved
+    shots (ending in .json) or `Shots`. The run's folder is `out`, by default ./runs/<time>-<task>-<model>.
+    With the folder of an interrupted run, that run continues. The function also works inside a running event
+    loop.
 
-    `settings` has the experiment's options, `client` the service's. Every option of both may also be given by
-    name, and then overrides theirs.
+    `settings` has the options of the experiment, `client` those of the service. An option of either may also
+    be passed by name, which overrides `settings` or `client`.
 
-    `data_dir` is the folder of the data, `allow_changed_data` accepts saved shots although the data has
-    changed. `max_prompt_tokens` lowers m to the largest whose prompts fit. `cancel_batch` ends batches that
-    an earlier pass sent; by default their replies are collected first. `reference` adds answers of plain
-    models to the same rows, to report and statistics.
+    `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data has
+    changed. `max_prompt_tokens` reduces m until all prompts fit. `cancel_batch` stops batches of an earlier
+    pass; by default, the run waits for their replies. `reference` adds reference models' answers about the
+    same rows to the results.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
 
-    Errors: `FwcError` for bad input, before any request; `ProviderError` when the provider rejects the run
-    and `InterruptedRunError` on Ctrl-C. Both keep the answers so far and score them (attribute `result`).
+    Errors: `FwcError` for bad input, before any request; `ProviderError` if the provider rejects the run;
+    `InterruptedRunError` on Ctrl-C. After the latter two, the answers so far are saved and scored (attribute
+    `result`).
     """
     settings, client = split_options(options, settings or Settings(), client or Client())
     taken = on_step is not None or on_progress is not None
@@ -109,11 +111,12 @@ def prepare(
     fail_if: Sequence[str] = (),
     max_prompt_tokens: int | None = None,
 ) -> "Job":
-    """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
+    """Plan a run: open the model, read the table, draw rows, choose examples.
 
-    See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
-    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports;
-    `fail_if` are the conditions that no arm may meet, by which reports name the best one.
+    No request is sent and no file is written. See `evaluate` for the arguments. `notice` is called with the
+    model's notices. `named` is the name or file of a task that is passed as a `Task`. `no_rows` leaves rows
+    out of reports. `fail_if` are the gates (conditions that no arm may meet), by which reports choose the
+    best arm.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
         settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
@@ -124,7 +127,7 @@ def prepare(
         answerer = open_model(model, client, api=settings.api, notice=notice)
     else:
         answerer = as_model(model, client.deadline)
-    # A model in this process gives log-probabilities in any case.
+    # A model in this process always returns log-probabilities.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
     if notice is not None and gives:
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
@@ -142,24 +145,24 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: its questions, its model and its client; `reference` adds reference lines to it."""
+    """A planned run: plan, model and client; `reference` adds reference models' answers."""
 
     plan: Plan
     model: Model
     client: Client
-    asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
+    asked: Mapping[str, Any] = field(default_factory=dict)  # options that are not in plan and client
     reference: bool = False
 
     @cached_property
     def price(self) -> Price | None:
-        """The model's price, or None if it is not known."""
+        """The model's price; None if unknown."""
         if traits(self.model).local:
             return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
     @cached_property
     def expected_questions(self) -> dict[str, Any] | None:
-        """What a run that asks until it is decided is expected to ask; see `questions_until_decided`."""
+        """The expected rows of a run with `until_decided`; see `questions_until_decided`."""
         from fwc_llm.runs.sample_sizes import questions_until_decided
 
         settings, arms = self.plan.settings, [arm.name for arm in self.plan.arms]
@@ -167,7 +170,7 @@ class Job:
         return questions_until_decided(design_of(self.plan.task, *drawn), settings, arms)
 
     def forecast(self) -> Forecast:
-        """Count what the run would use; nothing is asked."""
+        """Forecast the run's requests, tokens and cost, without sending a request."""
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
 
     def run(
@@ -178,11 +181,12 @@ class Job:
         on_resume: Callable[[int], None] | None = None,
         elsewhere: float = 0.0,
     ) -> Result:
-        """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
+        """Ask all questions of the plan that have no reply in the folder `out`, then score; see `evaluate`.
 
-        Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
-        for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
-        that continues are answered. `elsewhere` is what other runs under the same limit have cost.
+        Even without `batch`, the run first waits for batches of an earlier pass, whose replies are paid for;
+        `cancel_batch` asks the service to stop them. `on_resume` is called with the number of questions that
+        a continued run has answered before. `elsewhere` is the cost of other runs under the same limit, in
+        dollars.
         """
         budget = self.budget(elsewhere)
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
@@ -206,7 +210,7 @@ class Job:
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:
                     folder.change(calls=part.n_questions, ended="", expected=self.expected_questions)
-            except StorageError as error:  # before the first request it counts as bad input (exit code 2)
+            except StorageError as error:  # before the first request, this is bad input (exit code 2)
                 raise FwcError(str(error)) from None
             if begun and on_resume is not None:
                 on_resume(min(len(journal), self.plan.n_calls))
@@ -242,8 +246,10 @@ class Job:
         ask: Callable[..., ExecutionSummary],
         on_progress: Callable[[Progress], None] | None,
     ) -> ExecutionSummary:
-        """Ask about more and more rows, in their order, until all conditions are decided at a look. A part is
-        answered as a whole before the next is asked, so that no answer's speed matters.
+        """Ask about increasing numbers of rows, in order, until a look decides all conditions.
+
+        All answers up to a look come before any further row is asked, so that fast answers have no more
+        weight.
         """
         from fwc_llm.gates.decide import all_decided
         from fwc_llm.runs.recorded_run import read_run, score_run
@@ -279,7 +285,10 @@ class Job:
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
-        """The limit in dollars, for a client with one and a model that costs; `FwcError` without a price."""
+        """The run's cost limit; None without a limit, or for a model that costs nothing.
+
+        `FwcError` if the model's price is unknown.
+        """
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -295,12 +304,12 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Ask the `total` calls that `calls()` yields and the journal does not answer; `watch` looks on."""
+        """Send the calls of `calls()` (`total` calls) that have no reply in the journal."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> ExecutionSummary:
-            if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
+            if batch or cancel_batch or batches_under_way(folder):  # `execute` sends what batches leave
                 await run_batch(
                     model, calls(), journal, folder, progress=on_progress, budget=budget,
                     begin=batch and not cancel_batch, cancel=cancel_batch,
@@ -317,14 +326,14 @@ class Job:
         recorded: Mapping[str, Any] | None,
         budget: Budget | None = None,
     ) -> None:
-        """Settle on one form of the answers for the whole run, as the client's `answer_format` says.
+        """Set the answer format of the whole run, by the client's `answer_format`.
 
-        At most four of the `calls` are asked for JSON, live; their replies are those of the run. With "auto"
-        all are asked for words unless each comes as JSON. A run that continues keeps to its `recorded`
-        parameters.
+        For "json" and "auto", up to four of the `calls` are sent live with the JSON format; their replies
+        belong to the run. "auto" uses JSON if each of these replies is JSON, else words. A continued run
+        keeps the format in its `recorded` parameters.
 
-        Errors: `ProviderError` where the format is "json" and the service does not give it,
-        `IncompleteRunError` at the limit of cost.
+        Errors: `ProviderError` if the format is "json" and a reply is not JSON, `IncompleteRunError` at the
+        cost limit.
         """
         wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
         if wanted == "word" or answer_in is None:
@@ -345,7 +354,7 @@ class Job:
             raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
 
     def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
-        """Ask the calls one after the other; return why one has no answer in JSON, or ""."""
+        """Send the calls one after the other; return the reason why one is not answered in JSON, or ""."""
         live = replace(self, client=self.client.updated(batch=False))
         parameters = parameters_json(self.model)
         for call in calls:
@@ -367,7 +376,7 @@ class Job:
         return ""
 
     def _description(self, folder: Path) -> dict[str, Any]:
-        """The content of run.json in `folder`: everything that determines the run, and the versions used."""
+        """The content of run.json in `folder`."""
         task, model, about = self.plan.task, self.model, traits(self.model)
         described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
         told = {
@@ -380,7 +389,7 @@ class Job:
         return described | {name: value for name, value in told.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
-        """Write the experiment file, for this model or several, and the examples that were given."""
+        """Write the experiment file for `model` (one name or several), and copies of shots files."""
         text = experiment_text(self.plan, self.client, model, folder, **self.asked)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
@@ -388,7 +397,7 @@ class Job:
             save_shots(shots, folder / saved_name(arm))
 
     def with_model(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
-        """The same questions to another model."""
+        """The job with another model."""
         if name == self.model.name:
             return self
         model = open_model(name, self.client, api=self.plan.settings.api, notice=notice)
@@ -396,16 +405,14 @@ class Job:
         return replace(self, model=model)
 
     def used(self, folder: Path) -> float:
-        """The cost of the run in a folder so far, in dollars; 0 where no price is known."""
+        """The cost so far of the run in `folder`, in dollars; 0 without a known price."""
         if self.price is None or not RunFolder(folder).begun:
             return 0.0
         with Journal(folder) as journal:
             return journal.cost(self.price)
 
     def preflight(self) -> None:
-        """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
-        without a price, unusable prompts.
-        """
+        """Raise `FwcError` for a missing key, a cost limit without a price, and unusable prompts."""
         self.budget()
         about = traits(self.model)
         about.require_key()
@@ -415,16 +422,16 @@ class Job:
             except FwcError as error:
                 raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         if self.price is not None and self.price.context is not None:
-            forecast(self.model, self.plan.first_calls, self.price)  # does a prompt exceed the window?
+            forecast(self.model, self.plan.first_calls, self.price)  # raises for too long a prompt
 
 
 def interrupted(folder: Path) -> InterruptedRunError:
-    """Return the error that says how to continue what was interrupted in `folder`."""
+    """The error for an interruption, with the way to continue in `folder`."""
     return InterruptedRunError(f"interrupted; the same command with --out {quote(str(folder))} continues")
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:
-    """Refuse a model that does not take its question by the settings' api, or not in batches."""
+    """`FwcError` for a model that does not support the api, the answer format or batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
         who = "that is for models behind a service that speaks it (--base-url; `fwc-llm serve-surrogate`)"
@@ -448,11 +455,11 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
 
 
 T = TypeVar("T")
-_BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
+_BEAT = 0.5  # seconds; on Windows, Ctrl-C does not interrupt a wait without a timeout
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a second thread, since this one may run a loop; an interruption here cancels it."""
+    """Run a coroutine in a second thread, because this one may run a loop; Ctrl-C cancels it."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:
@@ -460,7 +467,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         started.set_result((asyncio.get_running_loop(), asking))
         return await asking
 
-    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
+    context = contextvars.copy_context()  # keeps the thread's output in this notebook cell
     with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
         outcome = thread.submit(context.run, asyncio.run, cancellable())
         try:
@@ -469,6 +476,6 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             return outcome.result()
         except KeyboardInterrupt:
             loop, asking = started.result()
-            with suppress(RuntimeError):  # it has just ended by itself
+            with suppress(RuntimeError):  # the loop may have just ended
                 loop.call_soon_threadsafe(asking.cancel)
             raise

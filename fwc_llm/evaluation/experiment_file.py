@@ -1,6 +1,6 @@
-"""A run as an experiment file: the options of `fwc-llm eval` that repeat it, as TOML.
+"""Writes a run's experiment file: TOML with the options of `fwc-llm eval` to repeat it.
 
-`fwc_llm.cli.experiment` reads such a file. Names are those of the flags.
+Keys are the names of the flags. `fwc_llm.cli.experiment` reads such a file.
 """
 
 import json
@@ -22,11 +22,11 @@ _PATHS = {"prices", "data-dir", "data"}
 
 
 def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
-    """Return the experiment file of a run in `folder`; `others` are further options, the task among them.
+    """The text of the experiment file of a run in `folder`.
 
-    The experiment's own options are all there, others where they are not the default. Saved examples are
-    those that the run's folder keeps. Paths start from that folder, so that all can move together. A table
-    that was given as a value, not by name, becomes a comment.
+    `others` are further options, including the task. The file has all options of `Settings`, and other
+    options that differ from their default. Saved examples are the copies in the run's folder. Paths are
+    relative to this folder. A task given as a Python value becomes a comment.
     """
     task = others.pop("task", None)
     values: dict[str, Any] = {
@@ -50,13 +50,13 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
 
 
 def placed_model(name: str, place: Callable[[str], str]) -> str:
-    """The model's name, with the path in it as `place` says; names of several models stay."""
+    """Apply `place` to the path in a name gguf:FILE or replay:FOLDER; other names stay unchanged."""
     kind, colon, path = name.partition(":")
     return kind + colon + place(path) if kind in {"gguf", "replay"} and "," not in name else name
 
 
 def task_option(task: str | Path | Task) -> str | None:
-    """The task as an option: a built-in one's name, a task file's whole path, else nothing."""
+    """The task as an option: a built-in task's name, or a task file's absolute path; else None."""
     if isinstance(task, str | Path):
         path = Path(task).expanduser()
         return str(path.absolute()) if path.suffix == ".toml" else str(task)
@@ -64,17 +64,17 @@ def task_option(task: str | Path | Task) -> str | None:
 
 
 def saved_name(arm: Arm) -> str:
-    """The file, in a run's folder, that keeps the examples that an arm was given."""
+    """The path, in a run's folder, of the copy of the shots file of an arm."""
     return f"given/{file_name(_bare(arm))}.json"
 
 
 def _bare(arm: Arm) -> str:
-    """The arm's name without its order, its template set and the edits of its prompt."""
+    """The arm's name without order, template set and edits."""
     return arm.family.removesuffix("".join(f"+{edit}" for edit in arm.edits))
 
 
 def _source(plan: Plan, arm: Arm) -> str:
-    """The arm as `--shots` names it; orders and templates that all arms have stand elsewhere."""
+    """The arm's text for `--shots`; orders and templates of all arms are separate options."""
     name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
     if arm.source not in plan.saved:
         return name
@@ -88,7 +88,7 @@ def _flag(name: str) -> str:
 
 
 def relative(path: str | Path, start: Path) -> str:
-    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
+    """`path` relative to the folder `start`; absolute if both have different roots (Windows drives)."""
     whole = Path(path).expanduser().resolve()
     try:
         return Path(os.path.relpath(whole, start.resolve())).as_posix()
@@ -103,5 +103,5 @@ def _line(name: str, value: Any) -> str:
         value = ",".join(value)
     elif isinstance(value, Mapping):
         value = [f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
-    text = json.dumps(value, ensure_ascii=False, default=str)  # as TOML has it, but for one character
+    text = json.dumps(value, ensure_ascii=False, default=str)  # valid TOML except for U+007F
     return f"{name} = {text}".replace("\x7f", "\\u007f")

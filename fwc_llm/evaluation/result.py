@@ -1,4 +1,4 @@
-"""`Result`: the outcome of a run, as a value that prints, draws, reports and compares itself."""
+"""`Result`: the outcome of a run, with methods for reports, plots and comparisons."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run: `data` is results.json, `task` the run's task if this process ran it."""
+    """The outcome of a run.
+
+    `data` is the content of results.json. `task` is the run's task; None if the run is not from this process.
+    """
 
     folder: Path
     data: dict[str, Any]
@@ -27,16 +30,16 @@ class Result:
 
     @property
     def arms(self) -> list[dict[str, Any]]:
-        """One object per arm: values over all repeats, their standard deviations, and each repeat."""
+        """One dict per arm: values over all repeats, SDs over repeats (`_sd`), values of each repeat."""
         return list(self.data["arms"])
 
     @property
     def unanswered(self) -> int:
-        """The number of requests without any reply."""
+        """The number of requests without a reply."""
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table: a row per arm, a column per metric, and `_sd` over repeats."""
+        """A table with a row per arm, a column per metric, and its SD over repeats (`_sd`)."""
         import pandas as pd
 
         simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
@@ -47,7 +50,7 @@ class Result:
         import pandas as pd
 
         columns = [*ANSWER_COLUMNS, *[THRESHOLD_COLUMN] * ("threshold" in self.data)]
-        # By our own reader: pandas' takes a zero byte, and what stands for a formula, for something else.
+        # The package's reader undoes the escape of formulas, and accepts zero bytes; pandas' does not.
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
@@ -65,13 +68,12 @@ class Result:
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
-        The file's ending decides the format: html, md, json or csv. `task` (a task or its name) replaces the
-        run's own, `data_dir` is the folder of its data. The page holds every row with prompt and replies,
-        which may be people's records; `rows=False` leaves them out. `reference` adds answers of plain models
-        to the same rows, and saves them in the run.
+        The file's ending selects the format: html, md, json or csv. `task` (a task or its name) replaces the
+        run's task; `data_dir` is the folder of its data. An HTML page contains every row with prompt and
+        replies, which may be personal data; `rows=False` leaves them out. `reference` adds reference models'
+        answers about the same rows, and saves them in the run's folder.
 
-        Errors: `FwcError` for an unknown file ending, a run without any reply, or a file that cannot
-        be written.
+        Errors: `FwcError` for an unknown ending, a run without any reply, or a file that cannot be written.
         """
         from fwc_llm.files import write_whole
         from fwc_llm.report.formats import choose_format, render
@@ -83,9 +85,9 @@ class Result:
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
-        """Compare this run to `other` (a result, or a run's folder): what changed, and do answers differ?
+        """Compare this run with `other` (a result or a run's folder): options, answers and metrics.
 
-        Errors: `FwcError` for a run of another task, a run without any reply, a folder that is not a run.
+        Errors: `FwcError` for a run of another task, a run without any reply, a folder without a run.
         """
         from fwc_llm.report.compare import compare_runs
         from fwc_llm.runs.recorded_run import read_run
@@ -96,7 +98,7 @@ class Result:
     def audit(self) -> "Audit":
         """Values, intervals and comparisons of the arms; see `fwc_llm.audit`.
 
-        Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
+        Errors: `FwcError` for a run without any reply, and a missing or damaged folder.
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.reference_models import references_of
@@ -106,20 +108,19 @@ class Result:
         return Audit(run.answered, references_of(run))
 
     def plot(self) -> "Figure":
-        """Draw rates of yes per group, and accuracy against the DP gap, as one figure of matplotlib.
+        """Draw rates of yes by group, and accuracy against the DP gap, in one matplotlib figure.
 
-        Errors: `FwcError` without matplotlib (extra `plot`), and as `audit` does.
+        Errors: `FwcError` without matplotlib (extra `plot`), and as in `audit`.
         """
         from fwc_llm.report.figures import marks, overview
 
         return overview(self.audit().to_dict(), [self._title, *marks(**self._marks)])
 
     def assisted(self) -> "Audit":
-        """Prediction-powered estimates: predicted answers to the table's other rows reduce the variance.
+        """Prediction-powered estimates: predicted answers for the table's other rows reduce variance.
 
-        Values, intervals and verdicts are tighter where answers can be predicted from the table's columns
-        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` if the table is missing or has
-        changed.
+        Intervals are narrower if answers can be predicted from the table's columns (docs/fewer-questions.md,
+        "Assisted"). Errors: `FwcError` if the table is missing or has changed.
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.document import find_task
@@ -130,13 +131,13 @@ class Result:
         return Audit(assisted(run, task, why).answered)
 
     def check(self, condition: str) -> "Check":
-        """Check a condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0".
+        """Check a gate, a condition that must not hold: "dp > 0.1", "dp[fwc] - dp[zero] > 0".
 
-        Decided by the 95 % interval: `outcome` is "failed" if the whole interval meets the condition,
-        "passed" if no value in it does, else "undecided"; `reason` is one line (docs/gates.md).
+        The 95 % interval decides: `outcome` is "failed" if all its values meet the condition, "passed" if no
+        value meets the condition, else "undecided"; `reason` is one line (docs/gates.md).
 
-        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid
-        condition or an unknown arm.
+        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid condition or an
+        unknown arm.
         """
         if self.unanswered:
             raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")
@@ -148,7 +149,7 @@ class Result:
 
     @property
     def _marks(self) -> dict[str, bool]:
-        """The marks that every output must carry."""
+        """Whether the run is simulated or a reference; every output must be marked so."""
         return {name: bool(self.data.get(name)) for name in ("simulated", "reference")}
 
     @property
@@ -174,7 +175,7 @@ class Result:
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The arms with intervals, or the reason for none."""
+        """The arms with intervals, or the reason why they are missing."""
         from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import Section, notebook
 

@@ -1,4 +1,4 @@
-"""Successive halving of the candidates of `tune`: a goal, few rows for all, more for those that may win."""
+"""Successive halving for `tune`: few rows for all candidates, more for likely winners."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Floats)
 TARGETS = {metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"}
-_DIGITS = 9  # to which values are told apart: the last ones depend on the order of a sum
+_DIGITS = 9  # decimals by which values are compared: further ones depend on the order of summation
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A fairness metric, its target, and the loss of accuracy (a share) that reaching it may cost."""
+    """A fairness metric, its target, and the largest acceptable loss of accuracy (a share)."""
 
     metric: str = "dp"
     target: float = 0.1
@@ -41,15 +41,15 @@ class Goal:
         return f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
 
     def shortfall(self, value: Value) -> Value:
-        """The distance of a value of the metric, or of each of many, to the target; 0 or less: reached."""
+        """How far values of the metric miss the target; 0 or less means reached."""
         return self.target - value if self.metric == "dp_ratio" else value - self.target
 
 
 def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> Goal:
-    """The goal that a caller names: a DP gap, or another metric by name ("eo=0.1", "dp_ratio=0.8").
+    """Parse a goal: a DP gap, or another metric by name ("eo=0.1", "dp_ratio=0.8").
 
-    Errors: `FwcError` for none or two targets, an unknown metric, a target outside [0, 1) (a ratio: outside
-    (0, 1]), and a loss that is negative or above 100 points.
+    `max_loss` is in percentage points. Errors: `FwcError` for no or two targets, an unknown metric, a target
+    outside [0, 1) (for a ratio, (0, 1]), and a loss outside [0, 100].
     """
     if (target_dp is None) == (target is None):
         raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
@@ -69,16 +69,17 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 
 
 class Estimate(NamedTuple):
-    """A value of n answers, or a difference of two, with the influence (n,) of each row on it.
+    """A value computed from n answers, or a difference of two, with each row's influence (n,).
 
-    The standard error is the root of the summed squared influences, also of a difference on the same rows.
+    The standard error is the root of the sum of squared influences; this holds for differences on the same
+    rows, too.
     """
 
     value: float
     influence: Floats
 
     def less(self, other: "Estimate") -> "Estimate":
-        """The difference to another estimate on the same rows."""
+        """This estimate minus another one on the same rows."""
         return Estimate(self.value - other.value, self.influence - other.influence)
 
     @property
@@ -87,7 +88,7 @@ class Estimate(NamedTuple):
         return float(np.sqrt(np.sum(self.influence**2)))
 
     def interval(self, low: float = 0.0, high: float = 1.0) -> list[float]:
-        """The 95 % interval by the standard error, within the limits of the value."""
+        """The 95 % interval from the standard error, cut to [`low`, `high`]."""
         wide = Z * self.error
         return [max(low, self.value - wide), min(high, self.value + wide)]
 
@@ -102,16 +103,16 @@ class Measured(NamedTuple):
 def measure_many(
     goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
 ) -> tuple[Floats, Floats]:
-    """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n), rows counted `counts` (b, n) times.
+    """Accuracy and metric (b, c) of the answers `yes` (c, n) of c candidates about n rows.
 
-    An answer that is neither yes nor no counts as wrong and as no yes, so that no candidate gains by
-    answers that cannot be read.
+    `counts` (b, n) has b sets of weights of the rows. An unread answer (NaN) counts as wrong and as not yes,
+    so that no candidate gains by unread answers.
     """
     share, right = (yes == 1.0).astype(np.float64), (yes == labels).astype(np.float64)
     accuracy = counts @ right.T / counts.sum(1, keepdims=True)
     parts = [labels == 1, labels == 0] if goal.metric == "eo" else [np.ones(len(labels), dtype=bool)]
     metrics = []
-    for part in parts:  # the rows within which groups are compared
+    for part in parts:  # groups are compared within each part of the rows
         own = [part & (groups == group) for group in np.unique(groups[part])]
         rates = [counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in own]
         if rates:
@@ -124,10 +125,11 @@ def measure_many(
 def rank(
     goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The order in which candidates (…, c) are chosen, and which reach the target within the loss.
+    """The order of preference (…, c) of candidates, and a mask (…, c) of those that reach the goal.
 
-    Those that reach the target within the loss come first, by accuracy; then those within the loss, by how
-    near they are; then the rest, by accuracy. `allowed` (…, 1) is the lowest accuracy within the loss.
+    Candidates that reach the target within the acceptable loss come first, by accuracy. Other candidates
+    within the loss follow, nearest to the target first, then the rest by accuracy. `allowed` (…, 1) is the
+    lowest accuracy within the loss.
     """
     accuracy, short = accuracy.round(_DIGITS), goal.shortfall(metric).round(_DIGITS)
     within = accuracy >= allowed.round(_DIGITS)
@@ -139,17 +141,17 @@ def rank(
 
 
 ZERO, BALANCED = "zero", "balanced"
-# The share of the pool rows that each round has asked about at its end, and of the candidates that it keeps.
+# For each round: the cumulative share of pool rows that are asked, and the share of candidates that are kept.
 ROUNDS = ((0.3, 0.3), (0.6, 0.15), (1.0, 1.0))
 FEWEST_KEPT = 4
-_TIMES = 1000  # that the rows not yet asked are drawn
+_TIMES = 1000  # random draws: imputations of unasked rows, or exchanges of answers
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The rows on which candidates are compared, in the order in which they are asked.
+    """The pool rows on which candidates are compared, in the order of asking.
 
-    Every beginning of `rows` has nearly the same shares of each group and label.
+    All prefixes of `rows` have nearly the same shares of each cell (group and label).
     """
 
     rows: "pd.DataFrame" = field(repr=False)
@@ -158,14 +160,14 @@ class Pool:
 
     @classmethod
     def of(cls, task: "Task", rows: "pd.DataFrame") -> "Pool":
-        """`rows`, with those of every cell of group and label spread evenly."""
+        """Reorder `rows` so that all prefixes have nearly the same shares of each cell."""
         ordered = rows.iloc[interleave_cells(cells_of_rows(task, rows))]
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
 
     def measure(self, goal: Goal, yes: Floats) -> Measured:
-        """Accuracy and the goal's metric of answers (k,) to the first k rows: 1, 0 or NaN.
+        """Accuracy and the goal's metric of answers `yes` (k,) about the first k rows: 1, 0 or NaN.
 
-        A row's influence is the derivative with respect to its weight.
+        A row's influence is the derivative of the value with respect to the row's weight.
         """
         k, step = len(yes), 1e-6
         kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence
@@ -179,7 +181,7 @@ class Pool:
 
     @property
     def cells(self) -> npt.NDArray[np.str_]:
-        """The cell of group and label of each row (n,)."""
+        """The cell (group and label) of each row (n,)."""
         return np.char.add(self.groups, np.where(self.labels == 1, "+", "-"))
 
 
@@ -189,11 +191,12 @@ Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 def successive_halving(
     names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
 ) -> dict[str, Floats]:
-    """Ask the candidates `names`, and the arms that they are measured against, in rounds; return the answers.
+    """Ask the candidates `names`, and zero-shot and balanced, in rounds; return the answers.
 
-    `ask(names, k)` returns each one's answers to the first k rows of the pool: 1, 0 or NaN. In a round's end
-    those candidates stay, up to their share, that are most likely to win when all rows are asked (see
-    `_promising`). `rounds` are the shares of rows and candidates; one round of all rows is exhaustive search.
+    `ask(names, k)` returns the answers of each name about the first k rows of the pool: 1, 0 or NaN. After
+    each round, a share of the candidates is kept: those most likely to win once all rows are asked
+    (`_promising`). `rounds` has (share of rows, share of candidates) as in `ROUNDS`; a single round with all
+    rows is exhaustive search.
     """
     total, left = len(pool.rows), list(names)
     answers: dict[str, Floats] = {}
@@ -211,9 +214,10 @@ def successive_halving(
 def _promising(
     names: Sequence[str], answers: Mapping[str, Floats], pool: Pool, goal: Goal, k: int
 ) -> list[str]:
-    """Candidates that may win when all rows are asked, most likely first, from their answers to the first k.
-    The rows not yet asked are drawn many times from those that are, cell by cell and the same for all
-    candidates.
+    """Candidates that may win once all rows are asked, most likely first.
+
+    For each candidate, the answers about unasked rows are imputed 1,000 times from its answers about the
+    first k rows, by cell; each imputation uses the same rows for all candidates.
     """
     yes = np.array([answers[name] for name in (*names, BALANCED)])
     accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))
@@ -225,7 +229,7 @@ def _promising(
 
 
 def _completed(pool: Pool, k: int) -> Floats:
-    """Counts (times, k) of the first k rows when they stand in for the rows not yet asked."""
+    """Random weights (1000, k) of the first k rows, which replace the unasked rows of their cell."""
     rng = np.random.default_rng(k)
     cells = pool.cells
     counts = np.ones((_TIMES, k))
@@ -237,16 +241,16 @@ def _completed(pool: Pool, k: int) -> Floats:
 
 
 def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
-    """Whether a candidate that was asked about all rows beats zero-shot in metric or accuracy beyond noise.
+    """Whether any candidate asked about all rows beats zero-shot significantly in metric or accuracy.
 
-    Permutation tests, one-sided, at 5 % with Bonferroni's correction for all candidates: if a candidate's
-    prompts do nothing, its answer to a row and zero-shot's might as well change places.
+    One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both values: if a
+    candidate's prompt has no effect, its answer about a row and that of zero-shot are exchangeable.
     """
     rng, n = np.random.default_rng(0), len(pool.rows)
     every = np.ones((1, n))
 
     def gains(first: Floats, second: Floats) -> Floats:
-        """The gain (2, b) of the first of two sets of answers (b, n), in accuracy and in metric."""
+        """Gains (2, b), in accuracy and metric, of the answers `first` (b, n) over `second` (b, n)."""
         sides = [measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)]
         accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
         return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])
@@ -258,7 +262,7 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
             continue
         observed = gains(yes[None], zero[None]) - 10.0**-_DIGITS
         as_good, times = np.ones((2, 1)), 1
-        for _ in range(1 + len(names) // 5):  # of 1,000 exchanges: enough for the corrected level
+        for _ in range(1 + len(names) // 5):  # times 1,000 exchanges: enough for the corrected level
             swap = rng.random((_TIMES, n)) < 0.5
             exchanged = gains(np.where(swap, zero, yes), np.where(swap, yes, zero))
             as_good += (exchanged >= observed).sum(1, keepdims=True)
@@ -271,8 +275,10 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
 def smallest_gains(
     answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool
 ) -> tuple[float, float] | None:
-    """Return the gains over zero-shot, in metric and accuracy, that `any_better` finds 4 times in 5, by
-    the median standard error of those asked about all rows; None where none of these changed an answer.
+    """The gains over zero-shot, in metric and accuracy, that `any_better` detects with power 80 %.
+
+    They are computed from the median standard error of the candidates asked about all rows. None if none of
+    these candidates changed an answer.
     """
     zero, errors = pool.measure(goal, answers[ZERO]), list[tuple[float, float]]()
     for name in names:
@@ -288,10 +294,9 @@ def smallest_gains(
 
 
 def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
-    """The candidate to take, and whether its answers reach the target within the loss.
+    """The best candidate by `rank`, and whether it reaches the target within the acceptable loss.
 
-    Of those that do, the one with the highest accuracy; if none does, the one nearest to the target within
-    the loss, or, where all lose more, the one that loses least. The loss is that against balanced examples.
+    The loss is measured against balanced examples.
     """
     metric = np.array([each.metric.value for each in finalists.values()])
     accuracy = np.array([each.accuracy.value for each in finalists.values()])
@@ -301,7 +306,7 @@ def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
 
 
 def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
-    """The candidates that no other beats in both accuracy and metric."""
+    """The Pareto front: candidates that no other candidate dominates in accuracy and metric."""
     values = {
         name: (round(each.accuracy.value, _DIGITS), round(-goal.shortfall(each.metric.value), _DIGITS))
         for name, each in finalists.items()

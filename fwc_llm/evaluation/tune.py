@@ -1,4 +1,4 @@
-"""`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
+"""`tune`: find examples that reach a fairness target for a model (docs/tune.md)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,17 +60,18 @@ if TYPE_CHECKING:
 
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
-FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # what candidates are measured against
+FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # arms that candidates are compared with
 _FEWEST_A_GROUP = 20
 
 
 @dataclass(frozen=True, repr=False)
 class Tuned:
-    """The outcome of tuning; `folder` holds shots.json, tuning.json and the run.
+    """The outcome of tuning; `folder` has shots.json, tuning.json and the test run.
 
-    `shots` are the chosen examples, None if no candidate helps; `template` is their wording. `verdict` is a
-    sentence on what was reached. `tuning` is tuning.json; its `front` has accuracy and metric of each
-    candidate on the pool rows, with 95 % intervals. `result` is the test on held-out rows.
+    `shots` are the chosen examples; None if no candidate is better than no examples. `template` is their
+    template set. `verdict` is a sentence on the outcome. `reached` tells whether the target is reached on the
+    pool rows. `tuning` is the content of tuning.json; its `front` has accuracy and metric of each candidate
+    on the pool rows, with 95 % intervals. `result` is the test on held-out test rows.
     """
 
     folder: Path
@@ -83,11 +84,11 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One object per candidate: first those asked about all rows, nearest to the target first."""
+        """One dict per candidate and arm; those asked about all rows first, nearest to the target first."""
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The candidates as a table, first those asked about all rows."""
+        """`front` as a table."""
         import pandas as pd
 
         return pd.DataFrame(self.front).set_index("candidate")
@@ -114,7 +115,10 @@ class _Tuning:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
-        """Ask by successive halving in the folder, or go on with what was interrupted there."""
+        """Ask the candidates by successive halving, or continue an interrupted tuning in the folder.
+
+        Returns each arm's answers about the first rows of the pool, 1, 0 or NaN.
+        """
         budget = self.job.budget()
         self.job.preflight()
         folder = self.folder
@@ -132,7 +136,7 @@ class _Tuning:
                 if other := [name for name, value in self.asked.items() if before.get(name) != value]:
                     what = f"{folder.path} holds another tuning ({other[0]} differs)"
                     raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
-            else:  # where nothing was answered, it begins anew
+            else:  # without any reply, the tuning begins again
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
 
@@ -153,7 +157,7 @@ class _Tuning:
             return successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
-        """Write the template sets of the instructions into the folder."""
+        """Write the template sets with instructions into the folder."""
         for wording, each in {each.wording: each for each in self.arms.values()}.items():
             if each.instruction:
                 (self.folder.path / wording).mkdir(exist_ok=True)
@@ -161,7 +165,7 @@ class _Tuning:
                     self.folder.write_text(f"{wording}/{file}", text)
 
     def _prompt(self, name: str) -> tuple[Shots, str]:
-        """The examples of an arm, and their wording."""
+        """The examples and the template set of an arm."""
         each = self.arms[name]
         return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
 
@@ -183,7 +187,7 @@ class _Tuning:
         return {name: np.array([answer(name, row) for row in rows]) for name in names}
 
     def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
-        """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
+        """Choose the winner, write the files, and test the winner on the test rows of `split`, if any."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
@@ -203,7 +207,7 @@ class _Tuning:
         return Tuned(self.folder.path, verdict, reached, shots, template, tuning, result)
 
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
-        """The winner, if any, whether it reaches the target, and the verdict."""
+        """(name of the winner or None, whether it reaches the target, verdict)."""
         compared = answers, [name for name in self.arms if name != ZERO], self.goal, self.pool
         if not any_better(*compared):
             rows = len(self.pool.rows)
@@ -228,8 +232,10 @@ class _Tuning:
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
-        """One object per candidate and arm: those asked about all rows first, nearest to the target first.
-        They are of the rows on which the winner was chosen, so the winner's are too good; the test is honest.
+        """One dict per candidate and arm; those asked about all rows first, nearest to the target first.
+
+        The values are optimistic for the winner, which was chosen on the same rows; those of the test are
+        not.
         """
         best, lines = front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
@@ -273,14 +279,14 @@ class _Tuning:
         )
 
     def _test_plan(self, shots: Shots, template: str, split: Split) -> Plan:
-        """Return the questions about the test rows: to the winner, and to what it is measured against."""
+        """The plan of the test: the winner, zero-shot, balanced and FWC on the test rows."""
         arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
         task, settings = self.job.plan.task, self.job.plan.settings.updated(template=template)
         with self.show.working("choosing the examples of the test") as step:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Count the most that candidates and test use, as if the longest prompts stayed to the end."""
+        """Forecast the largest use of candidates and test: the longest prompts stay to the end."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
@@ -299,7 +305,7 @@ class _Tuning:
         return forecast(self.job.model, calls(), self.job.price, self.job.client.batch)
 
     def _test(self, shots: Shots, template: str, split: Split) -> Result:
-        """Ask once about the test rows."""
+        """Run the test."""
         plan = self._test_plan(shots, template, split)
         settled = "json" if asks_json(self.job.model.parameters) else "word"
         client = self.job.client.updated(answer_format=settled)
@@ -309,13 +315,13 @@ class _Tuning:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them."""
+    """The values as they are after writing and reading JSON."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(values), default=str))
     return plain
 
 
 def _expected(job: Job, numbers: Forecast) -> str:
-    """Return what a tuning asks and costs at most, in words."""
+    """A sentence on the largest number of requests and their cost."""
     exact = "" if numbers.exact else " (an estimate)"
     requests = f"at most {numbers.calls:,} requests to {job.model.name}"
     about = traits(job.model)
@@ -356,25 +362,30 @@ def tune(
 ) -> Tuned:
     """Find examples with which `model` reaches a fairness target at the least loss of accuracy.
 
-    `target_dp` is the DP gap to reach, or `target` another metric by name ("eo=0.1", "dp_ratio=0.8").
-    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. `candidates` is the number
-    of sets of examples, chosen by all strategies or those in `strategies`; numbers of examples (`m`, by
-    default that of `evaluate`), `orders` and wordings alternate. They answer `rows` rows of the pool (by
-    default as many as test rows), drawn like the test rows, none equal to one of these or an example;
-    successive halving stops poor ones early. The winner is then asked once about `n_test` test rows (by
-    default 200, or the nearest number that the table allows), beside zero-shot, balanced and FWC in the same
-    wording; `test` False leaves that out. `client` has the service's options, `api` its protocol ("chat", or
-    for decision models "decisions" or "systemone"); `cancel_batch` cancels the folder's pending batches and
-    sends their requests live.
+    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo=0.1",
+    "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points below the arm
+    `balanced` on the same rows.
 
-    `instructions` are sentences for the end of the system message (or a file with one per line, or a folder
-    of template sets): each is tried without examples, and alternates with the prompt without a sentence.
+    `candidates` is the number of sets of examples to try. They are chosen by all strategies, or by those in
+    `strategies`; numbers of examples (`m`, by default that of `evaluate`), `orders` and template sets
+    alternate. The model answers with each candidate about `rows` rows of the pool (by default the number of
+    test rows). These are drawn like the test rows; none equals a test row or an example. Successive halving
+    drops poor candidates early. Then the winner is tested once on `n_test` test rows (by default 200, or the
+    nearest number that the table allows), together with zero-shot, balanced and FWC in the same template set;
+    `test` False skips the test.
 
-    Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
-    an interrupted tuning continues it. The winner is shots.json there. `dry_run` asks and writes nothing: the
-    `verdict` then says how many requests there are at most, and what they cost.
+    `client` has the options of the service, `api` its protocol ("chat"; "decisions" or "systemone" for
+    decision models). `cancel_batch` cancels the folder's pending batches and sends their requests live.
+    `instructions` are sentences for the end of the system message, a file with one per line, or a folder of
+    template sets. Each instruction is tried without examples; among the candidates, instructions alternate
+    with prompts without an instruction.
 
-    Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
+    All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is shots.json. The
+    same call with the folder of an interrupted tuning continues that tuning. `dry_run` sends and writes
+    nothing; `verdict` then has the largest number of requests and their cost.
+
+    Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those of
+    `evaluate`.
     """
     goal = read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
@@ -402,7 +413,7 @@ def tune(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model"
             )
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
-        for template in templates[1:]:  # before anything is asked
+        for template in templates[1:]:  # before any request
             traits(bare.model).check(bare_prompt(table, template, settings.questions))
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]

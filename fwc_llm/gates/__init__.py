@@ -1,4 +1,4 @@
-"""Gates: conditions on metrics that fail a run, decided by intervals (docs/gates.md)."""
+"""Gates: conditions on metrics that fail a run (docs/gates.md)."""
 
 from fwc_llm.gates.condition import GateCondition, parse_condition
 from fwc_llm.gates.decide import Check, all_of, decide

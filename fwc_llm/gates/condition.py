@@ -1,4 +1,4 @@
-"""Conditions of gates: `accuracy < 0.8`, `dp[fwc] - dp[zero] > 0`, `abs(eo[fwc] - eo[zero]) > 0.05`."""
+"""Conditions of gates, such as `accuracy < 0.8` or `dp[fwc] - dp[zero] > 0`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class GateCondition:
                 raise FwcError(f"{_quoted(self.text)} names the arm {name!r:.80}; the arms are {there}")
 
     def about(self, arm: str) -> str:
-        """Return the condition for the given arm."""
+        """Return the condition for one arm, as text."""
         less = f" - {self.metric}[{self.minus}]" if self.minus is not None else ""
         value = f"{self.metric}[{arm}]{less}"
         return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"

@@ -1,4 +1,4 @@
-"""Decide conditions by intervals instead of point estimates, and write checks as JUnit XML."""
+"""Decide conditions by intervals, and write checks as JUnit XML."""
 
 import math
 import re
@@ -59,7 +59,7 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
 
 
 def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Whether every condition is decided; "verdict" is if every arm's DP gap has a conclusive verdict."""
+    """Whether every condition is decided; "verdict" is decided if no arm's DP gap is inconclusive."""
     for text in texts:
         if text == UNTIL_VERDICT:
             arms = map(ArmEstimates, answered.samples.values())

@@ -1,4 +1,4 @@
-"""Tasks, metrics and surrogate for Inspect, and its logs as runs. Extra: `inspect`."""
+"""Integration with Inspect: tasks, metrics, surrogate, import of logs (extra `inspect`)."""
 
 from fwc_llm.inspect.log import import_log
 

@@ -1,4 +1,4 @@
-"""From a log of Inspect to a run's folder: the same questions and replies, scored by us."""
+"""Imports a log of Inspect as a run's folder, and scores its replies with this package."""
 
 import json
 import tempfile
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
 
 FORMAT = "fwc-llm-inspect/1"
-KEY = "fwc_llm"  # under which a log's metadata holds what a report needs
-# Of how a model was asked: what may hold a key, and what does not change a reply.
+KEY = "fwc_llm"  # key of this package's content in a log's metadata
+# Options of a model that may hold a key, or do not change a reply.
 _LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "timeout", "attempt_timeout"}
 
 
 class _Choice(BaseModel):
-    """The examples that an arm had in a repeat; what they are is checked later."""
+    """The examples of an arm in a repeat; `shots` is validated later."""
 
     arm: str
     repeat: int
@@ -39,7 +39,7 @@ class _Choice(BaseModel):
 
 
 class _Content(BaseModel):
-    """The part of a log that our task wrote."""
+    """The part of a log that this package's tasks write."""
 
     format: Literal["fwc-llm-inspect/1"]
     run: dict[str, Any]
@@ -49,7 +49,7 @@ class _Content(BaseModel):
 
 @contextmanager
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """The folders of runs; a log of Inspect among them becomes one for as long as the block runs."""
+    """Yield the paths; within the `with` block, a log of Inspect is a temporary run's folder."""
     logs = [path.resolve() for path in paths if is_file(path)]
     if len(set(logs)) < len(logs):
         raise FwcError("a log is named twice")
@@ -67,10 +67,10 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def import_log(log: str | Path, out: str | Path) -> Result:
-    """Make a run's folder `out` from Inspect's log (.eval or .json) of one of this package's tasks.
+    """Create a run's folder `out` from Inspect's log (.eval or .json) of a task of this package.
 
-    The replies are parsed and scored again; the folder can then be read like any run's. Raises `FwcError` for
-    a log that cannot be read, is of another task, or has no sample.
+    The replies are parsed and scored again. The folder is then like that of any run. Raises `FwcError` for a
+    log that cannot be read, that is about another task, or that has no complete sample.
     """
     path, out = Path(log), Path(out)
     record = read_log(path)
@@ -119,14 +119,14 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
             "whose samples have a group in their metadata, and writes a page with --report report.html"
         )
     with failing_as(FwcError, f"{path} is damaged: "):
-        plain = parse_json(json.dumps(content))  # without the numbers that JSON does not have
+        plain = parse_json(json.dumps(content))  # NaN and infinities become None
     fields = check(_Content, plain, f"{path} is damaged").model_dump()
     layout.check_described(fields["run"], path)
     return fields
 
 
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
-    """The question behind a sample. Epochs become repeats that ask about the same rows again."""
+    """The question of a sample. An epoch becomes a repeat with the same rows."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
     if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
         raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is not a question of our tasks")
@@ -140,7 +140,10 @@ _Asked = list[tuple[dict[str, Any], "EvalSample"]]
 
 
 def _whole_rows(samples: _Asked) -> _Asked:
-    """Without the rows that a limit or an interruption kept from some arm: arms see the same rows."""
+    """The samples of rows that every arm has answered, because arms must have the same rows.
+
+    A limit or an interruption can leave a row without some arms.
+    """
     arms = {question["arm"] for question, _ in samples}
     seen: dict[tuple[int, str], set[str]] = {}
     for question, _ in samples:
@@ -152,7 +155,7 @@ def _whole_rows(samples: _Asked) -> _Asked:
 def _described(
     log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
 ) -> dict[str, Any]:
-    """run.json: what the task planned, the model that Inspect asked, and what became of the plan."""
+    """The content of run.json: the task's plan, changed to Inspect's model and complete samples."""
     run: dict[str, Any] = content["run"]
     spec = log.eval
     simulated = any(is_simulated(sample.output) for sample in log.samples or () if sample.output.choices)
@@ -160,7 +163,7 @@ def _described(
     settings = dict(run["settings"])
     settings["repeats"] = len({question["repeat"] for question in questions})
     designed = settings.get("base_parity") is not None
-    if len(questions) < run["calls"] * epochs:  # what is left has no base rates that anybody set
+    if len(questions) < run["calls"] * epochs:  # an incomplete log does not have the planned base rates
         factual = [question for question in questions if not question["variant"]]
         settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
         settings["base_parity"] = None
@@ -182,7 +185,7 @@ def _described(
 
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
-    """The options that are sent where the user's `config` leaves them open."""
+    """The options to send that the user's `config` does not set."""
     options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
     return {name: value for name, value in options.items() if getattr(config, name) is None}
 
@@ -207,7 +210,7 @@ def _reply(sample: "EvalSample") -> Reply:
 def _write_examples(
     folder: layout.RunFolder, shots: Sequence[Any], arms: Sequence[str], samples: _Asked, epochs: int
 ) -> None:
-    """The examples of every arm and repeat, and one full prompt per arm, as in a run's folder."""
+    """Write the examples of every arm and repeat, and one full prompt per arm."""
     (folder.path / "shots").mkdir()
     for chosen in shots:
         for epoch in range(epochs):

@@ -1,7 +1,7 @@
-"""Our tasks, their solver, scorer and metrics, and our surrogate, as Inspect finds them by entry point.
+"""Registers tasks, solver, scorer, metrics and surrogate with Inspect, by entry point.
 
-`fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm eval` as arguments;
-their samples are the questions of such a run. Importing this module registers them.
+The tasks `fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm eval` as
+arguments. Their samples are the questions of such a run. Importing this module registers everything.
 """
 
 import logging
@@ -36,16 +36,16 @@ logger = logging.getLogger(__name__)
 
 
 def refused(why: str) -> Exception:
-    """An error that Inspect prints as it is; a square bracket would begin a colour there."""
+    """An error that Inspect prints without a traceback; brackets are escaped, which would be markup."""
     error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
     return error
 
 
 @solver
 def ask(logprobs: bool = False) -> Solver:
-    """Ask with the parameters of our harness: temperature 0 and a short reply, where the user sets neither.
+    """Solver that asks with the parameters of `fwc-llm eval`: temperature 0 and a short reply.
 
-    A reasoning model gets the room that it needs, and no temperature.
+    Parameters of the user win. A reasoning model gets a higher token limit and no temperature.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -62,9 +62,9 @@ def ask(logprobs: bool = False) -> Solver:
 
 @metric(scores="unreduced")
 def decisions() -> Metric:
-    """Coverage, accuracy and parity of each arm: the mean over repeats (and epochs) of each one's value.
+    """Metric: coverage, accuracy and parity of each arm, as means over repeats and epochs.
 
-    What is not defined is left out. With several arms a name begins with the arm's.
+    Undefined values are left out. With several arms, the names are ARM/METRIC.
     """
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
@@ -85,7 +85,7 @@ def decisions() -> Metric:
 
 
 def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
-    """The questions with their answers. A question that comes again is one of the next epoch."""
+    """The questions with their answers; a repeated question belongs to the next epoch."""
     numbers: dict[Any, int] = {}
     rows = []
     for sample_score in scores:
@@ -93,7 +93,7 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
         if row.get("variant"):
             continue
         epoch = numbers[sample_score.sample_id] = numbers.get(sample_score.sample_id, -1) + 1
-        # Any numbers do that tell repeats and epochs apart.
+        # Any number works that differs between repeats and epochs.
         row["repeat"] = row["repeat"] * 1_000_000 + epoch
         reason = (sample_score.score.metadata or {}).get("reason", "")
         rows.append(row | {"answer": sample_score.score.answer or "", "reason": reason})
@@ -102,7 +102,7 @@ def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
 
 @scorer(metrics=[decisions()])
 def decision() -> Scorer:
-    """Parse the reply with the harness's parser: "C" and "I" for right and wrong, "N" for neither."""
+    """Scorer: parses the reply with `parse_answer`; "C" is right, "I" wrong, "N" unread."""
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = to_reply(state.output)
@@ -140,7 +140,7 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **opti
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:
-    """Names from a list, or from text with commas (Inspect's command line makes a list of that)."""
+    """The names in a list, or in text with commas (from Inspect's command line, it is a list)."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise FwcError(f"the task argument {argument!r} is {value!r}: name one, or several with commas")
@@ -148,7 +148,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def _task(plan: "Plan", logprobs: bool) -> Task:
-    """The run's questions, grouped by row, so that a limit keeps all arms of a row."""
+    """The Inspect task of a plan; samples are grouped by row, so that a limit keeps rows complete."""
     from fwc_llm.runs.plan import describe_asked
     from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json
@@ -184,7 +184,7 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
 
 
 def _build(name: str) -> Callable[..., Task]:
-    """The Inspect task of one of our tasks."""
+    """Register the Inspect task for a task of this package."""
 
     def build(
         shots: str | Sequence[str] = "zero,balanced,fwc",
@@ -221,7 +221,7 @@ TASKS = {name: _build(name) for name in (*task_names(), _OWN)}
 
 
 class SurrogateAPI(ModelAPI):  # type: ignore[misc]
-    """The surrogate behind Inspect's interface; temperature and seed are those of the request."""
+    """The surrogate as a model of Inspect; a request sets temperature and seed."""
 
     def __init__(self, model_name: str, config: GenerateConfig | None = None, **options: Any) -> None:
         super().__init__(model_name, config=config or GenerateConfig())
@@ -231,22 +231,22 @@ class SurrogateAPI(ModelAPI):  # type: ignore[misc]
             raise refused(f"there is no {subject} of fwc: the one model is fwc/{NAME}, without options")
 
     async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
-        """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
+        """Answer at once; `UnreadablePromptError` for a prompt without a readable person."""
         messages = from_chat(input)
         reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)
         request = {"model": NAME, "logprobs": True, "top_logprobs": 2}
         return await model_output_from_openai(chat_body(Call(CHAT, request, messages), reply))
 
     async def count_text_tokens(self, text: str) -> int:
-        """Words: the surrogate has no tokens, and Inspect's own count would fetch a tokenizer."""
+        """The number of words: the surrogate has no tokens, and Inspect would download a tokenizer."""
         return len(text.split())
 
     def max_connections(self) -> int:
-        """The number of rows that Inspect asks about at once."""
+        """The number of rows that Inspect asks about at the same time."""
         return _AT_ONCE
 
 
 @modelapi(name="fwc")
 def fwc() -> type[ModelAPI]:
-    """The provider `fwc`."""
+    """Register the provider `fwc`."""
     return SurrogateAPI

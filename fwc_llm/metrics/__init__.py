@@ -1,4 +1,4 @@
-"""Accuracy and fairness of answers: values, intervals, verdicts and bounds (docs/statistics.md).
+"""Accuracy and fairness of answers, with intervals (docs/statistics.md).
 
 `statistics` makes the one document that all outputs show; `audit_table` reads a table of answers for it.
 `counts` defines all rates and metrics. The method is in `variance` (one arm as arrays, clustered variance),

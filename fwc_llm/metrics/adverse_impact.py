@@ -1,4 +1,4 @@
-"""Tables of an audit: selection rates, impact ratios, four-fifths rule, Fisher's test, confusion.
+"""Tables of an audit: selection rates, impact ratios, tests, confusion.
 
 A group's impact ratio is its rate of yes over the highest rate of any group. It is uncertain which group's
 true rate is the highest, so the limits of the impact ratio are the smallest of the simultaneous limits of the
@@ -68,17 +68,18 @@ def impact_tables(
 
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
     (whether every row was asked about once), and `attributes`. These are one object per protected attribute
-    and, if there are several, one for all crossed. Its keys: `attribute`, `crossed`, `weighted`, `unknown`
-    (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before the run) and
-    `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all pairs of
-    groups or, if `all_pairs` is false, those with the reference.
+    and, if there are several, one for all crossed. The keys of an object: `attribute`, `crossed`, `weighted`,
+    `unknown` (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before
+    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all
+    pairs of groups or, if `all_pairs` is false, those with the reference.
 
-    `designed`: the number of rows of each group and label was chosen. `counted` has the rows of the table
-    that test rows were drawn from, `no` and `yes` by `group`; its groups without test rows get zeros. `lost`
-    has the rows lost before the run, by crossed `group`. `keep_small` keeps small groups in the ratios.
-    `scored` has the answer yes for scores above the median of all rows; by default P(yes) is the score, if
-    every arm has it. For rates as drawn and rows asked about once, groups then also have a `scoring_rate` and
-    a `scoring_impact_ratio` with limits, and arms a `scoring_reference`.
+    `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
+    the table that test rows were drawn from: `no` and `yes` per `group`. Groups of the table without test
+    rows get zeros. `lost` has the numbers of rows `read`, `kept` and `lost` before the run per crossed
+    `group`. `keep_small` keeps small groups in the ratios. `scored` has the answer yes for scores above the
+    median of all rows; by default P(yes) is the score, if every arm has it. For rates as drawn and rows asked
+    about once, groups then also have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
+    `scoring_reference`.
     """
     table = None
     if counted is not None:
@@ -145,7 +146,7 @@ def _arm(
     rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
     people = sample.of_groups(sample.row)
     if kind == REWEIGHTED and table is not None:
-        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # of each group and label
+        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # by group and label
         level = np.repeat(view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)
         rates = _weighted(cells, table, level, level)
@@ -205,9 +206,9 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
 
 
 def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
-    """Sum shares of cells (2G,) by `owner`, weighted by each cell's part of the table's rows.
+    """Sum the shares of cells (2G,) by `owner` (2G,), weighted by the table's rows.
 
-    These are the rows of all cells with the same `of` (2G,).
+    A cell's weight is its part of the rows of all cells with the same `of` (2G,).
     """
     rows = table.ravel()
     total = np.bincount(of, rows)
@@ -373,8 +374,8 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
     """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
 
-    `tests` is the number of all tests, if not all are listed: the others count as those of the largest
-    p-values.
+    `tests` is the number of all tests, if not all are listed: tests that are not listed count as if their
+    p-values were the largest.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)

@@ -214,7 +214,8 @@ def _parity(
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
     """Return |b| − |a|, or the range `values` of it, from b − a (`apart`) and b + a (`together`).
 
-    |b| − |a| has the smaller size of the two, and the product of their signs. It differs from 0 if both do.
+    In size |b| − |a| is the smaller of the two, and its sign is the product of their signs. It differs from 0
+    if both do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -284,8 +285,9 @@ class _Net:
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first and are `decided`.
-    The decided pairs share one correction for multiple comparisons, all other pairs another one (`adjust`).
+    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first, and get `decided`
+    true. The decided pairs share one correction for multiple comparisons, all other pairs another one
+    (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = [

@@ -1,4 +1,6 @@
-"""One arm's metrics with intervals and verdicts, from plain arrays (docs/statistics.md, "The method").
+"""One arm's metrics with intervals and verdicts, from plain arrays.
+
+See docs/statistics.md, "The method".
 
     sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
     estimates = ArmEstimates(sample)
@@ -84,7 +86,7 @@ class MetricEstimate(Enclosed):
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
         """Return the rows with which groups that are treated alike get "no difference shown" 4 times in 5.
 
-        `rows` is the number of rows of this estimate. None if no number of rows is enough, or it is unknown.
+        `rows` is the number of rows of this estimate. None if no number is enough, or if it is unknown.
         """
         most = self.worst_case[0][1] if self.worst_case else self.value
         room = margin - (most - self.value)  # minus the effect of replies without an answer
@@ -330,7 +332,10 @@ def gaps_of_pairs(
 def enclosed_gaps(
     shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
 ) -> tuple[Pairs, Pairs]:
-    """Return the lowest and the highest gaps of pairs of groups (P,), second minus first, of `readings`."""
+    """Return the lowest and highest gaps of pairs of groups (P,), second minus first, over all readings.
+
+    `shares` are from `ArmEstimates.readings`.
+    """
     raised = len(shares.values) // 2
     width = shares.values[raised + second] - shares.values[second]
     width = width + shares.values[raised + first] - shares.values[first]
@@ -458,7 +463,7 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
     """Return the DP gap within strata by Mantel and Haenszel (1959); None without strata.
 
     Its variance is Sato's (1989), times the design effect of the gap without strata, from weights, people,
-    repeats and examples. Strata without an answer of some judged group are `dropped`.
+    repeats and examples. Strata in which some judged group has no answer are `dropped`.
     """
     if sample.strata is None:
         return None

@@ -1,4 +1,4 @@
-"""Convert a table of answers to the input of statistics; raise `FwcError` on bad input."""
+"""Check a table of answers, and convert it to the input of statistics."""
 
 import math
 import shlex
@@ -49,8 +49,8 @@ _LOOKS = {
 class DecisionValues:
     """Which values of answers and labels mean yes and no.
 
-    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`
-    says whether all other values mean "no", or "drop" leaves their rows out. `by_column` has positive values
+    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others` is
+    "no" if all other values mean no, and "drop" if their rows are left out. `by_column` has positive values
     of one column ("answer", "label") only. Errors call the table `where` and its columns by the names in
     `columns`; `rows` has each value's first row in its file. `typed`: the values come from the command line,
     and errors name its options.

@@ -1,4 +1,4 @@
-"""Decision thresholds on P(yes), shared or per group: resulting rates, and candidate thresholds.
+"""Decision thresholds on P(yes): resulting rates, and candidate thresholds.
 
     curve = threshold_curve(p, labels, groups)
     place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)
@@ -46,7 +46,7 @@ class Curve:
 
     @property
     def constant_accuracy(self) -> float:
-        """Accuracy of the better of two constant answers."""
+        """Accuracy of the better of the two constant answers."""
         return max(self.base_rate, 1.0 - self.base_rate)
 
 
@@ -136,9 +136,9 @@ def held_out(
     rows: npt.ArrayLike,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return answers (n,) in each half of the rows by the threshold that `choose` finds on the other.
+    """Return answers (n,): for each half of the rows, by the threshold that `choose` finds on the other.
 
-    If `choose` finds no threshold on one half, the answers in the other half are NaN.
+    If `choose` finds no threshold on one half, the answers for the other half are NaN.
     """
     score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
     half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)

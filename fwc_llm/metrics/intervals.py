@@ -1,6 +1,6 @@
-"""Limits of shares, combinations of limits, and verdicts (docs/statistics.md, "Intervals").
+"""Limits of shares, combinations of limits, and verdicts.
 
-All intervals are two-sided at 95 %.
+See docs/statistics.md, "Intervals". All intervals are two-sided at 95 %.
 """
 
 from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Flo
 
 
 def mover(value: float, limits: Interval, other: float, limits_of_other: Interval) -> tuple[float, float]:
-    """Return the distances of a difference's limits, down and up, by MOVER (Zou & Donner 2008).
+    """Return the distances from a difference down and up to its limits, by MOVER (Zou & Donner 2008).
 
     The difference is `value` minus `other`, which are independent.
     """
@@ -150,7 +150,7 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
 
 
 def range_critical_value(width: float, freedom: float = np.inf) -> float:
-    """Return the critical value of an interval around a range that covers any value of it at 95 %.
+    """Return the critical value of an interval that covers any one value in a range at 95 %.
 
     `width` is the range's in standard errors. The critical value falls from 1.96 for a point to 1.64 for a
     wide range (Imbens & Manski 2004; the ends of the range are always in order, as in Stoye 2009, lemma 3).

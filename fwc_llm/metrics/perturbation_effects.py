@@ -1,4 +1,4 @@
-"""Effects of perturbations: repeated prompts, changed protected attributes, other ways to ask."""
+"""Effects of repeated prompts, changed protected attributes and other ways to ask."""
 
 from dataclasses import replace
 from itertools import combinations

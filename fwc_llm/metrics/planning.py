@@ -1,4 +1,4 @@
-"""The smallest difference that a design can detect, shown before a run and in its report.
+"""The smallest difference that a design can detect.
 
 A test at 5 % detects a difference of variance V with a power of 80 % if the difference is at least
 (z.975 + z.8) √V = 2.8 √V. If two arms answer a share π_d of the rows differently,

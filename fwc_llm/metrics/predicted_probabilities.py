@@ -1,6 +1,6 @@
-"""Statistics of P(yes): ranking, calibration, thresholds, answers all alike, and warnings.
+"""Statistics of P(yes): ranking, calibration, thresholds, and warnings.
 
-P(yes) `p` (n,) is from 0 to 1; rows without P(yes) are left out before. Values use the rows' weights; in
+P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values use the rows' weights; in
 intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
@@ -212,8 +212,8 @@ def _bins(
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
     """Simulate the calibration error of a perfectly calibrated P(yes): its mean and 95th percentile.
 
-    With more than `_MOST_DRAWN` rows, each asked about once, a bin's number of label yes is drawn as a normal
-    variable.
+    With more than `_MOST_DRAWN` rows, each asked about once, the number of yes labels in a bin is drawn
+    as a normal variable.
     """
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:
@@ -287,8 +287,8 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     how P(yes) ranks the rows, without labels: the answer is yes if the log-odds exceed their mean over the
     arm's rows. About half of all answers are then yes, whatever the share of true yes. So centring is a
     diagnostic that no gate uses; `--threshold fit` chooses a threshold by labels. Batch calibration (Zhou et
-    al. 2024) divides by the mean of P(yes) instead. On real answers the two rules agree; but if most P(yes)
-    are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
+    al. 2024) divides by the mean of P(yes) instead. Real answers do not show which rule is better; but if
+    most P(yes) are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
 
     Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
     yes. The limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes

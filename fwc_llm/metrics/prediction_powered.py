@@ -1,9 +1,9 @@
-"""Prediction-powered inference: rows that were not asked about reduce the variance.
+"""Prediction-powered inference: rows not asked about reduce the variance.
 
 Features, group and label of all rows of the table are known. A cross-fitted predictor, trained on the rows
 that were asked about, predicts the model's answers for all rows. Survey statistics call the method the
-difference estimator (Särndal, Swensson & Wretman 1992), machine learning prediction-powered inference
-(Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
+difference estimator (Särndal, Swensson & Wretman 1992); machine learning calls it prediction-powered
+inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
 
     p = mean of the answers − λ (mean prediction of asked rows − mean prediction of rows not asked).
 
@@ -61,7 +61,7 @@ class FeatureTable:
 
     @property
     def matrix(self) -> Floats:
-        """Encoded features (N, p): standardised numbers; one-hot categories and group by label."""
+        """Encoded features (N, p): standardised numbers, one-hot categories, one-hot group by label."""
         return self._encoded[0]
 
     @property

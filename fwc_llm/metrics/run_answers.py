@@ -1,4 +1,4 @@
-"""The answers of one arm, and of all arms to the same questions: the input of all statistics."""
+"""The answers of one arm, and of all arms of a run: the input of statistics."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,8 @@
-"""Sequential intervals for a run or a monitor: intervals that hold at all looks at the answers together.
+"""Sequential intervals, which hold at all looks at a run or monitor together.
 
 An ordinary interval holds for a number of rows that was fixed before, but not if asking stops when the result
-is convenient. Here rows are asked about in random order; if people have several rows, people are.
+is convenient. Here rows are asked about in random order; if people have several rows, people come in random
+order.
 
 **Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N
 rows. Up to the share t of the rows (people) it spends the error of O'Brien and Fleming's boundary (Lan &
@@ -76,11 +77,10 @@ class GroupSequential:
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """A confidence sequence for a number of `checks`, tightest at a share of `most` rows.
+    """A confidence sequence for a number of `checks`, tightest at 0.3 · `most` rows.
 
-    An endless run has 1,000 for `most`.
-
-    `ended` is the reason if asking ended before all was decided or asked.
+    `most` is the maximum number of rows, or 1,000 for an endless run. `ended` is the reason if asking ended
+    before all was decided or asked.
     """
 
     checks: int
@@ -98,7 +98,7 @@ class ConfidenceSequence:
         return float(np.sqrt((time + 1) / time * np.log((time + 1) / alpha**2)))
 
     def looks(self, first: int) -> list[int]:
-        """Return the numbers of rows at which to look: `first`, then at least 20 or 5 % more each time."""
+        """Return the numbers of rows at which to look: `first`, then 5 % (at least 20) more each time."""
         numbers = [min(first, self.most)]
         while numbers[-1] < self.most:
             numbers.append(min(self.most, numbers[-1] + max(20, numbers[-1] // 20)))

@@ -1,4 +1,4 @@
-"""All statistics of a run as one plain document, which every output shows (docs/statistics.md)."""
+"""All statistics of a run as one plain document (docs/statistics.md)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -236,7 +236,6 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
 
 
 def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
-    """The headline metrics, over the judged groups."""
     return {key: estimates[key].value for key in counts.METRICS}
 
 
@@ -329,7 +328,6 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
 
 
 def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on assisted estimates."""
     if run.assist and not run.assists:
         yield (
             f"Nothing is assisted: it takes {MIN_ROWS} rows, drawn at random, without weights, and answers "
@@ -397,7 +395,6 @@ def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
-    """The DP gap within strata, in a sentence."""
     dropped = len(within["dropped"])
     lacking = f"; {dropped} that lack a group left out" if dropped else ""
     if within["value"] is None:

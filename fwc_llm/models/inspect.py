@@ -1,6 +1,7 @@
-"""`inspect:PROVIDER/MODEL`: any model that Inspect reaches (https://inspect.aisi.org.uk).
+"""`inspect:PROVIDER/MODEL`: any model that Inspect supports (extra `inspect`).
 
-Inspect's messages and outputs are mapped to ours here and nowhere else. Extra: `inspect`.
+Inspect is at https://inspect.aisi.org.uk. This module alone converts between Inspect's messages and outputs
+and those of fwc_llm.
 """
 
 import asyncio
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from inspect_ai.model import Model as Inspected
 
 PREFIX = "inspect:"
-_NOT_SENT = ("ConnectError", "ConnectTimeout")  # of httpx
+_NOT_SENT = ("ConnectError", "ConnectTimeout")  # httpx errors before anything was sent
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
-_SIMULATES = "fwc_llm_simulates"  # the attribute of Inspect's provider
-_NAME = "name"  # Inspect's messages have no name; it travels in their metadata
-# What this client or its caller decides, and what would let another model answer.
+_SIMULATES = "fwc_llm_simulates"  # attribute set on Inspect's provider object
+_NAME = "name"  # metadata key for a message's name: Inspect's messages have none
+# Parameters that this client or its caller sets, or with which another model could answer.
 _OURS = {
     "adaptive_connections", "attempt_timeout", "batch", "cache", "fail_on_refusal", "fallback_models",
     "max_connections", "max_retries", "num_choices", "system_message", "timeout",
@@ -42,19 +43,19 @@ _OURS = {
 
 
 def require_inspect(what: str) -> None:
-    """Raise `FwcError` with the pip command where Inspect is not installed; `what` needs it."""
+    """Raise `FwcError` with the pip command if Inspect is not installed; `what` needs Inspect."""
     if find_spec("inspect_ai") is None:
         raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
 
 
 def read_log(path: Path) -> "EvalLog":
-    """Return a log of Inspect; `FwcError` for an invalid file or without Inspect."""
+    """Read a log of Inspect; `FwcError` for an invalid file, or without Inspect."""
     require_inspect(f"reading the log {path}")
     from inspect_ai.log import read_eval_log
 
     try:
         return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
-    except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
+    except Exception as error:  # any fault of a zip file, of JSON or of the schema
         why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
             f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
@@ -63,9 +64,9 @@ def read_log(path: Path) -> "EvalLog":
 
 
 def generate_options(model: str, client: Client) -> dict[str, Any]:
-    """The options of every request in the words of Inspect's `GenerateConfig`.
+    """The options of every request, with the names of Inspect's `GenerateConfig`.
 
-    Errors: `FwcError` for an option that Inspect does not have, or that is not the user's to set.
+    Errors: `FwcError` for an option that Inspect does not have, or that users may not set.
     """
     from inspect_ai.model import GenerateConfig
     from pydantic import ValidationError
@@ -87,7 +88,7 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
 
 
 def to_chat(messages: Messages) -> "list[ChatMessage]":
-    """Our messages as Inspect has them. A developer's message is a system message there."""
+    """Convert messages to Inspect's classes; the role developer becomes a system message."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
     kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -100,7 +101,7 @@ def to_chat(messages: Messages) -> "list[ChatMessage]":
 
 
 def from_chat(messages: str | Sequence[Any]) -> list[Message]:
-    """Inspect's messages as we have them."""
+    """Convert Inspect's messages, or one text of a user, to `Message` dicts."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     ours: list[Message] = []
@@ -113,7 +114,7 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
 
 
 def watch(model: "Inspected") -> None:
-    """Look for the header of our server in all that a service answers; proxies hide its model's name."""
+    """Detect the surrogate's server by the header of its responses; proxies can hide its name."""
     client: Any = getattr(vars(model.api).get("client"), "_client", None)  # httpx below the provider's SDK
     if hasattr(client, "event_hooks") and not hasattr(model.api, _SIMULATES):
 
@@ -126,20 +127,21 @@ def watch(model: "Inspected") -> None:
 
 
 def mark(output: "ModelOutput", model: "Inspected") -> None:
-    """Write into an output that a simulation gave it, where the service behind `model` is one."""
+    """Mark an output as simulated if the service behind `model` is a simulation."""
     if getattr(model.api, _SIMULATES, False):
         output.metadata = {**(output.metadata or {}), HEADER: SIMULATED}
 
 
 def is_simulated(output: "ModelOutput") -> bool:
-    """Whether a simulation gave this output, by its model's name or our mark."""
+    """Whether an output is simulated, by its model's name or by `mark`."""
     return is_simulation(output.model, (output.metadata or {}).get(HEADER))
 
 
 def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
-    """Read a model's output as every other service's reply is read; `clean` is applied to its texts.
+    """Convert Inspect's output to a `Reply`; `clean` is applied to all texts.
 
-    A prompt that is too long for the model has no reply: Inspect returns the service's refusal as text.
+    If the prompt is too long, Inspect returns the service's error message as the completion. The reply then
+    has this message as its error, and no text.
     """
     usage, seconds, refused = output.usage, output.time or 0.0, output.error
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
@@ -177,14 +179,14 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> 
 
 
 class InspectModel(chat.Service):
-    """A model behind one of Inspect's providers, with the interface of every other model.
+    """A model of one of Inspect's providers.
 
-    `params` of the client are the options of Inspect's `GenerateConfig`. What Inspect would retry is sent
-    again here, until the row's `deadline`, so that a budget counts every attempt. The provider finds its key
-    where Inspect's documentation says, unless `api_key_env` names a variable.
+    The client's `params` are options of Inspect's `GenerateConfig`. This class, not Inspect, retries requests
+    until the row's `deadline`, so that the cost limit counts every attempt. The provider finds its key where
+    Inspect's documentation says, unless `api_key_env` names a variable.
 
-    Errors: `FwcError` for options that make no sense, for a provider that Inspect does not know and, before
-    the first request, for a missing key or package; `ProviderError` when the service rejects the run.
+    Errors: `FwcError` for invalid options, for a provider that Inspect does not know and, before the first
+    request, for a missing key or package; `ProviderError` if the service rejects the run.
     """
 
     answer_in = None  # type: ignore[assignment]
@@ -200,20 +202,20 @@ class InspectModel(chat.Service):
             chat.check_address(client.base_url)
         self.parameters = generate_options(model, client)
         super().__init__(name, notice, max(30, 4 * client.concurrency))
-        self.simulated = is_simulation(self.where)  # ours, by way of Inspect
+        self.simulated = is_simulation(self.where)  # the surrogate, reached through Inspect
         self._pace = Pace(client.rpm, client.tpm)
         self._model: Inspected | None = None
 
     def require_key(self) -> None:
-        """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
+        """Open Inspect's provider; `FwcError` if its key or package is missing."""
         self._opened()
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
+        """Ask, with retries, until there is a reply, the service refuses the row, or its deadline passes."""
         return await self.ask_within(messages, Attempts())
 
     async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; `attempts` hears of those that were lost and is asked before each further one."""
+        """As `ask`; reports failed attempts to `attempts` and asks it before each further attempt."""
         from inspect_ai.model import GenerateConfig
 
         model, client = self._opened(), self._options
@@ -273,11 +275,11 @@ class InspectModel(chat.Service):
             await model.api.aclose()
 
     def _opened(self) -> "Inspected":
-        """Inspect's model, made if need be. `FwcError` for all that Inspect misses."""
+        """Inspect's model, opened on first use; `FwcError` if Inspect cannot open it."""
         if self._model is None:
             variable = self._options.api_key_env
             key = None if variable is None else chat.read_key(variable, self.name)
-            # Inspect's providers find their keys by names that we do not know.
+            # Inspect's providers read keys from variables whose names are unknown here.
             keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
             self._secret = Secret(*keys, key or "")
             try:
@@ -286,7 +288,7 @@ class InspectModel(chat.Service):
                 self._model = get_model(
                     self.where, base_url=self._options.base_url, api_key=key, memoize=False
                 )
-            except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
+            except Exception as error:  # a missing key or package, an unknown provider, a failing import
                 raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
             sdk = vars(self._model.api).get("client")
             if hasattr(sdk, "max_retries"):  # the SDKs of OpenAI and Anthropic would repeat a request
@@ -295,19 +297,19 @@ class InspectModel(chat.Service):
         return self._model
 
     def _error_text(self, error: BaseException) -> str:
-        """The words of an error, on one line, without keys and without Inspect's colours."""
+        """An error's message on one line, without keys and without Inspect's colour markup."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
         return as_single_line(self.redact(words)) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
-        """Classify what Inspect raised as any service's failure is classified."""
+        """Classify an exception of Inspect by the HTTP status and body in its causes."""
         failure = AttemptError(FailureScope.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
-        while cause is not None:  # Inspect wraps what the provider's SDK raised
+        while cause is not None:  # Inspect wraps the exceptions of the provider's SDK
             failure.sent = failure.sent and type(cause).__name__ not in _NOT_SENT
             status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:

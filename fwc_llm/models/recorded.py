@@ -1,4 +1,4 @@
-"""The replies that a run's journal holds, read and checked line by line."""
+"""Reads a run's journal of replies, validating it line by line."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ _Message = dict[Literal["role", "content", "name"], str]
 
 
 class _Record(BaseModel, strict=True):
-    """A record as its readers need it; further keys are nobody's concern."""
+    """The keys of a journal's record that are read; other keys are ignored."""
 
     request: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$")]
     text: str | None
@@ -46,7 +46,7 @@ class _Record(BaseModel, strict=True):
     usage: dict[UsageKey, NonNegativeInt] | None = None
     most_usage: dict[UsageKey, NonNegativeInt] | None = None
     unknown_attempts: NonNegativeInt | None = None
-    logprobs: list[_Token] | None = None  # a number is None where it once was -Infinity
+    logprobs: list[_Token] | None = None  # None in place of a number means -Infinity
     p_yes: _Probability | None = None
     others: dict[str, _Probability | None] | None = None
     prompt: list[_Message] | None = None
@@ -54,9 +54,12 @@ class _Record(BaseModel, strict=True):
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield every record of a journal, which may be written to at this moment, or packed (.gz).
+    """Yield every record of a journal, plain or gzipped (.gz).
 
-    Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
+    A last line without its line end is skipped: another process may be writing it.
+
+    Errors: `FwcError` for a file that is not a journal and for a damaged line; `StorageError` for an
+    unreadable file.
     """
     with (
         failing_as(StorageError, f"cannot read {path}: ", also=(EOFError, zlib.error)),
@@ -64,7 +67,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
         gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened as file,
     ):
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):  # being written, or torn
+            if not line.endswith(b"\n"):  # incomplete
                 return
             if number == 1:
                 check_header(line, path)
@@ -73,7 +76,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def reply_of(record: Mapping[str, Any]) -> Reply:
-    """Return a journal's record as the reply that it was, as far as that decides the answer."""
+    """The reply in a journal's record, with the fields that decide the answer."""
     names = ("finish_reason", "error", "refusal", "reasoned", "p_yes")
     fields = {name: record[name] for name in names if record.get(name) is not None}
     pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
@@ -81,7 +84,7 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
-    """Return what distinguishes a question from all others of its run."""
+    """(arm, repeat, row, variant), which identify a question in its run."""
     return row.get("arm") or "", int(row.get("repeat") or 0), row.get("row") or "", row.get("variant") or ""
 
 
@@ -99,7 +102,7 @@ def check_header(line: bytes, path: Path) -> None:
 
 
 def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    """Return a line of a journal as a record; `FwcError` for a damaged one."""
+    """Parse a journal's line; `FwcError` if it is damaged."""
     record: Any = None
     try:
         record = parse_json(line)

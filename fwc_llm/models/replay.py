@@ -1,4 +1,4 @@
-"""`replay:FOLDER`: the replies that a run's journal holds, given again to the same questions."""
+"""`replay:FOLDER`: answers questions with the recorded replies of a run."""
 
 import json
 from collections import defaultdict
@@ -21,7 +21,7 @@ REPLAYED = "replayed"  # the parameter with the journal's sha256
 
 
 class _Source(BaseModel, strict=True):
-    """What a replay needs of a run.json."""
+    """The keys of run.json that a replay needs."""
 
     model: str
     parameters: dict[str, Any]
@@ -32,15 +32,15 @@ class _Source(BaseModel, strict=True):
 
 
 class Replay:
-    """The replies of a run, given again without a model, a network or a key.
+    """Replays the recorded replies of a run, without a model, a network or a key.
 
-    A question of a run gets the reply to the same messages in the same arm, repeat, row and variant. Where
-    these differ, and in an application's own tests, each asking of some messages gets the next of their
-    replies. The name is that of the model that was asked, with the word "replayed"; a simulation
-    stays marked.
+    A question gets the reply that the recorded run got to the same messages in the same arm, repeat, row and
+    variant. If arm, repeat, row or variant differ, or are unknown as in an application's tests, the same
+    messages get their recorded replies one after the other. `name` is the recorded model's name with the word
+    "replayed". Replies of a simulation stay marked as simulated.
 
     Errors: `FwcError` for a folder without a run, a journal without prompts, and parameters other than those
-    of the run; `ProviderError` for a question that was not asked, or not as often.
+    of the run; `ProviderError` for messages that the run did not ask, or asked less often.
     """
 
     local = True
@@ -79,17 +79,17 @@ class Replay:
             )
 
     def next_reply(self, messages: Messages) -> Reply | None:
-        """Return the next reply to these messages that was not given yet; None at the end."""
+        """The next unused reply to these messages; None if all are used."""
         replies = self._replies.get(_text(messages), {})
         key = next((key for key in replies if key not in self._given), None)
         return None if key is None else self._give(key, replies)
 
     async def ask(self, messages: Messages) -> Reply:
-        """Return the next reply to these messages."""
+        """The next unused reply to these messages; `ProviderError` if all are used."""
         return self._next(messages, "a question", "was never asked")
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
-        """Return the reply to these messages in the same place of the run, else the next one to them."""
+        """The reply for the same messages, arm, repeat, row and variant; else the next unused one."""
         key = context.arm, context.repeat, context.row, context.variant
         if key in (replies := self._replies.get(_text(messages), {})):
             return self._give(key, replies)
@@ -98,7 +98,7 @@ class Replay:
         return self._next(messages, question, never)
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no connections."""
 
     def _give(self, key: Key, replies: Mapping[Key, Reply]) -> Reply:
         self._given.add(key)
@@ -119,7 +119,7 @@ def _text(messages: Messages) -> str:
 
 
 def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
-    """Key, messages and reply of every question; an error where it never had an answer."""
+    """(key, messages, reply) of every question; the reply has an error if no attempt succeeded."""
     prefixes: dict[tuple[str, int], Messages] = {}
     found: dict[str, tuple[Key, str, Reply]] = {}
     for record in read_records(journal):

@@ -1,6 +1,6 @@
-"""Counts the tokens of a prompt: exact where the model's encoding is at hand, else a marked estimate.
+"""Counts a prompt's tokens, exactly with the model's encoding, else as an estimate.
 
-tiktoken fetches its rank files at first use without a timeout, so it is waited for a few seconds at most.
+tiktoken downloads its rank files on first use without a timeout; this module waits at most `FETCH_SECONDS`.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ _ENCODINGS = ("o200k_base", "cl100k_base")
 FETCH_SECONDS = 10.0
 _PER_MESSAGE = 3  # the tokens that open and close a message
 _PER_REPLY = 3  # the tokens that open the reply
-_BYTES_PER_TOKEN = 3.5  # of English text with many numbers; the estimate where no encoding is at hand
+_BYTES_PER_TOKEN = 3.5  # in English text with many numbers; for the estimate without an encoding
 
 
 class TokenCounter:
-    """Counts the tokens of conversations with one model. `exact` says whether the count can be relied upon.
+    """Counts the tokens of conversations with one model.
 
-    `fetch` False never touches the network.
+    `exact` is False if the counts are estimates. With `fetch` False, nothing is downloaded.
     """
 
     def __init__(self, model: str, fetch: bool = True) -> None:
@@ -40,17 +40,16 @@ class TokenCounter:
             name = ""
         self._encoding = load_encoding(name if name in _ENCODINGS else _ENCODINGS[0], fetch)
         self.exact = name in _ENCODINGS and self._encoding is not None
-        self.length = lru_cache(maxsize=1024)(self._length)  # the fixed part comes again and again
+        self.length = lru_cache(maxsize=1024)(self._length)  # every prompt repeats the same examples
 
     def count(self, messages: Messages) -> int:
-        """Prompt tokens of one conversation, as the provider bills them."""
+        """The prompt tokens of one conversation, as the provider bills them."""
         return _PER_REPLY + sum(
             _PER_MESSAGE + sum(map(self.length, map(str, message.values()))) + ("name" in message)
             for message in messages
         )
 
     def _length(self, text: str) -> int:
-        """Tokens of a text by itself."""
         if self._encoding is not None:
             return len(self._encoding.encode_ordinary(text))  # `encode` refuses "<|endoftext|>" in a cell
         return -int(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
@@ -58,7 +57,10 @@ class TokenCounter:
 
 @lru_cache(maxsize=8)
 def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
-    """The encoding, if its rank file is at hand, or if it may and can be fetched within `FETCH_SECONDS`."""
+    """The encoding, or None if its rank file is not cached and cannot be downloaded.
+
+    A download happens only with `fetch`, and takes at most `FETCH_SECONDS`.
+    """
     import tiktoken
 
     cached = _is_cached(name)
@@ -67,17 +69,17 @@ def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
     loaded: list[tiktoken.Encoding] = []
 
     def load() -> None:
-        with suppress(Exception):  # of requests, of the file system, of a damaged file
+        with suppress(Exception):  # a failed download, a file system error, a damaged file
             loaded.append(tiktoken.get_encoding(name))
 
-    thread = Thread(target=load, daemon=True)  # a server that never ends must not keep the process
+    thread = Thread(target=load, daemon=True)  # a server that never answers must not keep the process alive
     thread.start()
     thread.join(None if cached else FETCH_SECONDS)
     return loaded[0] if loaded else None
 
 
 def _is_cached(name: str) -> bool:
-    """Whether a rank file lies where tiktoken looks for it."""
+    """Whether the rank file is in tiktoken's cache folder."""
     usual = str(Path(tempfile.gettempdir()) / "data-gym-cache")
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", usual))
     file = hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()

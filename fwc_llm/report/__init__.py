@@ -1,1 +1,1 @@
-"""The output of a finished run: on the terminal, as tidy files, as one HTML page."""
+"""Reports on runs and audits: terminal, HTML page, Markdown, JSON, CSV, figures."""

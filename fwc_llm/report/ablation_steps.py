@@ -1,4 +1,4 @@
-"""The steps of an ablation as a table: each part of FWC, and its effect on the answers."""
+"""The steps of an ablation: each part of FWC, and its effect on gap and accuracy."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -15,9 +15,9 @@ from fwc_llm.runs.ablation_arms import STEPS
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the comparisons of the steps that `stats`, the statistics of a run, has; none of another run.
+    """The comparisons of the ablation's steps in a run's statistics `stats`; [] for other runs.
 
-    Verdicts are made over the steps alone: they were named before anything was asked.
+    Verdicts are corrected for these comparisons only, because the steps were fixed in advance.
     """
     tests = {(test["first"], test["second"]): test for test in stats["comparisons"]}
     steps = [
@@ -35,7 +35,7 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def ablation(stats: Mapping[str, Any]) -> Section:
-    """Return one row a step: the part, what changes, and its effect on DP gap and accuracy."""
+    """A table with one row per step: part of FWC, change, effect on DP gap and accuracy."""
     steps = ablation_steps(stats)
     shown = list(reversed(COMPARED))
     rows = [

@@ -1,4 +1,4 @@
-"""The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
+"""`audit`: statistics of answers from any source, as an `Audit`."""
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Audit:
     """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
-    Prints as a table, also in a notebook. `to_dict()` has the form of a run's "statistics" in `fwc-llm report
+    It prints as a table, also in a notebook. `to_dict()` has the format of `statistics` in `fwc-llm report
     --format json`.
     """
 
@@ -44,20 +44,20 @@ class Audit:
         return self.answered.arms
 
     def check(self, condition: str) -> Check:
-        """Check a condition that must not hold, such as "dp > 0.1", by its 95 % interval (docs/gates.md).
+        """Check a gate, a condition that must not hold ("dp > 0.1"), by the 95 % interval.
 
-        Raises `FwcError` for an invalid condition or an unknown arm.
+        See docs/gates.md. Raises `FwcError` for an invalid condition or an unknown arm.
         """
         return all_of(condition, decide(parse_condition(condition), self.answered))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON; undefined values are None."""
+        """All results as plain values for JSON; undefined values are None."""
         from copy import deepcopy
 
         return deepcopy(self._statistics)
 
     def plot(self) -> "Figure":
-        """Draw rates of yes per group, and with labels accuracy against the DP gap, as one figure.
+        """Draw rates of yes by group and, with labels, accuracy against the DP gap, in one figure.
 
         Raises `FwcError` without matplotlib (extra `plot`).
         """
@@ -107,34 +107,38 @@ def audit(
 ) -> Audit:
     """Measure accuracy and fairness of answers from any source (docs/statistics.md).
 
-    `answers` is a data frame (pandas, Polars, Arrow or any other that narwhals supports) with one line per
-    answer; its cells are read as if from a CSV file. Columns: `answer` (empty where it could not be parsed),
-    `protected` (one or several, crossed; without it the column `group`), `label` (None, or no column "label"
-    although `protected` is given: only rates of yes are audited), and optionally `p_yes`. Answers and labels
-    are yes and no, true and false, 1 and 0, or values of which `positive` (one or several) mean yes and
-    `negative` no; `others` says whether further ones mean "no", or "drop" their rows. Further columns are
-    used if present: `arm` (who answered), `repeat`, `row` (what was asked about; default: every line is
-    another row), `reason` (why an answer is missing) and `examples`, a name of the set of examples under
-    which the row was asked.
+    `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one line per
+    answer. Its cells are read like those of a CSV file. The following arguments name its columns. `answer` is
+    empty for an unparsed answer. `protected` names one or several columns, which are crossed; without it, the
+    column `group` is used. `label` is the true outcome; with None, or with `protected` but without the column
+    "label", only rates of yes are audited. `p_yes` is P(yes) in [0, 1]; its column may be missing. The
+    following columns are used if present: `arm` (who answered), `repeat`, `row` (the row's id; by default,
+    every line is another row), `reason` (of a missing answer) and `examples` (a name of the set of examples
+    in the prompt).
 
-    `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
-    strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
-    rows were drawn: "group and label" if the number of rows of each group and label was fixed, as by `fwc-llm
-    eval` with a base parity; "group" if labels were not fixed. `attributes` names the protected attributes
-    whose levels stand in the column `group`, joined by " & " ("Male & White"). Several spellings of an
-    unknown category ("N/A", "keine Angabe") become the group "unknown", as do the words in `unknown`.
+    Answers and labels are yes and no, true and false, or 1 and 0. For other values, `positive` names the
+    value or values that mean yes, and `negative` those that mean no. Any other values mean no
+    (`others="no"`), or their rows are dropped (`others="drop"`).
 
-    Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` are negligible: the
-    verdict is "no difference shown" if the interval ends within it. Verdicts and gates hold for every
-    possible answer of replies without one (`unread="worst"`); "as-no" reads them as no, "ignore" leaves them
-    out. `against` names the arm that the others are compared with ("": the first, "all": each with each).
+    `weight` is the column of sampling weights. `cluster` is the column that identifies people with several
+    rows. `given` is a column of strata; parity is also compared within strata (Mantel–Haenszel). `design` is
+    "group and label" if the numbers of rows of each group and label were fixed before drawing, as by `fwc-llm
+    eval` with a base parity; else "group". `attributes` names the protected attributes whose levels the
+    column `group` joins by " & " ("Male & White"). Several spellings of an unknown category ("N/A", "keine
+    Angabe"), and the words in `unknown`, become the group "unknown".
 
-    `population` has all rows from which the answered ones were drawn; the column `key` identifies a row in
-    both. Its other columns predict the missing answers, and every value uses the predictions
-    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from it.
+    Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the verdict
+    is "no difference shown" if the whole interval is within the margin. With `unread="worst"`, verdicts and
+    gates hold for every possible answer in place of unparsed ones; "as-no" counts unparsed answers as no, and
+    "ignore" leaves them out. `against` is the arm that others are compared with; "" means the first arm, and
+    "all" compares all pairs.
 
-    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
-    others, and answers of more than two kinds.
+    `population` is a frame with all rows from which the answered rows were drawn; the column `key` identifies
+    a row in both frames. Its other columns predict the missing answers, and every value uses the predictions
+    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from `population`.
+
+    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of
+    other arms, and answers with more than two meanings.
     """
     import pandas as pd
 

@@ -1,6 +1,6 @@
-"""The audit of a file of decisions: options in, a document out. `audit` makes it, `verify` makes it again.
+"""The audit of a file of decisions, for the commands `audit` and `verify`.
 
-Its report is a document with the sections of a run's.
+`audit_of_file` computes a document from a file and options. A report has the same sections as that of a run.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "scor
 
 
 class AuditOptions(Checked):
-    """The options of an audit, as its document records them: columns, rules, and what [about] says."""
+    """The options of an audit, as in its document: columns, rules, and [about]."""
 
     protected: tuple[str, ...]
     answer: str | None = None
@@ -73,10 +73,11 @@ class AuditOptions(Checked):
 
 @dataclass(frozen=True)
 class AuditOfFile:
-    """An audit of a file: its `document` for JSON, its `audits` by attribute, and what the terminal says.
+    """An audit of a file: its `document` for JSON, its `audits` by attribute, notes.
 
-    `about` says where the answers come from: `predictions` (the file), `answer` (the column), `label`,
-    `threshold` where P(yes) was turned into answers, and `numbered` where the file does not name its rows.
+    `ties` is a note on rows at the threshold. `about` describes the source of the answers: `predictions` (the
+    file's name), `answer` (the column), `label`, `threshold` (if answers were computed from P(yes)), and
+    `numbered` (True if the file has no row ids).
     """
 
     document: dict[str, Any]
@@ -88,19 +89,19 @@ class AuditOfFile:
 
     @property
     def kept(self) -> dict[str, frozenset[str] | None]:
-        """The arms that keep to the conditions, by attribute; see `keeping_to`."""
+        """The arms that pass all gates, by attribute; see `keeping_to`."""
         conditions = self.document["asked"].get("fail_if") or ()
         return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
-        """Return the document (`make_document`) of the audits, one entry of `runs` each.
+        """The document (`make_document`) for reports, with one entry of `runs` per audit.
 
-        What only a run has is empty.
+        Keys that only apply to runs are empty.
         """
         title = f"Decisions in {self.about['predictions']}"
         described = [self._describe(name, title) for name in self.audits]
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
-        if with_rows:  # all attributes crossed, the last, have every row
+        if with_rows:  # the last audit, of all attributes crossed, has every row
             last = list(self.audits.values())[-1]
             described[-1]["browser"] = rows_of_audit(_with_reasons(last), self.about["numbered"])
         return document_of(self.about["predictions"], title, described)
@@ -110,7 +111,7 @@ class AuditOfFile:
         names, digest = list(audit.answered.attributes), self.document["files"]["predictions"]["sha256"]
         answers, stats = _with_reasons(audit), audit.to_dict()
         where = {**self.about, "sha256": digest, "protected": names}
-        for arm in stats["arms"]:  # all else is the same whatever the reason
+        for arm in stats["arms"]:  # reasons change no other value
             arm["unparsed"] = answers[arm["arm"]].unparsed
         first, label = next(iter(answers.values())), f"{where['answer']}, by {' & '.join(names)}"
         repeats, calls = int(first.repeat.max()) + 1, sum(map(len, answers.values()))
@@ -148,9 +149,9 @@ class AuditOfFile:
 def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
-    """Return the audit of a file of predictions, made at the time `audited` (now).
+    """Audit a file of predictions; `audited` is the time for the document, by default now.
 
-    Raises `FwcError` for options that do not fit together, and as `read_predictions` and `from_frame` do.
+    Raises `FwcError` for incompatible options, and as `read_predictions` and `from_frame`.
     """
     settings, names, label = Settings(**asked.settings), asked.protected, asked.label
     _check_options(asked, population is not None)
@@ -233,7 +234,7 @@ def audit_of_file(
 
 
 def _check_options(asked: AuditOptions, of_population: bool) -> None:
-    """Refuse options that do not fit together."""
+    """Raise `FwcError` for incompatible options."""
     at, no_row = asked.threshold, asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
     outcomes = [name for name in asked.protected if name in (asked.label, *answers)]
@@ -264,7 +265,7 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
 
 
 def _ties(shares: "pd.Series[float]", threshold: float) -> str:
-    """Counts rows just at the threshold, and rows without P(yes); empty if none exist."""
+    """A note on rows exactly at the threshold and rows without P(yes); "" without any."""
     ties, lost = int((shares == threshold).sum()), int(shares.isna().sum())
     parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
     parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)
@@ -272,7 +273,7 @@ def _ties(shares: "pd.Series[float]", threshold: float) -> str:
 
 
 def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
-    """Answers that are missing without a reason were empty cells."""
+    """The answers by arm; missing answers without a reason get the reason "empty"."""
     named = {}
     for arm, a in audit.answered.answers.items():
         reasons = mapped(a.reason, lambda reason: reason or "empty")

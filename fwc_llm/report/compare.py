@@ -1,4 +1,4 @@
-"""Two runs of one task: what was changed between them, and whether the answers differ."""
+"""Compares two runs of one task: changed settings, and differences of the answers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,19 +28,19 @@ class RunComparison(dict[str, Any]):
         return str(self)
 
     def _repr_html_(self) -> str:
-        """The changed settings and each metric before and after."""
+        """Changed settings, and accuracy and DP gap before and after."""
         first, second = (self[side]["label"] for side in ("first", "second"))
         return notebook(f"{first} → {second}", *comparison_sections(self))
 
 
 def compare_runs(first: Run, second: Run) -> RunComparison:
-    """Return what changed from the first run to the second, ready for JSON.
+    """The changes from the first run to the second, ready for JSON.
 
-    Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
-    (those that both have: each metric before and after, the difference with its limits, p-value
-    and verdict by the smaller margin), `only_first`, `only_second`, `notes`. Where both asked (at least half)
-    the same questions of the same table the comparison is `paired`; rows that only one was asked about
-    still count, as its own. Raises `FwcError` for runs of different tasks.
+    Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second); `arms`
+    (arms of both runs: each metric before and after, their difference with interval, p-value, and verdict by
+    the smaller margin); `only_first`, `only_second` (other arms); `notes`. An arm's comparison is `paired` if
+    the tables are equal, and at least half of the questions of the smaller run are in both runs; unpaired
+    rows still count. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
@@ -59,7 +59,7 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
 
 
 def _warnings(first: Run, second: Run) -> Iterator[str]:
-    """Warns of what else differs, or is missing."""
+    """Yield warnings about other differences and missing replies."""
     runs = first, second
     if first.described.get("fingerprint") != second.described.get("fingerprint"):
         yield "The two runs saw different versions of the table."
@@ -99,7 +99,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
     is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
-    if not same_table:  # equal names are other rows
+    if not same_table:  # row ids of different tables must not match
         after = replace(after, row=mapped(after.row, "other:{}".format))
     designs = [replace(run.answered.design, min_group=1) for run in (first, second)]
     fixed = all(design.labels_fixed for design in designs)
@@ -113,7 +113,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         "paired": is_paired,
         **{name: tests[name] for name in ("n", "of", "reason", "alike", "these_examples")},
     }
-    if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
+    if set(first.groups) != set(second.groups):  # gaps of each run by its own groups, without differences
         alone = zip((first, second), (before, after), strict=True)
         of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
         estimates = ArmEstimates(of_runs[0]), ArmEstimates(of_runs[1])
@@ -124,7 +124,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Everything that run.json says differently, the date and the command left out."""
+    """Yield the keys of run.json whose values differ, except date, command and others shown elsewhere."""
     sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):
@@ -134,7 +134,7 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[di
 
 
 def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
-    """Return what changed, and every arm before and after."""
+    """The section of changes, and the section with every arm before and after."""
     first, second = (compared[side]["label"] for side in ("first", "second"))
     if first == second:
         first, second = (compared[side]["folder"] for side in ("first", "second"))

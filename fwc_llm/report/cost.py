@@ -1,4 +1,4 @@
-"""The usage of a run and its cost: the real usage, as the provider counted it."""
+"""The usage of a run, as counted by the provider, and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,10 +9,10 @@ from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
-    """Requests, tokens and, where a price is known, dollars of a run; `results` is results.json.
+    """Requests, tokens and, with a known price, dollars of a run; `results` is results.json.
 
-    `price` is looked up by the model's name when it is not given. Simulated answers have no price; a model on
-    this machine costs nothing.
+    By default, `price` is looked up by the model's name. Simulated answers have no price; a model in this
+    process costs nothing.
     """
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
     costs: dict[str, Any] = {
@@ -35,7 +35,7 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
 
 
 def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
-    """The same in one line."""
+    """The usage and cost of a run in one line; arguments as in `cost`."""
     costs = cost(results, price)
     usage = costs["usage"]
     cut = f"{costs['truncated']:,} inputs were cut off by the service; " if "truncated" in costs else ""

@@ -1,4 +1,4 @@
-"""One document for every output: what was run, what it shows, the examples, the prompts, the cost."""
+"""The document behind every report format: runs, statistics, examples, prompts, cost."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,17 +46,32 @@ def make_document(
     assist: bool = False,
     unread: Unread | None = None,
 ) -> dict[str, Any]:
-    """Read runs of one task and return everything that a report says about them, ready for JSON.
+    """Read runs of one task; return the content of their report, ready for JSON.
 
-    `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
-    `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
-    hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `audit` (see
-    `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
-    `cost`, and `missing`, which says why what needs the data is not there; `tuning` where `tune` chose the
-    examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for the
-    page (`rows_of_run`). `reference` adds reference lines to runs that lack them; `assist` makes every value
-    with predictions for the rows that were not asked about; `unread` says what replies without an answer are
-    taken for. Raises `FwcError` as `read_runs` does, and for options that need a missing table.
+    `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`, `title`,
+    `simulated`, `reference`, and `runs` with one dict per run:
+
+    label       the run's name
+    about       settings, versions and other keys of run.json
+    api         the protocol
+    wordings    each arm's contradictions
+    rows        rows lost before the run
+    audit       see `impact_tables`
+    provenance  see `provenance`
+    paragraph   the description of the run
+    findings    sentences
+    statistics  see `metrics.statistics.statistics`
+    examples    examples of each arm
+    prompts     one full prompt of each arm
+    cost        requests, tokens and dollars
+    missing     the reason why parts that need the table are missing; ""
+    tuning      how `tune` chose the examples, else None
+    threshold   results at the run's threshold, else None
+    browser     with `with_rows`: all rows, for the page (`rows_of_run`)
+
+    `reference` computes reference lines for the runs. `assist` uses predicted answers for the rows that were
+    not asked about, in every value. `unread` is the treatment of unread replies. Raises `FwcError` as
+    `read_runs`, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
@@ -74,7 +89,7 @@ def make_document(
 
 
 def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document of described runs; see `make_document`."""
+    """The document of described runs; see `make_document`."""
     return {
         "format": FORMAT,
         "task": task,
@@ -86,9 +101,9 @@ def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dic
 
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
-    """Return the sections of one entry of a document's `runs`, in the order of every output; none is empty.
+    """The non-empty sections of one entry of a document's `runs`, in the order of every format.
 
-    An audit of decisions from elsewhere has no examples, no cost and no way of asking.
+    An audit of a file has no section on cost.
     """
     stats, is_run = run["statistics"], DECISIONS not in run["about"]
     shown = [
@@ -117,7 +132,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
 
 
 def first_section(run: Mapping[str, Any]) -> Section:
-    """Return the table that a page opens with: the arms of a run, the groups of an audit."""
+    """The first table: the arms of a run, or the groups of an audit with one arm."""
     if _opens_with_groups(run):
         return selected(run["audit"]["attributes"][-1])
     return sections.first(run["statistics"])
@@ -130,10 +145,10 @@ def _opens_with_groups(run: Mapping[str, Any]) -> bool:
 def find_task(
     run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
-    """Return the task with its data, or the reason why that is missing. A report downloads nothing.
+    """The task with its data, or None and the reason why the data is missing; never downloads.
 
-    The run's own record comes before a built-in task of its name. What a record makes of files is not
-    told: it may be anybody's, and name any file.
+    Without `named`, the task that the run recorded is used, else the built-in task of that name. Errors of a
+    recorded task are not shown in detail, because an untrusted run may name any file.
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
@@ -158,7 +173,7 @@ def find_task(
 
 
 def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dict[str, Any]:
-    """Return one run as an entry of a document's `runs`; `missing` says why there is no `task` with data."""
+    """One run as an entry of a document's `runs`; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
     kept = keeping(run)
@@ -198,7 +213,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
 
 
 def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
-    """Return an entry of a document's `runs` as plain values; what is not `described` is empty."""
+    """An entry of a document's `runs` as plain values; keys not in `described` are empty."""
     made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "missing": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions
@@ -210,14 +225,14 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
 
 
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
-    """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
+    """The examples of each draw, with exact and displayed weights and the certificate."""
     from fwc_llm.shots.storage import shots_json
 
     samples = int(run.described["settings"].get("samples") or 1)
     draws = [
         {**shots_json(shots), "repeat": repeat // samples}
         for repeat, shots in run.shots(arm).items()
-        if not repeat % samples  # else the same examples, asked again
+        if not repeat % samples  # other repeats have the same examples
     ]
     for draw in draws:
         draw["examples"] = [{"altered": "", **example} for example in draw["examples"]]

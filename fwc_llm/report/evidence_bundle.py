@@ -1,7 +1,7 @@
-"""A run as one file for somebody else: report, numbers, journal (or hashes), and a model card in CycloneDX.
+"""A run as one zip file: report, results, journal (or hashes), CycloneDX model card.
 
-Without rows nothing of a person's record is in it: no row, prompt, reply or example, and no text that may
-quote one. What is left out has its hash in hashes.json, so that it can be checked where it is shown later.
+A bundle without rows has no personal data: no row, prompt, reply or example, and no text that may quote one.
+hashes.json has the hash of every file that is left out, so that such a file can be checked later.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ CARD = "model-card.cdx.json"
 _WITHOUT_ROWS = "run.json", "results.json", "experiment.toml"
 _NAMES_VALUES = "task_file", "command", "task_folder", "data", "probe_notes", "untrue"  # of run.json
 _METRICS = "accuracy", "demographic_parity_difference", "equalized_odds_difference"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same run gives the same bytes
 
 
 def write_bundle(
     run: Path, out: Path, with_rows: bool = True, data_dir: str | Path | None = None
 ) -> tuple[list[str], str]:
-    """Write a run's evidence to a zip file; return the names in it, and its sha256.
+    """Write a run's evidence to a zip file; return the names in it, and its SHA-256.
 
-    Raises `FwcError` for a folder that is not a finished run, or was changed since it was scored, and for a
-    file that cannot be written.
+    Raises `FwcError` for a folder without a scored run, for a folder that was changed since it was scored,
+    and for a file that cannot be written.
     """
     folder = RunFolder.existing(run)
     names = list(folder.own_files())
@@ -67,9 +67,9 @@ def write_bundle(
 
 
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one entry of a document's `runs` as CycloneDX 1.6: the model, its data, and its model card.
+    """One entry of a document's `runs` as CycloneDX 1.6: model, data and model card.
 
-    Each arm's gap is a `fairnessAssessment` of the group with the lowest rate of yes.
+    Each arm's DP gap becomes a `fairnessAssessment` for the group with the lowest rate of yes.
     """
     about, stated = run["about"], run["provenance"]["about"]
     considerations = {

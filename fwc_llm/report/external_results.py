@@ -1,7 +1,7 @@
-"""Results of other tools as tables: promptfoo, Inspect, OpenAI Evals and Batch, Langfuse and MLflow.
+"""Reads results of other tools (promptfoo, Inspect, OpenAI, Langfuse, MLflow) as tables.
 
-Every row has `output` (the reply), `decision` (yes, no, or empty where the reply is neither), where they are
-known `row`, `repeat` and `arm`, and the variables and metadata that the tool kept, each a column.
+Every row has `output` (the reply) and `decision` (yes, no, or "" for an unread reply). It has `row`, `repeat`
+and `arm` if they are known. Variables and metadata of the tool are further columns.
 """
 
 import json
@@ -29,13 +29,14 @@ _OBJECT = dict[str, Any] | None
 
 @dataclass(frozen=True)
 class Kind:
-    """Where the results of one tool lie: paths in the file, and in each of its rows.
+    """The file format of one tool's results, as paths in the file and in its rows.
 
-    `keys` tell the kind, "|" between alternatives: those of the file's object where `rows` is the path of its
-    rows, else those of the first row. Of the paths `output` and `arm` the first with a value counts. Columns
-    are the entries of the objects at `spread`, those of the list at `scores` by name, `columns` and, with
-    `others`, the row's other keys. Several values at `prompt` are several arms, and the repeats of an arm's
-    row are counted. `of_file` and `of_row` map further paths to required types.
+    `keys` identify the format ("|" separates alternatives): keys of the file's object if `rows` is the path
+    to its rows, else keys of the first row. The first path of `output` and of `arm` with a value is used.
+    Columns are the entries of the objects at `spread`, the entries of the list at `scores` by name, `columns`
+    (name: path), and with `others` all other keys of the row. If `prompt` has several values, each is a
+    separate arm, and rows of an arm with the same id are its repeats. `of_file` and `of_row` map further
+    paths to required types.
     """
 
     keys: Sequence[str]
@@ -108,10 +109,10 @@ KINDS = {
 
 
 def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
-    """The table in a file's bytes: the results of another tool, a row a reply, or a plain table.
+    """Read results of another tool (one row per reply), or a plain table, from a file's bytes.
 
-    `layout` is that of `sniff_source`. Raises `FwcError` for invalid tables, for results in which a value is
-    not what its tool writes, and for a JSON object of no known kind.
+    `layout` is that of `sniff_source`. Raises `FwcError` for an invalid table, for a value of a wrong type in
+    another tool's results, and for a JSON object of no known format.
     """
     if path.suffix == ".eval":
         return table_of_rows(path, list(_inspect(path)), DEFAULT_MARKERS)
@@ -138,7 +139,7 @@ def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
 
 
 def _kind(keys: Iterable[str], of_file: bool) -> Kind | None:
-    """The kind that these keys of a file's object, or of its first row, tell."""
+    """The format with these keys in the file's object (`of_file`) or its first row, or None."""
     found = set(keys)
     fitting = (
         kind
@@ -149,7 +150,7 @@ def _kind(keys: Iterable[str], of_file: bool) -> Kind | None:
 
 
 def _table(path: Path, kind: Kind, whole: Any) -> RawTable:
-    """The table of the results of one kind, in the file's value."""
+    """Convert a file's JSON value, or its rows, in one format to a table."""
     _check(path, whole, {kind.rows: list[dict[str, Any]], **kind.of_file})
     rows, table, seen = at(whole, kind.rows), list[dict[str, Any]](), Counter[tuple[str, str]]()
     several = bool(kind.prompt) and len({str(at(row, kind.prompt)) for row in rows}) > 1
@@ -177,7 +178,7 @@ def _table(path: Path, kind: Kind, whole: Any) -> RawTable:
 
 
 def _first(row: dict[str, Any], places: Iterable[str]) -> Any:
-    """The first value at these paths; an empty text if missing; 0 is a value."""
+    """The first value at these paths that is neither missing nor ""; else ""."""
     return next((value for place in places if (value := at(row, place)) not in (None, "")), "")
 
 
@@ -187,7 +188,7 @@ def _adapter(expected: Any) -> TypeAdapter[Any]:
 
 
 def _check(where: Path | str, value: Any, types: Mapping[str, Any]) -> None:
-    """Refuse another type at one of the paths (`FwcError`, which names it)."""
+    """Raise `FwcError` if the value at a path does not have its type."""
     for place, expected in types.items():
         found = at(value, place)
         try:
@@ -197,7 +198,7 @@ def _check(where: Path | str, value: Any, types: Mapping[str, Any]) -> None:
 
 
 def _inspect(path: Path) -> Iterator[dict[str, Any]]:
-    """A log of any task: the samples' metadata, target and scores beside what the model wrote."""
+    """Yield the samples of any Inspect log: reply, target, metadata and scores."""
     log = read_log(path)
     for sample in log.samples or ():
         target = sample.target if isinstance(sample.target, str) else ", ".join(sample.target)
@@ -208,7 +209,7 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _row(result: dict[str, Any], *more: Any) -> dict[str, Any]:
-    """A row: the result, the decision that its reply is, and the entries of further objects."""
+    """A row: the result, the decision parsed from its reply, and the entries of `more` mappings."""
     row = result | {"decision": parse_answer(Reply(result["output"])).value or ""}
     for values in more:
         for name, cell in values.items() if isinstance(values, Mapping) else ():
@@ -217,7 +218,7 @@ def _row(result: dict[str, Any], *more: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A reply as text: that of a message, or of a list of them, else its JSON."""
+    """A reply as text: that of a message, or of the last message of a list, else its JSON."""
     if isinstance(value, list) and value and isinstance(value[-1], dict):
         value = value[-1]
     for name in ("content", "text", "answer"):

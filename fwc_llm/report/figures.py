@@ -1,4 +1,4 @@
-"""Pictures that leave the page: a run's charts, by matplotlib (extra `plot`)."""
+"""Charts of runs and strategies as files, by matplotlib (extra `plot`)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from fwc_llm.report.strategies import StrategyComparison
 
 _RATES, _TRADEOFF = "Rate of yes per group", "Accuracy against the DP gap"
-_MOST_GROUPS = 100  # in a chart of rates, as many as rows in a table
+_MOST_GROUPS = 100  # most groups in a chart of rates
 _LEGEND: Any = {"frameon": False, "fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 
 def marks(simulated: bool, reference: bool) -> list[str]:
-    """Return what every picture must say of its answers."""
+    """The marks that every figure needs: simulated, reference."""
     return ["SIMULATED: no finding about a model"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
 
 
 def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
-    """Return one figure of a run or audit: rates of yes per group, and accuracy against the gap if known."""
+    """One figure of a run or audit: rates of yes by group; with labels, accuracy against gap."""
     drawings = [draw for _, draw, _ in _pictures(stats).values()]
     lines = [*title, "95 % intervals"]
     with panels(lines, [6.0] * len(drawings), max(3.5, _height_of_rates(stats))) as (figure, drawn):
@@ -49,9 +49,9 @@ def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the pictures of every run of a document (see `make_document`) as SVG and PNG; return the files.
+    """Write the charts of every run of a document (`make_document`) as SVG and PNG; return paths.
 
-    The same numbers give the same bytes, with the same version of matplotlib. Raises `FwcError` without
+    With one version of matplotlib, the same numbers give the same bytes. Raises `FwcError` without
     matplotlib, and for a folder that cannot be written to.
     """
     require_matplotlib()
@@ -70,7 +70,7 @@ def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]
 
 
 def _pictures(stats: Mapping[str, Any]) -> dict[str, tuple[str, Any, float]]:
-    """Title, what draws it, and height of each picture, by its name."""
+    """(title, drawing function, height in inches) of each chart, by name."""
     drawn: dict[str, tuple[str, Any, float]] = {"rates": (_RATES, _draw_rates, _height_of_rates(stats))}
     if any(all(arm[m.key]["value"] is not None for m in (ACCURACY, GAP)) for arm in stats["arms"]):
         drawn["tradeoff"] = _TRADEOFF, _draw_tradeoff, 4.5
@@ -82,7 +82,7 @@ def _height_of_rates(stats: Mapping[str, Any]) -> float:
 
 
 def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
-    """Each arm's rate of yes per group, and the groups' true shares above."""
+    """Draw each arm's rate of yes by group, and the true shares in the top row."""
     groups, lines = _rates_of(stats)
     for place, rates in enumerate(lines.values()):
         for number, (group, rate) in enumerate(zip(groups, rates, strict=True)):
@@ -98,8 +98,8 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
 
 
 def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
-    """Accuracy against the DP gap, with answers without a language model."""
-    names = dict[tuple[float, float], list[str]]()  # of equal answers together
+    """Draw accuracy against DP gap of the arms, and of answers without a language model."""
+    names = dict[tuple[float, float], list[str]]()  # names at the same point
     for row in _without_model(stats):
         names.setdefault((round(row[GAP.key], 2), round(100 * row[ACCURACY.key], 1)), []).append(row["name"])
     for place, (at, equal) in enumerate(names.items()):
@@ -123,13 +123,13 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
 def _point(
     panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
 ) -> None:
-    """A value, the estimate's key `name`, with its interval."""
+    """Draw the value `name` of an estimate with its interval."""
     if estimate[name] is not None:
         panel.errorbar(scale * estimate[name], y, xerr=_error(estimate, name, scale), markersize=5, **style)
 
 
 def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
-    """Distances from the value to the interval's ends (2, 1)."""
+    """Distances (2, 1) from the value to the interval's ends; None without an interval."""
     if estimate["low"] is None:
         return None
     value = estimate[name]
@@ -137,7 +137,7 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
 
 
 def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The answers that need no language model: the `name`, accuracy and DP gap of each, both known."""
+    """Answers without a language model: `name`, accuracy and DP gap, where both are known."""
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
     plain = (
         {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
@@ -146,7 +146,7 @@ def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
-    """The groups of a chart of rates, and their rates by line: the true shares, if known, and arms."""
+    """The groups of a chart, and their rates by row of the chart: true shares, then arms."""
     largest = {
         group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
     }
@@ -158,9 +158,9 @@ def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mappi
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bars of distance and of parity violation, the closest strategy on top, as PNG or SVG.
+    """Write bar charts of distance and parity violation as PNG or SVG, closest strategy on top.
 
-    Errors: `FwcError` as `check_plot`, and when the file cannot be written.
+    Errors: `FwcError` as in `check_plot`, if no strategy has examples, and if the file cannot be written.
     """
     check_plot(path)
     shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)

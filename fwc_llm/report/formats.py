@@ -1,4 +1,4 @@
-"""From run folders to the text of a report, in any format."""
+"""Renders reports of run folders in any format."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMATS = ("html", "md", "json", "csv", "ll144", "comment")
-_LONGEST_COMMENT = 40  # lines, of which some 20 are left to gates
+_LONGEST_COMMENT = 40  # lines, which leaves about 20 lines for gates
 _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
-    """Return the format named, else that of the file's ending, else html; `FwcError` for an unknown one."""
+    """The format `name`, else by the file's ending, else html; `FwcError` for an unknown format."""
     if name is None and out is not None and out.name.endswith(".comment.md"):
         return "comment"
     chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
@@ -44,16 +44,16 @@ def render(
     reference: bool = False,
     appendix: bool = False,
 ) -> str:
-    """Return the report of run folders as text; see `make_document` for the arguments and errors.
+    """The report of run folders as text; see `make_document` for arguments and errors.
 
-    Only a page has the rows. With `appendix` it prints its folded parts too.
+    Rows are only in HTML. With `appendix`, printing the page includes its folded parts.
     """
     document = make_document(runs, task, data_dir, with_rows and format == "html", reference)
     return write_document(document, format, appendix)
 
 
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
-    """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print it whole."""
+    """A document (`make_document`) as text in one of `FORMATS`; `appendix` as in `render`."""
     if format == "json":
         return json_text(document)
     if format == "csv":
@@ -70,12 +70,12 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         lines = list(_comment(document))
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
         lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
-        return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names of groups call nobody
+        return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names must not mention GitHub users
     return page(document, appendix)
 
 
 def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
-    """Return summaries of Local Law 144 as "csv" (the tables alone), "md" or "html"."""
+    """Summaries of Local Law 144 as "csv" (only the tables), "md" or "html"."""
     if kind == "csv":
         return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
     shown = [law.sections(summary) for summary in made]
@@ -87,7 +87,7 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
-    """The report's sentences and sections for a README, an issue or a paper's draft."""
+    """Yield the lines of the report in Markdown."""
     yield from (f"# {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"## {escaped(run['label'])}", "")
@@ -113,7 +113,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _comment(document: Mapping[str, Any]) -> Iterator[str]:
-    """The comment for a pull request: each run's findings and first table."""
+    """Yield the lines of a comment for a pull request: each run's findings and first table."""
     yield from (f"### {escaped(document['title'])}", "")
     for run in document["runs"]:
         yield from (f"#### {escaped(run['label'])}", "")

@@ -1,4 +1,4 @@
-"""The report as one HTML page: self-contained, with no script but our own, all from the data escaped."""
+"""The report as one self-contained HTML page; all text is escaped, all scripts are its own."""
 
 import hashlib
 from base64 import b64encode
@@ -22,9 +22,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
-    """Return the page of a document (`make_document`). It loads nothing, and its policy forbids it to.
+    """The HTML page of a document (`make_document`); its security policy forbids it to load anything.
 
-    Runs with a `browser` (their rows) bring the one script of the page. `appendix` prints the folded parts.
+    Only a page with rows (`browser` in a run) has a script. With `appendix`, printing includes the folded
+    parts.
     """
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
@@ -35,11 +36,11 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
 
 
 def environment() -> jinja2.Environment:
-    """Return what renders pages: all text from the data is escaped, and what would hide in it is visible."""
+    """The Jinja environment of pages: text is escaped, and invisible characters are made visible."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # markup is not text
+        finalize=lambda value: visible(value) if type(value) is str else value,  # leaves Markup unchanged
     )  # fmt: skip
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
@@ -60,9 +61,9 @@ def environment() -> jinja2.Environment:
 
 
 def _script() -> dict[str, Any]:
-    """The `script` of a page with rows, and the `policy` that names it by its checksum.
+    """The `script` of a page with rows, and the `policy` that allows only this script, by its hash.
 
-    The policy also forbids markup to be made from text.
+    The policy also forbids the script to create markup from text.
     """
     source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
     script = f'"use strict";\n(() => {{\n{source}}})();\n'

@@ -1,7 +1,8 @@
-"""An auditor's first questions: who was asked, answered and selected, by each attribute and crossed.
+"""Audit tables: rows asked, answered and selected, by each attribute and crossed.
 
-Selection rates and impact ratios describe people only if rows are drawn without a base parity. For a designed
-sample they are re-weighted to the table's rates, or withheld (docs/statistics.md, "Designed samples").
+Selection rates and impact ratios describe a population only if rows are drawn without a base parity. For a
+designed sample, they are reweighted to the table's base rates, or withheld (docs/statistics.md, "Designed
+samples").
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,12 +27,12 @@ _LAW = (
 
 
 def is_designed(run: Run) -> bool:
-    """Whether the number of test rows of each group and label was chosen: they are not applicants."""
+    """Whether the numbers of test rows by group and label were set by design."""
     return bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
 
 
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
-    """Return the tables of a run, see `impact_tables`; a run of earlier versions needs its `task`'s table."""
+    """The `impact_tables` of a run; for runs of earlier versions, `task` must have the table."""
     counted = run.described.get("population")
     if counted is None and task is not None:
         counted = population(task)
@@ -53,9 +54,9 @@ _RATES = {
 
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """Return the tables of `impact_tables`: for every attribute who was asked, selected, and rightly so.
+    """The section with `impact_tables`: for every attribute, rows, selection, pairs, confusion.
 
-    Where the last attribute's rates are `shown` already they are left out.
+    With `shown`, the report shows the last attribute's selection rates elsewhere; they are left out here.
     """
     kind, views = audit["basis"]["kind"], audit["attributes"]
     parts = [part for view in views for part in _of_view(view, kind, shown and view is views[-1])]
@@ -76,14 +77,14 @@ def _of_view(view: Mapping[str, Any], kind: str, shown: bool) -> list[Section]:
 
 
 def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:
-    """Every arm and group."""
+    """Yield (arm, name of the group, group)."""
     return ((arm, name, group) for arm in view["arms"] for name, group in arm["groups"].items())
 
 
 def _table(
     view: Mapping[str, Any], title: str, columns: Sequence[str], rows: Iterable[Row], **more: Any
 ) -> Section:
-    """A table with a row for each of `_lines`, which the group and (of several) the arm name."""
+    """A table with a row for each of `_lines`, named by group and, with several arms, by arm."""
     several = len(view["arms"]) > 1
     keys = [view["attribute"], *["Arm"] * several]
     named = [
@@ -99,7 +100,7 @@ def _marked(name: str, of: Mapping[str, Any]) -> str:
 
 
 def _asked(view: Mapping[str, Any], by: str) -> Section:
-    """Counts of rows lost, asked, answered. Columns alike for all are left out."""
+    """Numbers of rows lost, asked and answered; columns without information are left out."""
     groups = [(n, {**g, "answered": g["selected"] + g["not_selected"]}) for _, n, g in _lines(view)]
     before = {n: f"{of['lost']:,} of {of['read']:,}" for n, of in view["lost"].items()}
     lost = any(losses["lost"] for losses in view["lost"].values())
@@ -121,9 +122,10 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
 
 
 def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
-    """Return the selection rates and impact ratios of one attribute of `impact_tables`.
+    """The selection rates and impact ratios of one attribute of `impact_tables`.
 
-    With `most` it is in brief, without counts: groups that have a ratio, of many those with the lowest.
+    With `most`, the table is short: no counts, and at most `most` groups, those with the lowest ratios and
+    the reference.
     """
     whole = view
     if most:
@@ -163,14 +165,17 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """The groups with the lowest impact ratios and the highest one; the first where none has a ratio."""
+    """At most `most` groups: those with the lowest impact ratios, and that with the highest.
+
+    If no group has a ratio, the first groups and the last.
+    """
     known = [name for name, group in groups.items() if group["impact_ratio"] is not None]
     order = sorted(known, key=lambda name: groups[name]["impact_ratio"]) or list(groups)
     return {name: groups[name] for name in (*order[: most - 1], *order[most - 1 :][-1:])}
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:
-    """All pairs of groups, with the tests that practices ask for."""
+    """Differences, ratios and tests of pairs of groups."""
     several = len(view["arms"]) > 1
     rows: list[Row] = [
         [
@@ -214,7 +219,7 @@ def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> T
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
-    """Explain ratios and shortfall, if any."""
+    """Yield explanations of ratios and shortfall, if any."""
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
@@ -228,7 +233,7 @@ def _reading(view: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -> Iterator[str]:
-    """Says why values are undefined, once for all arms and groups concerned."""
+    """Yield one sentence per reason for undefined values, with all arms and groups concerned."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
         where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name

@@ -1,10 +1,11 @@
-"""New York City's Local Law 144 (6 RCNY § 5-301 to 5-304): tables of a bias audit, and its public summary.
+"""New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): the summary of a bias audit.
 
-§ 5-301 asks for the number of applicants, the selection rate, or for a score the scoring rate (the share
-above the median of the full sample, § 5-301 (c)), and the impact ratio of each sex category, each
-race/ethnicity category and each intersection of both, and for the number of people whose category is unknown.
-§ 5-301 (d): a category of less than 2 % of the data may be left out of the ratios; its number, its rate and
-the reason are listed. § 5-302: historical or test data; § 5-303: what is published. No legal advice.
+§ 5-301 requires, for each sex category, each race/ethnicity category and each intersection of both: the
+number of applicants, the selection rate and the impact ratio. For a score, the scoring rate (the share above
+the median of the full sample, § 5-301 (c)) replaces the selection rate. The number of people with an unknown
+category is also required. § 5-301 (d): a category with less than 2 % of the data may be left out of the
+impact ratios; its number, its rate and the reason are listed. § 5-302: historical or test data. § 5-303:
+published information. This is no legal advice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ _COUNTS = "applicants", "no_answer", "selected", "above_median"
 
 
 def refusal(audit: Mapping[str, Any], where: str) -> str:
-    """Return why the rule's tables cannot be made of an audit (`impact_tables`); empty where they can."""
+    """The reason why an audit (`impact_tables`) cannot give the law's tables; "" if it can."""
     if audit["basis"]["kind"] != AS_DRAWN:
         return (
             f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are "
@@ -47,7 +48,7 @@ def refusal(audit: Mapping[str, Any], where: str) -> str:
 
 
 def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the summary of every run of a document (`make_document`)."""
+    """The summary of every run of a document (`make_document`)."""
     return [
         summary(run["audit"], head(document, run), run["provenance"]["about"], run["about"].get("created"))
         for run in document["runs"]
@@ -61,10 +62,11 @@ def summary(
     audited: str | None,
     because: str = "",
 ) -> dict[str, Any]:
-    """Return what § 5-303 has published: `rule`, `refused` (why there is no table), `about` and `lines`.
+    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines` of the tables.
 
-    `heading` has the cells that all lines share. `about` says what [about] of a task file does, `audited`
-    when the numbers were made, `because` why small categories are left out.
+    `refused` is the reason why there is no table; "" if there is one. `heading` has the cells that all lines
+    share. The argument `about` has the statements of [about] in a task file, `audited` is the time of the
+    audit, and `because` is the reason for leaving out small categories.
     """
     refused = refusal(audit, str(heading["run"]))
     views = () if refused else audit["attributes"]
@@ -131,7 +133,7 @@ def _note(group: Mapping[str, Any], because: str) -> str:
 
 
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
-    """Say what somebody who publishes a summary still has to state, and check."""
+    """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
     if lacking := [entry for entry, text in summarized["about"].items() if NOT_STATED in text]:
         how = "--about KEY=TEXT, --small exclude --because TEXT"
@@ -139,7 +141,7 @@ def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sections(summarized: Mapping[str, Any]) -> Section:
-    """Return a summary as a section: what § 5-303 asks for, then the table of each attribute."""
+    """A summary as a section: statements by § 5-303, then the table of each attribute."""
     stated = [
         (name.replace("§ 5-", "§\u00a05\u2011").replace(" (", "\u00a0("), text)
         for name, text in summarized["about"].items()

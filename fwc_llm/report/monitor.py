@@ -1,4 +1,4 @@
-"""Decisions that keep coming: counts by period, metrics with confidence sequences, alarms of a change."""
+"""Continuous monitoring: counts by period, confidence sequences, alarms of changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
     from fwc_llm.metrics.run_answers import Names
 
-_TIGHTEST = 3_333  # rows, of which 0.3 are where the sequence is tightest
-_MOST_GROUPS = 100  # every pair of them is compared
+_TIGHTEST = 3_333  # parameter of `ConfidenceSequence`: it is tightest at 0.3 times as many rows
+_MOST_GROUPS = 100  # limit because all pairs of groups are compared
 
 
 @dataclass(frozen=True)
 class _Meanings(DecisionValues):
-    """What values mean; also those that earlier calls had, whose meaning stays."""
+    """Meanings of values, with those of earlier calls (`seen`), which stay fixed."""
 
     seen: dict[str, bool | None] = field(default_factory=dict)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means, None: its rows are left out."""
+        """Map each value to yes (True), no (False) or None (its rows are left out)."""
         known = dict.fromkeys(self.seen, 0) | dict(counts)
-        if self.positive and self.negative:  # a call of few decisions need not hold both
+        if self.positive and self.negative:  # a call with few decisions may lack either
             options = self.values(self.positive, known) + self.values(self.negative, known)
             known = dict.fromkeys(options, 0) | known
         found = super().meaning(known, column)
@@ -52,9 +52,11 @@ class _Meanings(DecisionValues):
 
 @dataclass(frozen=True)
 class Monitored:
-    """What is known after a call: counts (P, G, 2, 3) by period, in order, and (V, G, 2, 3) by version.
+    """The state after a call.
 
-    `summary` is that of the state. `new` are the alarms that this call logged.
+    `by_period` (P, G, 2, 3) has counts by period in order, group, label and answer (no, yes, unread);
+    `by_version` (V, G, 2, 3) has them by version. `summary` is that of `State`. `new` are the alarms of this
+    call.
     """
 
     detectors: Sequence[Detector]
@@ -76,12 +78,12 @@ def watch(
     acknowledge: str | None = None,
     layout: Mapping[str, Any] = {},
 ) -> Monitored:
-    """Add the decisions of a file that are new to an open state, and log alarms.
+    """Add the new decisions of a file to an open state, and log alarms.
 
-    `options`, which a state keeps to, are `answer`, `label`, `protected`, `key`, `missing`, `time`, `by`,
-    `unknown`, `period`, `run_length`; `values` are `positive`, `negative` and `others` of `DecisionValues`;
-    the rest are options of the command. Raises `FwcError` for conditions without a detector, a state of other
-    options, and decisions that are there twice or were changed.
+    `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`, `missing`,
+    `time`, `by`, `unknown`, `period`, `run_length`. `values` are `positive`, `negative` and `others` of
+    `DecisionValues`. `forget`, `acknowledge` and `layout` are options of the command. Raises `FwcError` for
+    conditions without a detector, for a state with other options, and for repeated or changed decisions.
     """
     summary, checks = state.summary, len(conditions)
     for condition in conditions:
@@ -130,9 +132,9 @@ def _written(value: Any) -> str:
 def _read(
     path: Path, asked: dict[str, Any], decisions: DecisionValues, layout: Mapping[str, Any]
 ) -> "tuple[pd.DataFrame, Sequence[str]]":
-    """The decisions of a file in the order of their time, and notes on what was left out.
+    """The decisions of a file in the order of time, and notes on rows that were left out.
 
-    Columns: key, group, kind (3 · label + answer), version, time and period.
+    Columns: key, group, kind (3 · label + answer; unread is 2), version, time and period.
     """
     import pandas as pd
 
@@ -154,7 +156,7 @@ def _read(
         raise FwcError(f"--period {every} needs dates: name their column with --time")
     frame = frame.assign(seconds=seconds, period=[_period(day, every) for day in days] or "")
     frame = frame.sort_values("seconds", kind="stable", ignore_index=True)
-    for name in protected:  # one by one: what a level means must not depend on the other levels of a call
+    for name in protected:  # each level by itself: its meaning must not depend on the call's other levels
         levels = as_names(frame[name].array)
         unknown = {one for one in levels.categories if merged_categories([one], asked["unknown"], True)}
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
@@ -170,7 +172,10 @@ def _read(
 
 
 def _times(texts: "Names", where: str) -> tuple[Floats, list[date]]:
-    """Times (n,) in seconds, UTC without a zone, and their dates as written; or numbers, without dates."""
+    """Times (n,) in seconds and their n dates; for numbers, these numbers and no dates.
+
+    A time without a zone is UTC. A date is that of the text, in the text's own zone.
+    """
     texts = texts.remove_unused_categories()
     numbers = [as_number(text) for text in texts.categories]
     if None not in numbers:
@@ -192,7 +197,7 @@ def _period(day: date, kind: str) -> str:
 
 
 def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, list[str]]:
-    """Add decisions that are new; return their cells and periods (n,) in their order, and notes."""
+    """Add the new decisions to the state; return their cells (n,), their periods (n,), and notes."""
     nothing, summary, notes = np.zeros(0, np.int64), state.summary, list[str]()
     if not len(rows):
         return nothing, nothing, notes
@@ -218,14 +223,17 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
 
 
 def _numbers(names: "pd.Series[Any]", known: list[str]) -> Codes:
-    """The place of each name (n,) in a list, to which new ones are added."""
+    """The index of each name (n,) in `known`; new names are appended to `known`."""
     known[:] = dict.fromkeys([*known, *names.unique().tolist()])
     places = {name: number for number, name in enumerate(known)}
     return np.array([places[name] for name in names.tolist()], np.int64)
 
 
 def sums(counts: Codes, metric: Metric) -> Codes:
-    """Return decisions and hits (R, 2, ..., G) of the metric's rates, of counts (..., G, 2, 3)."""
+    """Decisions and hits (R, 2, ..., G) for the R rates of a metric, from counts (..., G, 2, 3).
+
+    A hit is a decision that the rate's numerator counts. For a metric of kind "share", all groups are summed.
+    """
     counts = counts.sum(-3, keepdims=True) if metric.kind == "share" else counts
     kinds = [(RATES[rate].counted, RATES[rate].hits) for rate in metric.rates]
     return np.array([[counts[..., kind].sum(-1) for kind in of] for of in kinds])
@@ -234,9 +242,9 @@ def sums(counts: Codes, metric: Metric) -> Codes:
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
-    """Log an alarm, and return it if it is new; else it is the last one of its groups, which goes on.
+    """Log an alarm; return [alarm], or [] if it continues a logged alarm of the same groups.
 
-    An alarm goes on until the decisions before the next one keep to the bound by their sequence.
+    A logged alarm continues unless the decisions between it and the new alarm passed the condition.
     """
     groups, names = [summary["groups"][group] for group in alarm.groups], summary["periods"]
     about = {"condition": detector.condition.text, "rate": alarm.rate, "groups": groups}
@@ -254,17 +262,18 @@ def log_alarm(
 
 
 def _keeps(detector: Detector, of: Codes, checks: int) -> bool:
-    """Whether decisions and hits (R, 2, G) keep to the bound by their sequence."""
+    """Whether the confidence sequence of decisions and hits (R, 2, G) passes the condition."""
     _, low, high = sequence(of[:, :, None], detector.metric, checks)[:, 0]
     return outcome_of(detector.condition, low, high) == "passed"
 
 
 @np.errstate(invalid="ignore", divide="ignore")
 def sequence(of: Codes, metric: Metric, checks: int = 1) -> Floats:
-    """Return a metric of decisions and hits (R, 2, P, G) with the limits of its confidence sequence (3, P).
+    """(value, low, high) (3, P) of a metric with its confidence sequence, for P columns.
 
-    Limits hold at all calls together, for all `checks`. Groups of fewer than 30 decisions are left out; all
-    is NaN where fewer than two are left.
+    `of` (R, 2, P, G) has decisions and hits as from `sums`. The limits hold simultaneously over all calls and
+    all `checks`. Groups with fewer than 30 decisions are left out; with fewer than two groups left, a gap or
+    ratio is NaN.
     """
     looks, rows, parts = ConfidenceSequence(checks, _TIGHTEST), of[:, 0].sum(0), list[Floats]()
     large, (i, j) = rows >= MIN_ROWS_FIRST_LOOK, np.triu_indices(of.shape[3], 1)

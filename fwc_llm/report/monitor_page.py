@@ -1,4 +1,4 @@
-"""What `fwc-llm monitor` says: checks, alarms, tables by period and version, a page."""
+"""Output of `fwc-llm monitor`: checks, alarms, tables by period and version, HTML page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from fwc_llm.report.monitor import Monitored, sequence, sums
 from fwc_llm.report.number_format import number
 from fwc_llm.report.table_model import Scale, Section, TableCell, valued
 
-_GROUPS = 8  # most of them that a table shows
+_GROUPS = 8  # most groups in a table
 _SEQUENCE = "value", "low", "high"
 _WORDS = {
     "failed": "all of it is beyond the bound",
@@ -28,10 +28,10 @@ _WORDS = {
 
 
 def decide(seen: Monitored, window: str | None = None) -> list[Check]:
-    """Return two checks of each condition: its metric in a window, and whether this call logged an alarm.
+    """Two checks of each condition: its metric in a window, and new alarms of this call.
 
-    `window` is "all", a number of latest periods, or the period of the first decision; None: since the last
-    alarm. An alarm that goes on fails no further call: then the metric since is not checked by itself.
+    `window` is "all", a number of latest periods, or the first period; None means since the last alarm. An
+    alarm fails only the call that logs it. While it lasts and `window` is None, the metric is not checked.
     """
     checks = list[Check]()
     for detector in seen.detectors:
@@ -62,7 +62,7 @@ def _of(detector: Detector, alarms: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 
 def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Codes, str]:
-    """The counts (G, 2, 3) of a window, and words for it."""
+    """The counts (G, 2, 3) of a window, and its description."""
     if window is None:
         return detector.counts, "since the last alarm" if _of(detector, seen.summary["alarms"]) else "so far"
     start = 0 if window == "all" else seen.periods.index(window) if window in seen.periods else None
@@ -74,7 +74,7 @@ def _window(seen: Monitored, detector: Detector, window: str | None) -> tuple[Co
 
 
 def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
-    """Return since when an alarm is, the rates of its groups in it, and the metric before."""
+    """A sentence on an alarm: its first period, its groups' rates, the metric before the alarm."""
     rate = alarm["rate"]
     metric, values = replace(detector.metric, rates=(rate,)), list[str]()
     inside, before = (np.reshape(alarm[stretch], (2, 2)).T for stretch in ("inside", "before"))
@@ -82,7 +82,7 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
         for shares in (inside[1] / inside[0], before[1] / before[0]):
             value = shares[0] if metric.kind == "share" else value_of(metric, {rate: shares})
             values.append(number(float(value), 2))
-        pairs = zip(alarm["groups"], inside[1] / inside[0], strict=False)  # of all: no groups
+        pairs = zip(alarm["groups"], inside[1] / inside[0], strict=False)  # [] for a share of all groups
     groups = ", ".join(f"{group} {number(share, 2)}" for group, share in pairs)
     of_groups = f" ({rate.replace('_', ' ')}: {groups})" if groups else ""
     noted = f"; acknowledged: {alarm['acknowledged']}" if alarm["acknowledged"] else ""
@@ -91,7 +91,7 @@ def alarm_sentence(detector: Detector, alarm: Mapping[str, Any]) -> str:
 
 
 def document(seen: Monitored) -> dict[str, Any]:
-    """Return everything for JSON: periods, counts by version, and alarms."""
+    """The document for JSON: periods, counts by version, alarms."""
 
     def of_groups(counts: Codes) -> list[dict[str, Any]]:
         names = seen.summary["groups"]
@@ -114,18 +114,18 @@ def _sequence(counts: Codes, detector: Detector, checks: int = 1) -> Floats:
 
 
 def _so_far(seen: Monitored, detector: Detector) -> Floats:
-    """The metric (3, P) of all decisions up to the end of each period, with its sequence."""
+    """(value, low, high) (3, P) of the metric over all decisions up to the end of each period."""
     return _sequence(seen.by_period.cumsum(0), detector, len(seen.detectors))
 
 
 def _cells(digits: int, value: Floats, low: Any = np.nan, high: Any = np.nan) -> list[TableCell]:
-    """Values (P,) with their limits, also to be drawn."""
+    """Cells with values (P,) and their limits, in text and chart."""
     rows = np.stack(np.broadcast_arrays(value, low, high), 1).tolist()
     return [valued(plain(dict(zip(_SEQUENCE, of, strict=True))), digits) for of in rows]
 
 
 def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, list[Any]]:
-    """The decisions, and the rates of the largest groups, of counts (P, G, 2, 3) as columns of a table."""
+    """Columns of a table from counts (P, G, 2, 3): decisions, and rates of the largest groups."""
     columns: dict[str, list[Any]] = {"Decisions": [f"{n:,}" for n in counts.sum((1, 2, 3))]}
     largest = sorted(np.argsort(-seen.by_period.sum((0, 2, 3)), kind="stable")[:_GROUPS].tolist())
     for rate, group in product(detector.metric.rates, largest):
@@ -136,10 +136,10 @@ def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, li
 
 
 def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
-    """Return a table of periods for each condition, the latest first, and one of versions.
+    """A table of periods for each condition, latest first, and a table of versions.
 
-    Rates and metrics are drawn in their cells, the bound beside; periods of an alarm are marked. Alarms that
-    `checks` do not name stand below.
+    Cells have charts of rates and metrics with the bound as a line. Periods of an alarm are marked. Notes
+    list the alarms that are not in `checks`.
     """
     tables, versions, place = list[Section](), seen.summary["versions"], seen.periods.index
     for detector in seen.detectors:
@@ -172,7 +172,7 @@ def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
 
 
 def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
-    """Return one HTML page with the checks, and tables in which rates and metrics are drawn over time."""
+    """An HTML page with the checks and the `sections`."""
     from fwc_llm.report.html import environment  # half a second to import
 
     length = f"{seen.summary['asked']['run_length']:,}"

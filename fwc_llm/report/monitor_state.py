@@ -1,7 +1,7 @@
-"""The state of `fwc-llm monitor`: one SQLite file, in which a call is one transaction.
+"""The state of `fwc-llm monitor`: one SQLite file; each call is one transaction.
 
-Decisions are known by a salted hash of their key. Everything else is counts and a summary in JSON, whose
-checksums are compared at every opening: a file that was cut or changed by hand is refused by name.
+A decision is identified by a salted hash of its key. All other content is counts, and a summary in JSON.
+Their checksums are compared at every opening, and a truncated or edited file is refused.
 """
 
 import hashlib
@@ -41,16 +41,16 @@ _PRAGMAS = (
 
 @dataclass(frozen=True)
 class State:
-    """An open state: `summary` has everything but decisions and counts, by name; `save` keeps it."""
+    """An open state; `summary` has everything except decisions and counts, by name."""
 
     database: sqlite3.Connection
     path: Path
     summary: dict[str, Any]
 
     def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add decisions (columns key, cell, version, time) that are new, and return their places.
+        """Add the new ones of `decisions` (columns key, cell, version, time); return their indices.
 
-        Raises `FwcError` for one that was changed; `where` is their file.
+        Raises `FwcError` for a known decision with changed values. `where` is the file, for errors.
         """
         keys, execute = decisions["key"], self.database.execute
         columns = [self._hashes(keys), self._hashes(keys, "forgotten")]
@@ -75,7 +75,7 @@ class State:
         return np.array(places, np.int64).reshape(-1)
 
     def count(self, period: Codes, version: Codes, cell: Codes) -> None:
-        """Add decisions (n,) to the counts."""
+        """Add decisions, given by period, version and cell (n,), to the counts."""
         counts = Counter(zip(period.tolist(), version.tolist(), cell.tolist(), strict=True))
         self.database.executemany(
             "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
@@ -83,7 +83,7 @@ class State:
         )
 
     def counts(self, by: Literal["period", "version"]) -> Codes:
-        """Return the counts (P, G, 2, 3) by period or version, group, label and answer."""
+        """The counts (P, G, 2, 3) by period or version, group, label and answer."""
         counts = np.zeros((len(self.summary[f"{by}s"]), 6 * len(self.summary["groups"])), np.int64)
         rows = self.database.execute(f"SELECT {by}, cell, sum(n) FROM counts GROUP BY 1, 2").fetchall()
         level, cell, n = np.array(rows, np.int64).reshape(-1, 3).T
@@ -91,7 +91,10 @@ class State:
         return counts.reshape(len(counts), -1, 2, 3)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Put another hash alone in the place of decisions: counts stay, and none of them counts again."""
+        """Replace decisions by another hash of their key: counts stay, and they never count again.
+
+        `FwcError` for an unknown key.
+        """
         import pandas as pd
 
         texts = plain_keys(pd.Series([*keys], dtype=object))
@@ -101,7 +104,7 @@ class State:
                 raise FwcError(f"{self.path}: there is no decision {key!r:.80} to forget")
 
     def save(self) -> None:
-        """Keep the summary and the checksums."""
+        """Write the summary and the checksums."""
         values = [(name, json.dumps(value)) for name, value in self.summary.items()]
         self.database.executemany("INSERT OR REPLACE INTO summary VALUES (?, ?)", values)
         self.database.executemany("INSERT OR REPLACE INTO checksums VALUES (?, ?)", _checksums(self.database))
@@ -114,7 +117,7 @@ class State:
 
 
 def plain_keys(keys: "pd.Series[Any]") -> "pd.Series[str]":
-    """Return keys (n,) as text, and 17.0 as 17: a whole column is written so where one cell is empty."""
+    """Keys (n,) as text, with 17.0 as 17: pandas writes integers so in a column with an empty cell."""
     return keys.astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
 
 
@@ -126,7 +129,7 @@ def _checksums(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The summary of a state, which is created if missing; `FwcError` where it was changed."""
+    """The summary of a state; an empty file becomes a new state. `FwcError` for a changed state."""
     application, version = (
         database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -156,10 +159,10 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state as one transaction, which ends with the block: whole, or after an error not at all.
+    """Open a state as one transaction: committed at the end of the block, rolled back on an error.
 
-    A file that is not there or empty is a new state. Raises `FwcError` for any other file, a state that is
-    damaged, changed or of another version, and one that other calls keep in use.
+    A missing or empty file becomes a new state. Raises `FwcError` for a file that is no state, for a state
+    that is damaged, changed or of another version, and for a state that other calls are using.
     """
     database = None
     try:

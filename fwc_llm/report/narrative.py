@@ -1,4 +1,4 @@
-"""The report's sentences: what was run, what it shows, and what a design finds."""
+"""Sentences of reports: description of a run, findings, next step, power of a design."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
-_MOST = 4  # differences that have a sentence of their own
-_MOST_BELOW = 3  # groups below four fifths, the lowest
+_MOST = 4  # most arms with a separate sentence
+_MOST_BELOW = 3  # most groups below four fifths in a sentence
 
 
 def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
-    """Return one paragraph: rows, groups, model, arms, repeats."""
+    """A paragraph on a run: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
     repeats, seed = int(settings["repeats"]), int(settings["seed"])
-    if "epochs" in run.described:  # of Inspect every epoch is a repeat
+    if "epochs" in run.described:  # in runs of Inspect, every epoch counts as a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
     rates = ", ".join(f"{_cut(group['group'])} {group['base_rate']:.0%}" for group in stats["groups"])
@@ -66,7 +66,7 @@ def _how(run: "Run") -> str:
 
 
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
-    """Return the same for decisions that were made elsewhere; `audit` says where they stand."""
+    """A paragraph on an audit of decisions; `audit` describes their source."""
     names = " & ".join(audit["protected"])
     against = f"against one another, by {names}; what would have been right is not known"
     if stats["labelled"]:
@@ -82,7 +82,7 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
 
 
 def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[dict[str, str]]:
-    """Yield a sentence, as `findings` has them, for each arm with a coverage below `least`."""
+    """Yield a finding (as in `findings`) for each arm with a coverage below `least`."""
     for arm in arms:
         if (coverage := arm["coverage"]) is not None and coverage < least:
             text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
@@ -90,10 +90,7 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
-    """Return the arms that are shown to keep to the run's gates, or to the target that it was tuned to.
-
-    None for a run without either.
-    """
+    """The arms that pass the run's gates and its tuning target; None for a run without either."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -104,7 +101,7 @@ def keeping(run: "Run") -> frozenset[str] | None:
 
 
 def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[str] | None:
-    """Return the arms that pass all conditions on them, of which there is one; None without conditions."""
+    """The arms that have at least one condition and pass all of theirs; None without conditions."""
     from fwc_llm.gates import decide, parse_condition
 
     kept = dict[str, bool]()
@@ -118,10 +115,11 @@ def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[s
 def findings(
     stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
 ) -> list[dict[str, str]]:
-    """Return the answer, then what the other arms do: the arm that a sentence is about (`arm`), and `text`.
+    """The findings as dicts with `text`, and `arm`, the arm that the text is about ("" for none).
 
-    `best_arm` says which arm is best, `kept` what it takes. `created` is the date that the answer ends with.
-    Then come arms that answer all rows alike, and refusals that differ between groups.
+    The first is about the best arm (`best_arm` with `kept`), and ends with the date `created`. Findings on
+    other arms, on arms with equal answers to all rows, on differing refusals and on undecided differences
+    follow.
     """
     arms, base, tests = _against_first(stats)
     best, alike = best_arm(stats, kept), list(all_alike(stats))
@@ -143,7 +141,7 @@ def findings(
             if kept is not None:
                 better = f"be clearly better than {_in_words(base)} and to " if kept else ""
                 named = f"No arm is shown to {better}keep to the limits set. "
-        if not best and lead != "answers":  # of an audit that names nobody
+        if not best and lead != "answers":  # "answers" is the only arm of an audit without arms
             named += f"{lead}: "
         answer = answer if named.endswith(": ") else answer[0].upper() + answer[1:]
         sentences.append({"arm": "", "text": named + answer})
@@ -164,12 +162,13 @@ def findings(
 
 
 def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
-    """Return the arm of the smallest gap of those shown to be better than the first; None for none.
+    """The best of the arms that are significantly better than the first arm; None without any.
 
-    Better is a smaller DP gap at no loss of accuracy beyond the margin, by intervals widened for the number
-    of comparisons. Where gates or a target are set, only the arms that keep to them (`kept`) are candidates:
-    better is a smaller gap if the first arm does not keep to them, else a higher accuracy. An arm that
-    answers all rows alike is never better.
+    Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
+    the margin, by intervals widened for the number of comparisons; the arm with the smallest gap is best.
+    Otherwise, only arms in `kept` are candidates. If the first arm is in `kept`, better means a higher
+    accuracy, else a smaller gap; the arm with the highest accuracy is best, without labels that with the
+    smallest gap. An arm with equal answers to all rows is never better.
     """
     arms, base, tests = _against_first(stats)
 
@@ -188,14 +187,14 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
 
 
 def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """The arms by name, the one that others are compared with, and the comparisons with it by the other."""
+    """(arms by name, name of the baseline arm, comparisons with the baseline by the other arm)."""
     arms = {arm["arm"]: arm for arm in stats["arms"]}
     base = stats["comparisons"][0]["first"] if stats["comparisons"] else next(iter(arms))
     return arms, base, {test["second"]: test for test in stats["comparisons"] if test["first"] == base}
 
 
 def asked(stats: Mapping[str, Any], created: str = "") -> str:
-    """Return how many rows were asked about, and when."""
+    """The number of rows asked about, and the date."""
     arm = stats["arms"][0]
     repeats = len(arm[GAP]["per_repeat"]) or 1
     rows = f"{arm['n'] // repeats:,} rows" + (f" in each of {repeats} repeats" if repeats > 1 else "")
@@ -203,7 +202,7 @@ def asked(stats: Mapping[str, Any], created: str = "") -> str:
 
 
 def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
-    """The lowest and highest rate of yes, the gap, and how it differs from the first arm's."""
+    """The lowest and highest rate of yes, the gap, and its difference from the baseline's gap."""
     gap = arm[GAP]
     groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
     if gap["value"] is None or not groups:
@@ -227,7 +226,7 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
 
 
 def _for_lack_of_answers(gap: Mapping[str, Any]) -> bool:
-    """Whether a gap's verdict is open only because of replies without an answer."""
+    """Whether a gap's verdict is undecided only because of replies without an answer."""
     settled = gap["low"] is not None and verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE
     return settled and gap["verdict"] == INCONCLUSIVE
 
@@ -244,7 +243,7 @@ def _points(value: float) -> str:
 
 
 def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
-    """The difference from the first arm in points, with its interval, where one is shown."""
+    """A significant difference from the baseline in points, with its interval; else ""."""
     if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
         return ""
     change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
@@ -253,7 +252,7 @@ def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
 
 
 def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[str]:
-    """Which arms are not shown to differ from the first, and why."""
+    """Yield sentences on the arms without a significant difference from the baseline."""
     by_reason = dict[str, list[str]]()
     for name, test in tests.items():
         verdicts = {test[metric]["verdict"] for metric in COMPARED} - {None}
@@ -271,13 +270,13 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
-    """Return the largest, in points, of the differences that tests find four times in five."""
+    """The largest of the differences, in points, that the tests detect with power 80 %; or ""."""
     known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
     return number(min(1.0, max(known)), 1, 100) if known else ""
 
 
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
-    """Say which differences these rows would miss at least once in five times."""
+    """Yield a sentence on the differences that these rows detect with a power below 80 %."""
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
     between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
@@ -295,13 +294,13 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
-    """Return what to do next, by what a run shows, or decisions that were made elsewhere (no `run`).
+    """A sentence on the next step after a run, or after an audit of decisions (no `run`).
 
     `kept` is as in `best_arm`.
     """
     arms, tests = stats["arms"], [test[GAP] for test in stats["comparisons"]]
     verdicts = {found["verdict"] for found in (*(arm[GAP] for arm in arms), *tests)}
-    ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # by P(yes)
+    ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # results of ranking by P(yes)
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
     elif run and (best := best_arm(stats, kept)):
@@ -326,7 +325,7 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield which groups are below four fifths, as `findings` has sentences, or that none is.
+    """Yield findings (as in `findings`) on groups below four fifths, or on their absence.
 
     `view` is one of the `attributes` of `impact_tables`.
     """
@@ -351,7 +350,7 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield a sentence, as `findings` has them, for every arm that answered (nearly) all rows alike."""
+    """Yield a finding (as in `findings`) for every arm with the same answer to (nearly) all rows."""
     for arm in stats["arms"]:
         if not (alike := arm["alike"]):
             continue
@@ -372,7 +371,7 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Groups whose rows are refused or filtered more often than others'."""
+    """Yield findings on groups whose rows are refused or filtered more often."""
     for key, rate, words in (("refusals", "refused", "refuses"), ("filtered", "filtered", "filters")):
         gap = arm["replies"][f"{key}_difference"]
         if gap["verdict"] in (DIFFERS, WITHIN):
@@ -388,7 +387,7 @@ def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _in_words(arm: str) -> str:
-    return "zero-shot" if arm == "zero" else _cut(arm)  # no number
+    return "zero-shot" if arm == "zero" else _cut(arm)  # "zero" would read as a number
 
 
 def _cut(name: str) -> str:
@@ -396,7 +395,10 @@ def _cut(name: str) -> str:
 
 
 def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for every arm and other wording; `results` is the content of results.json."""
+    """Yield a sentence on contradictions for every arm and other wording.
+
+    `results` is the content of results.json.
+    """
     for arm in results["arms"]:
         for name, counts in (arm.get("wordings") or {}).items():
             n, wrong = counts["n"], counts["contradictions"]
@@ -416,7 +418,7 @@ def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
-    """Return how many rows of each group were lost and why, the warning, and what the outcome's values mean.
+    """Sentences on lost rows by group and reason, on the warning, and on the outcome's values.
 
     `rows` is that of results.json.
     """
@@ -434,7 +436,7 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
 
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:
-    """Return what the design finds four times in five, and what that rests on."""
+    """Lines on the differences that a design detects with power 80 %, and on the assumptions."""
     assumed = assumptions or Assumptions()
     lines = ["found 4 times in 5, by tests at 5 %:"]
     lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
@@ -449,7 +451,10 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
 
 
 def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
-    """Return what a run asks until it is decided, beside a fixed sample (`runs.sample_sizes`), in words."""
+    """Lines on the expected rows until a decision, and those of a fixed sample.
+
+    `expected` is from `runs.sample_sizes.questions_until_decided`.
+    """
     if expected is None:
         return []
     most, fixed = expected["most"], expected["fixed"]

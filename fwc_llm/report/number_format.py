@@ -1,4 +1,4 @@
-"""Numbers as text, everywhere alike: terminal, Markdown and page show the same digits."""
+"""Numbers as text, with the same digits in terminal, Markdown and page."""
 
 import math
 import re
@@ -9,12 +9,12 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def defined(value: float | None) -> bool:
-    """Whether there is a number: neither None (null in JSON) nor NaN."""
+    """Whether `value` is neither None (null in JSON) nor NaN."""
     return value is not None and not math.isnan(value)
 
 
 def number(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
-    """Return a number with fixed digits, "–" where it is undefined; never "-0.000"."""
+    """`value` times `scale` with fixed decimals; "–" if undefined, and never "-0.000"."""
     if value is None or math.isnan(value):
         return DASH
     text = f"{value * scale:.{digits}f}"
@@ -22,13 +22,13 @@ def number(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
 
 
 def signed(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
-    """Return a number that always shows its sign."""
+    """As `number`, always with a sign except for 0."""
     text = number(value, digits, scale)
     return text if text == DASH or text.startswith("−") or not text.strip("0.") else f"+{text}"
 
 
 def percent(value: float | None) -> str:
-    """Return a share as percent; "100 %" only when nothing is missing."""
+    """A share in percent; "100%" only if it is exactly 1."""
     if value is None or math.isnan(value):
         return DASH
     if value in (0.0, 1.0):
@@ -38,26 +38,26 @@ def percent(value: float | None) -> str:
 
 
 def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:
-    """Return "mean ± sd", or only the mean for one repeat."""
+    """The text "mean ± sd", or the mean alone if `sd` is undefined."""
     text = number(mean, digits, scale)
     return f"{text} ± {number(sd, digits, scale)}" if text != DASH and defined(sd) else text
 
 
 def interval(bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0) -> str:
-    """Return "low to high", "–" where it is undefined."""
+    """The text "low to high"; "–" if undefined."""
     if bounds is None or not all(defined(bound) for bound in bounds):
         return DASH
     return f"{number(bounds[0], digits, scale)} to {number(bounds[1], digits, scale)}"
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with three digits; very small ones as a bound."""
+    """A p-value with three decimals; "<0.001" below that."""
     if value is None or math.isnan(value):
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def day(time: str) -> str:
-    """Return the day of a time in ISO 8601, "26 Nov 2026"; nothing of other text, which may be anybody's."""
+    """The day of a time in ISO 8601, as "26 Nov 2026"; "" for any other, untrusted text."""
     found = re.match(r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)", time)
     return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}" if found else ""

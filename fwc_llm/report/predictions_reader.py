@@ -1,4 +1,4 @@
-"""Predictions that came from elsewhere: a file's columns as the table that `audit` takes."""
+"""Reads a file of predictions as the table for an audit."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Written
 
 MISSING = "refuse", "drop", "group"
-_SHOWN = 5  # rows that an error names
-# Columns of the table that `audit` takes, which a protected column of the same name would replace.
+_SHOWN = 5  # most rows that an error lists
+# Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
     ("answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given")
 ) | {"score", "above"}
 _LARGEST = float(np.finfo(np.float64).max)
-_NUMBERS = {  # columns of numbers: the least and the largest, what they are, and how to write them
+_NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
     "p_yes": (0.0, 1.0, "P(yes)", " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none"),
     "score": (-_LARGEST, _LARGEST, "a number", ""),
     "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
@@ -61,22 +61,24 @@ def read_predictions(
     layout: Mapping[str, Any] = {},
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Return a file as the table of `audit`: the `columns` that are named, and each protected column.
+    """Read a file (see `read_columns`) as the table for an audit; return the table and notes.
 
-    The file is what `read_columns` reads. `columns` maps columns of `audit` (answer, label, arm, repeat, row,
-    p_yes, score, examples, weight, cluster, given) to columns of the file. Labels and answers become yes and
-    no if `decisions` name values. With `replies` the answers are what models wrote, to be parsed, by
-    the words for yes of `decisions.by_column["answer"]` and its negative ones, if there are any.
-    The index, `FILE_ROW`, has the rows' numbers in the file.
-    If there is no answer column, the answer is yes where `p_yes` reaches the `threshold` or `score` exceeds
-    its median.
-    `missing` says what becomes of rows without a protected value, a label or another value that is needed:
-    they are refused, left out ("drop"), or, without a protected value, a group. Notes on that and on columns
-    that look as if they should be used come with the table. Protected columns that the file lacks are taken
-    from the `population`, whose rows `key` names.
+    `columns` maps the audit's columns (answer, label, arm, repeat, row, p_yes, score, examples, weight,
+    cluster, given) to columns of the file. The table has these columns and the protected ones. Its index
+    `FILE_ROW` has the row numbers of the file.
 
-    Raises `FwcError` for a file that cannot be read, a missing column, an answer that is not a label's value,
-    and a P(yes) that is not a number from 0 to 1.
+    Labels and answers become yes and no if `decisions` names values. With `replies`, the answers are texts of
+    models, which are parsed; the words for yes are `decisions.by_column["answer"]`, those for no
+    `decisions.negative`, if given. Without an answer column, the answer is yes if `p_yes` is at least
+    `threshold`, or if `score` exceeds its median.
+
+    `missing` is the rule for rows that lack a protected value, a label or another necessary value: "refuse"
+    (an error), "drop", or "group" (a missing protected value becomes a group). The notes report on these
+    rows, and on columns that should perhaps be used. Protected columns that the file lacks are taken from
+    `population`, by its column `key`.
+
+    Raises `FwcError` for an unreadable file, a missing column, a value without a meaning, and a P(yes)
+    outside [0, 1].
     """
     import pandas as pd
 
@@ -123,7 +125,7 @@ def read_predictions(
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
         notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
     notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
-    if not {"cluster", "row"}.intersection(columns):  # nothing says that rows are different people
+    if not {"cluster", "row"}.intersection(columns):  # without ids, equal rows may be the same person
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += tuple(repeated_note(raw, *given))
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
@@ -143,7 +145,7 @@ def read_predictions(
 def _without_missing(
     table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str, path: Path
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The table without rows that lack a value that is needed, and how many these are in each group."""
+    """Apply the rule for missing values; return the table and a note with the numbers by group."""
     from fwc_llm.data.clean_table import crossed
 
     needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
@@ -175,11 +177,11 @@ def _without_missing(
 def read_columns(
     path: Path, names: Sequence[str], elsewhere: Sequence[str] = (), layout: Mapping[str, Any] = {}
 ) -> "tuple[dict[str, Names], RawTable]":
-    """Return columns of a file as texts, those `elsewhere` where it has them, and the table.
+    """Read columns of a file as texts; return them by name, and the whole table.
 
-    The file is what `fwc-llm task init` reads, and results of other tools (`report/external_results.py`).
-    `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a file that is not a table, and a column
-    that it lacks.
+    The file is a table as for `fwc-llm task init`, or results of another tool (`report/external_results.py`).
+    Columns in `elsewhere` may be missing. `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a
+    file that is not a table, and for a missing column.
     """
     try:
         content = path.read_bytes()
@@ -191,26 +193,26 @@ def read_columns(
 
 
 def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
-    """Return a note on rows that equal another, besides the columns that answers were `given` in."""
+    """A note on repeated rows, which are compared without the columns `given`; [] for none."""
     import pandas as pd
 
     from fwc_llm.data.table_checks import repeated_rows
 
     columns: dict[str, Any] = {}
     for title in dict.fromkeys(answers.titles):
-        with suppress(FwcError):  # a column that nobody names may hold what it likes
+        with suppress(FwcError):  # faults of unused columns do not matter
             columns |= {} if title in given else {title: answers.texts(title)}
     repeated, material = repeated_rows(pd.DataFrame(columns))
     return [f"{repeated}."] if material else []
 
 
 def filled(texts: "Names") -> "Names":
-    """Return texts with an empty one where one is missing."""
+    """The texts with "" for missing values."""
     return texts.add_categories([""]).fillna("") if (texts.codes < 0).any() else texts
 
 
 def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
-    """Return all columns of a table: texts, and numbers where all are, but for `key` and `texts`."""
+    """All columns of a table; columns with only numbers are numeric, except `key` and `texts`."""
     import pandas as pd
 
     table.require([key])
@@ -227,10 +229,10 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
 
 
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
-    """Return a column's texts as numbers, all written in one way; an empty one is NaN.
+    """Parse a column's texts as numbers (n,), all in one notation; "" is NaN.
 
-    `kind` is "p_yes" (without a thousands separator), "score" or "weight"; `rows` (n,) are the rows' numbers
-    in the file. Raises `FwcError` for texts that are not such numbers.
+    `kind` is "p_yes" (without thousands separators), "score" or "weight". `rows` (n,) are the row numbers in
+    the file, for errors. Raises `FwcError` for other texts and for numbers out of range.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
     texts, read = list(cells.categories), list[list[float | None]]()
@@ -255,7 +257,7 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
 
 
 def answered_at(shares: Floats, threshold: float) -> "Names":
-    """Return yes for shares at or above the threshold; missing shares stay missing."""
+    """Answers (n,): yes for `shares` (n,) of at least the threshold, missing for NaN."""
     import pandas as pd
 
     answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)

@@ -1,4 +1,4 @@
-"""P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
+"""Sections on P(yes): ranking, calibration by group, results at common thresholds."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _NAMES = {
 
 
 def probabilities(stats: Stats) -> Section:
-    """Return all that P(yes) says; empty where no arm gave it."""
+    """The section on P(yes); empty if no arm has P(yes)."""
     intro = (
         "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
         "unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is chance; always "
@@ -46,7 +46,7 @@ def probabilities(stats: Stats) -> Section:
 
 
 def calibration(stats: Stats) -> Section:
-    """Return per arm and group how P(yes) compares with the labels, all groups together first."""
+    """Calibration of P(yes) by arm and group; the group "all" comes first."""
     rows = [
         [
             arm["arm"],
@@ -75,7 +75,7 @@ def calibration(stats: Stats) -> Section:
 
 
 def thresholds(stats: Stats) -> Section:
-    """Return per arm what the thresholds that somebody may want would answer."""
+    """The results of each arm at candidate thresholds, such as the most accurate."""
     rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
     intro = (
         "Yes where P(yes) is at the threshold or above. In brackets the 95 % interval, where the threshold "
@@ -105,7 +105,7 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def notes(stats: Stats) -> list[str]:
-    """Return what to know before believing thresholds and calibration; nothing without P(yes)."""
+    """Caveats on thresholds and calibration; [] without P(yes)."""
     arms = list(_arms(stats))
     if not arms:
         return []
@@ -137,7 +137,7 @@ def notes(stats: Stats) -> list[str]:
 
 
 def is_clipped(arm: Mapping[str, Any]) -> bool:
-    """Return whether most of an arm's P(yes) lies next to 0 or 1, so that no calibration is shown."""
+    """Whether most of an arm's P(yes) are so near 0 or 1 that calibration is not shown."""
     return bool(arm["probabilities"]["clipped"] > 0.5)
 
 

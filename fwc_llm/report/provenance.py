@@ -1,4 +1,4 @@
-"""The record of a run: purpose, data and their limits, versions and hashes to sign; and its cost."""
+"""The record of a run to sign: purpose, data, limits, versions, hashes; and its cost."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from fwc_llm.runs.recorded_run import Run
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-DECISIONS = "audit"  # key of a document's `about`: where decisions made elsewhere came from
+DECISIONS = "audit"  # key of a document's `about` for the source of audited decisions
 NOT_STATED = "not stated in the task file"
 ABOUT = {
     "intended_use": "Intended use",
@@ -36,10 +36,10 @@ _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 
 
 def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
-    """Return the record of a run, for JSON.
+    """The record of a run, for JSON.
 
-    Keys: `about` (of a task file's [about]), `task` (question, licence, citation, note; None where the task
-    file is not known), and `hashes` (sha256 of its text, the table as used, the run's files).
+    Keys: `about` ([about] of the task file), `task` (question, licence, citation, note; None if the task file
+    is unknown), and `hashes` (SHA-256 of the task file, of the table as used, and of the run's files).
     """
     stated = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
@@ -55,7 +55,7 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
 
 
 def _recorded(run: Run) -> "Task | None":
-    """The task as the run recorded it, without its data; None where that cannot be read."""
+    """The task that the run recorded, without its data; None if it cannot be read."""
     from fwc_llm.tasks import load_task, recorded_task
 
     text = run.described.get("task_file")
@@ -65,12 +65,12 @@ def _recorded(run: Run) -> "Task | None":
 
 
 def record(run: Mapping[str, Any]) -> Section:
-    """Return the record to sign of one entry of a document's `runs`: purpose, data, settings, hashes.
+    """The section with the record to sign of one entry of a document's `runs`.
 
-    An audit of decisions from elsewhere has no task file, no settings and no model.
+    For an audit of a file, it has no task file, settings and model.
     """
     provenance, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
-    if DECISIONS in about:  # of which only the file itself exists
+    if DECISIONS in about:  # an audit's only file is the table
         rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
         hashes = {about[DECISIONS]["predictions"]: hashes["answers.csv"]}
     else:
@@ -96,7 +96,7 @@ def record(run: Mapping[str, Any]) -> Section:
 
 
 def costs(run: Mapping[str, Any]) -> Section:
-    """Return the requests and tokens of a run, and their price."""
+    """The section with requests, tokens and price of a run."""
     cost = run["cost"]
     missing = f", {cost['unanswered']:,} without reply" if cost["unanswered"] else ""
     requests = DASH if cost["requests"] is None else f"{cost['requests']:,}{missing}"

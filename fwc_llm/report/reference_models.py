@@ -1,8 +1,8 @@
-"""Reference lines: plain models of the table beside a run's answers, kept in its folder as reference.json.
+"""Reference lines: answers of table models about a run's rows (reference.json).
 
-They are trained on rows of the pool alone: no test row, and none that equals one (docs/statistics.md,
-"Reference lines"). They are not arms: they add nothing to the comparisons of the arms, nor to Holm's
-correction over those.
+The models are trained on the pool's rows, without test rows and rows that equal a test row
+(docs/statistics.md, "Reference lines"). Reference lines are not arms: they are not part of the comparisons of
+arms, and do not affect Holm's correction of these comparisons.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FILE_NAME = "reference.json"
-_MOST_ROWS = 100_000  # that a model is trained on: more cost time and change nothing
-_ONE_FIT = 0.9  # of the pool that must be left for one fit without the test rows of all repeats
+_MOST_ROWS = 100_000  # most training rows: more take time and change nothing
+_ONE_FIT = 0.9  # fit once for all repeats if this share of the pool is left without all their test rows
 
 
 class _About(BaseModel):
@@ -39,14 +39,14 @@ class _About(BaseModel):
     left_out: int
     one_fit: bool
     protected: list[str]
-    thresholds_on: str = ""  # of lines with a threshold per group, which earlier versions made
+    thresholds_on: str = ""  # for lines with a threshold per group, from earlier versions
     missing: str = ""
 
 
 class _Line(BaseModel):
-    """A line's name, model, whether it sees the protected attribute, and its answers.
+    """A reference line: its name, model, use of protected attributes, and answers.
 
-    In lines of earlier versions a threshold for each group may decide (`by_group`) and keep a `limit`.
+    Lines of earlier versions may have a threshold for each group (`by_group`), chosen to keep a `limit`.
     """
 
     line: str
@@ -58,7 +58,7 @@ class _Line(BaseModel):
 
 
 class References(BaseModel):
-    """reference.json: `questions` are repeat and row, and every line has an answer to each."""
+    """reference.json: `questions` are (repeat, row); each line has an answer to each question."""
 
     format: Literal["fwc-llm-reference/1"] = "fwc-llm-reference/1"
     about: _About
@@ -66,9 +66,9 @@ class References(BaseModel):
     lines: list[_Line]
 
     def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Return each line's values with intervals, and every arm less every line of one threshold.
+        """Each line's values with intervals, and the difference of every arm from every line.
 
-        The correction runs over these comparisons alone.
+        Lines with a threshold per group are not compared. Holm's correction covers these comparisons alone.
         """
         first = run.answers[run.arms[0]]
         none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
@@ -103,10 +103,10 @@ class References(BaseModel):
 
 
 def add_references(folders: Sequence[Path], task: "Task") -> None:
-    """Make the lines of runs that asked the same questions, and keep them in each folder.
+    """Compute reference lines and save them in each run's folder.
 
-    A folder that cannot be written is left as it is. Raises `FwcError` for another table than the runs', and
-    for a pool without rows to learn from.
+    Runs with the same questions share one computation. A folder that cannot be written is skipped. Raises
+    `FwcError` if `task` lacks rows of a run, and for a pool without training rows.
     """
     content: References | None = None
     for folder in folders:
@@ -118,9 +118,9 @@ def add_references(folders: Sequence[Path], task: "Task") -> None:
 
 
 def references_of(run: Run) -> References | None:
-    """Return the lines of a run's folder, in the order of its questions; None for none.
+    """The saved lines of a run, in the order of its questions; None without any.
 
-    Raises `FwcError` where they are damaged.
+    Raises `FwcError` for a damaged file, or one about other rows.
     """
     path = run.folder / FILE_NAME
     if not path.is_file():
@@ -140,8 +140,8 @@ def references_of(run: Run) -> References | None:
 
 
 def make_references(run: Run, task: "Task") -> References:
-    """Return the content of reference.json. The same run and table give the same content."""
-    from fwc_llm.shots.examples import features_frame  # with the parts of the solver that it needs
+    """Compute the content of reference.json, deterministically."""
+    from fwc_llm.shots.examples import features_frame  # imports parts of the solver
 
     named = ", ".join(task.protected)
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
@@ -175,8 +175,10 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield questions (a mask), rows to train on, rows to answer, and how many pool rows were left out: once
-    for all repeats where the pool can spare the test rows of all, else for each repeat.
+    """Yield (mask of questions, training rows, rows to answer, number of excluded pool rows).
+
+    There is one item for all repeats if at least 90 % of the pool is left without their test rows, else one
+    per repeat.
     """
     from fwc_llm.runs.splits import row_values
 

@@ -1,9 +1,9 @@
-"""The rows of a run or an audit, with answers and prompts, for the page's browser (`templates/rows.js`).
+"""The rows of a run or an audit with answers and prompts, for `templates/rows.js`.
 
-Its data are `arms`, `rows` and `prompts`. A row has `row`, `repeat`, `group`, `label`, an arm's answer at the
-arm's place in `answers`, and in `twins` the answers of an `arm` to the same row with another `group`. An
-answer has what is known of `answer`, `reason`, `p`, `reply` and `prompt`: the places in `prompts` of the
-messages that all rows of an arm's repeat begin with, and of the question.
+The data are `arms`, `rows` and `prompts`. A row has `row`, `repeat`, `group`, `label`, `answers` (one per
+arm, in the order of `arms`) and `twins`: answers of an `arm` to the same row with another `group`. An answer
+has the known keys of `answer`, `reason`, `p` (P(yes)), `reply` and `prompt`. `prompt` has two indices into
+`prompts`: of the messages that all rows of the arm's repeat share, and of the question.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from fwc_llm.sanitize import truncate, utf8_safe
 _ANSWERS = {1.0: "yes", 0.0: "no"}
 MOST_ROWS = 20_000
 _MOST_ANSWERS = 120_000
-_MOST_CHARACTERS = 30_000_000  # of replies and prompts together
+_MOST_CHARACTERS = 30_000_000  # total of all replies and prompts
 _LONGEST_REPLY = 2_000
 _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
 
 
 def rows_of_run(run: Run) -> dict[str, Any] | None:
-    """Return every row of a run for the page; None where the run was made to have none shown.
+    """The rows of a run for the page; None if the run was made with --no-rows.
 
-    Keys: `shown` and `of`, how many rows; `prompts`, whether there are any, and `missing`, why an arm lacks
-    them; `data`, for the browser.
+    Keys: `shown` (number of rows on the page), `of` (number of all rows), `prompts` (whether there are any),
+    `missing` (reason by arm without prompts), and `data` for the script.
     """
     if run.described.get("no_rows"):
         return None
@@ -55,7 +55,10 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
 
 
 def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
-    """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
+    """The rows of an audit for the page, as in `rows_of_run`.
+
+    `numbered` means that the file has no row ids: rows are named by their number.
+    """
     block = RowBlock(answers, numbered=numbered)
     for place, a in enumerate(answers.values()):
         columns = (a.repeat, a.row, a.answer, a.reason, a.p_yes)
@@ -67,7 +70,7 @@ def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str
 
 
 def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[str, int], Messages]]:
-    """The questions about some `rows`, and by arm and repeat the system message and examples before them."""
+    """Questions about `rows` by key; system messages and examples by (arm, repeat)."""
     questions, prefixes = dict[Key, Messages](), dict[tuple[str, int], Messages]()
     path = run.folder / FILE_NAME
     for record in read_records(path) if is_file(path) else ():
@@ -80,7 +83,7 @@ def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[
 
 
 class RowBlock:
-    """The rows that the page holds, by repeat and row, and each list of messages once.
+    """The rows on the page, by (repeat, row), and the distinct lists of messages.
 
     `twins` is the number of answers to rows with another group.
     """
@@ -102,7 +105,7 @@ class RowBlock:
             }
 
     def answer(self, line: Mapping[str, Any], *prompt: Messages) -> dict[str, Any]:
-        """Return an answer; `line` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does."""
+        """An answer for the page; `line` has `answer`, `reason`, `p_yes` and `reply` as in answers.csv."""
         reply, p = _shown(line["reply"], _LONGEST_REPLY), float(line["p_yes"] or "nan")
         answer = {
             "answer": line["answer"],
@@ -116,13 +119,13 @@ class RowBlock:
         return {name: value for name, value in answer.items() if value not in ("", None, [])}
 
     def as_json(self, missing: Mapping[str, str]) -> dict[str, Any]:
-        """Return what `rows_of_run` does."""
+        """The return value of `rows_of_run`."""
         data = {"arms": self._arms, "rows": list(self.rows.values()), "prompts": list(self._prompts)}
         counted = {"shown": len(self.rows), "of": self._of, "prompts": bool(self._prompts)}
         return {**counted, "missing": missing, "data": data}
 
     def _place(self, messages: Messages) -> int | None:
-        """The place of messages among the prompts; None without room for them."""
+        """The index of messages in `prompts`; None if the page has no room for them."""
         texts = ((m["role"], m.get("name", ""), truncate(m["content"])) for m in messages)
         shown = tuple((role, visible(name), visible(text)) for role, name, text in texts)
         if shown not in self._prompts and not self._has_room(sum(len(text) for *_, text in shown)):
@@ -139,7 +142,7 @@ def _shown(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def chosen(rows: int, answers_of_each: int) -> list[int]:
-    """Return which of `rows` rows the page holds: all of them, or a sample that depends on nothing else."""
+    """Indices of the rows on the page: all of `rows`, or a random sample with a fixed seed."""
     most = max(1, min(MOST_ROWS, _MOST_ANSWERS // max(answers_of_each, 1)))
     if rows <= most:
         return list(range(rows))

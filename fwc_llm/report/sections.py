@@ -1,6 +1,6 @@
-"""The sections of a report, built from the statistics of one run or audit; every output shows the same ones.
+"""Builds the sections of a report from statistics; all output formats share them.
 
-`stats` is what `metrics.statistics.statistics` returns, `run` one entry of a document's `runs`.
+`stats` is the return value of `metrics.statistics.statistics`; `run` is one entry of a document's `runs`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ HEADLINE = [metric for metric in TABLE if metric.headline]
 ACCURACY, GAP, ODDS_GAP = map(
     BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
 )
-PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # of answers that are not an arm's
-COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # with digits and scale of a difference
+PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
+COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # (metric, decimals, scale of a difference)
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
 )
 MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", None: ""}
-ALIKE = "†"  # of an arm with answers all alike, whose gaps have no verdict
-DEFINITIONS = {  # of headings
+ALIKE = "†"  # marks an arm with (nearly) equal answers to all rows, whose gaps have no verdict
+DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
     "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
     "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity ratio).",
@@ -46,14 +46,15 @@ DEFINITIONS = {  # of headings
     "p (adjusted)": "the p-value, adjusted for the number of comparisons (Holm).",
     "Verdict": "the conclusion from the interval, widened for the number of comparisons.",
 }
-_MOST_GROUPS = 3  # whose rates stand in the first table
-_BESIDE = 4  # arms that stand beside each other where groups are rows
+_MOST_GROUPS = 3  # most groups with a column in the first table
+_BESIDE = 4  # most arms with a column in the table of groups
 
 
 def first(stats: Stats) -> Section:
-    """Return the arms, the smallest gap first: rates of groups, gap and accuracy with charts, true answers.
+    """The first table: arms by increasing gap, with rates of groups, gap and accuracy.
 
-    Of more than three groups the lowest and the highest rate stand for all.
+    With more than three groups, only the lowest and the highest rate are shown. The last row has the true
+    answers.
     """
     labelled, arms = stats["labelled"], sorted(stats["arms"], key=_by_gap)
     judged = [group["group"] for group in stats["groups"] if group["judged"]]
@@ -95,7 +96,7 @@ def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
 
 
 def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
-    """Rates of yes in percent: of each group, or with their names those of the lowest and the highest."""
+    """Rates of yes in percent: of each group, or (not `few`) the lowest and the highest with names."""
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if few or not known:
         return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
@@ -104,12 +105,12 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
 
 
 def results(stats: Stats) -> Section:
-    """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
+    """The arms with all headline metrics and 95 % intervals; a mark after a gap is its verdict."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
-    rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # which the first table has
+    rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # the first table has these two
     notes = [legend(stats["margin"]), *_reading(stats), *_undefined(stats, rest), *stats["notes"]]
-    if perfect := stats.get("perfect_gap"):  # of right answers to designed rows
+    if perfect := stats.get("perfect_gap"):  # DP gap of correct answers in a designed sample
         notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
     titles = [metric.title for metric in metrics]
     return Section("All headline metrics", ["Arm", *titles, "Coverage"], rows, notes, name="results")
@@ -117,7 +118,7 @@ def results(stats: Stats) -> Section:
 
 def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
-        value = arm.get(metric.key)  # AUC and Brier gaps take P(yes)
+        value = arm.get(metric.key)  # missing for AUC and Brier gaps without P(yes)
         mark = _mark(arm, metric, value.get("verdict")) if value else ""
         yield valued(value, metric.digits, metric.scale, mark) if value else DASH
 
@@ -137,7 +138,7 @@ def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
 
 
 def further(stats: Stats) -> Section:
-    """Return the gaps that are no headline, and AUC and Brier score per group; only what some arm has."""
+    """All other gaps, and AUC and Brier score per group, as far as any arm has them."""
     arms, rest = stats["arms"], [metric for metric in TABLE if not metric.headline]
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
@@ -167,14 +168,14 @@ def further(stats: Stats) -> Section:
 
 
 def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
-    """Return the arms of several runs, by label and statistics, in one table without comparisons."""
+    """The arms of several runs (label, statistics) in one table, without comparisons."""
     tables = [(label, results(stats)) for label, stats in runs]
     rows = [[label, *row] for label, table in tables for row in table.rows]
     return Section(title, ["Run", *tables[0][1].headings], rows, keys=2, name="overview")
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    """Explains the results, in sentences that hold for these."""
+    """Yield sentences that explain the results."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
@@ -187,7 +188,7 @@ def _reading(stats: Stats) -> Iterator[str]:
 
 
 def legend(margin: float, marks: Collection[str] | None = None) -> str:
-    """Return what intervals and marks mean: these `marks`, or all that a table with ratios may have."""
+    """The legend of intervals and marks: of `marks`, or of all marks and ratios."""
     meanings = {
         "≠": "groups differ",
         "≠≈": "groups differ, by less than the margin",
@@ -202,7 +203,7 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
 
 
 def rates(stats: Stats) -> Section:
-    """Return the groups: rows, true share of yes, and every arm's rate of yes with its interval."""
+    """The groups: rows, true share of yes, and each arm's rate of yes with its interval."""
     arms, rows = stats["arms"], list[Row]()
     beside = len(arms) <= _BESIDE
     for group in stats["groups"]:
@@ -225,7 +226,7 @@ def rates(stats: Stats) -> Section:
 
 
 def paper(stats: Stats) -> Section:
-    """Return the paper's summary: mean ± standard deviation of each repeat's own metrics."""
+    """The paper's summary: mean ± standard deviation over repeats of the metrics per repeat."""
 
     def cell(arm: Mapping[str, Any], metric: Metric) -> str:
         own = arm[metric.key]["paper_summary"]
@@ -247,7 +248,7 @@ def paper(stats: Stats) -> Section:
 
 
 def comparisons(stats: Stats) -> Section:
-    """Return every pair of arms: differences, intervals, p-values, verdicts, and what they speak of."""
+    """Compared pairs of arms: differences, intervals, p-values, verdicts and their scope."""
     intro = (
         "All arms were asked about the same rows, so differences are taken row by row. A comparison “of this "
         "strategy” holds for other draws of the examples and counts repeats; one “of these examples” holds "
@@ -272,12 +273,12 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
 
 
 def verdict_on(test: Mapping[str, Any]) -> str:
-    """Return the verdict on a difference in words."""
+    """The verdict on a difference in words."""
     return SHOWN[test["verdict"] or INCONCLUSIVE] if test["difference"] is not None else "undefined"
 
 
 def references(stats: Stats) -> Section:
-    """Return the reference lines: their values, and every arm less every line."""
+    """The reference lines: their values, and the difference of every arm from every line."""
     lines = stats.get("reference_lines")
     if lines is None:
         return Section("Reference lines")
@@ -303,7 +304,7 @@ def references(stats: Stats) -> Section:
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:
-    """Return the rows lost before the run, by group; `counts` is `rows` of results.json."""
+    """The rows lost before the run, by group; `counts` is `rows` of results.json."""
     title = "Rows lost before the run"
     if not counts or not counts["lost"]:
         return Section(title)
@@ -323,8 +324,9 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Stats) -> Section:
-    """Return how often each group's replies hold an answer, are refused or filtered, with the verdict on the
-    gap, why others hold none, and other readings of these.
+    """Shares of replies with an answer, refused or filtered, by group, with verdicts on gaps.
+
+    Also: reasons of unread replies, and results under other treatments of these.
     """
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
@@ -357,7 +359,7 @@ def coverage(stats: Stats) -> Section:
 
 
 def flips(stats: Stats) -> Section:
-    """Return how often a change of the protected attribute alone changed the answer."""
+    """How often a change of only the protected attribute changed the answer."""
     rows = [
         [
             arm["arm"],
@@ -396,7 +398,7 @@ _PROBES = {
 
 
 def probes(stats: Stats) -> list[Section]:
-    """Return what changed where rows were asked in another way, a table a probe."""
+    """The effects of probes and multi-row requests on answers, one table each."""
     shown = []
     for kind, (title, intro, alike) in _PROBES.items():
         rows = [
@@ -418,7 +420,7 @@ def probes(stats: Stats) -> list[Section]:
 
 
 def attributes(stats: Stats) -> Section:
-    """Return, with several protected attributes, each attribute by itself."""
+    """Gaps and rates by each single attribute, if several are crossed."""
     rows = [
         [
             arm["arm"],
@@ -443,7 +445,7 @@ def attributes(stats: Stats) -> Section:
 
 
 def repetition(stats: Stats) -> Section:
-    """Return each arm's agreement with itself where prompts were asked again, and P(yes) from samples."""
+    """Each arm's self-agreement over repeated prompts, and the quality of the share of yes as P(yes)."""
     rows = [
         [
             arm["arm"],

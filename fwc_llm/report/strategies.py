@@ -1,4 +1,4 @@
-"""All strategies on one task, side by side: distance, parity, time and tokens."""
+"""Compares strategies on one task: distance, parity, time and tokens."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,16 +29,19 @@ QUERIES = 20
 
 @dataclass(frozen=True)
 class StrategyComparison:
-    """One strategy's examples against the table.
+    """Measurements of one strategy's examples; None without examples, with the reason in `note`.
 
-    `distance`: exact Wasserstein distance to the table, in the cost that FWC minimises (L1 over z-scored
-    numbers, 1 a categorical mismatch, 1 another level, 1 another outcome), its rows by their weight if the
-    task has weights, here as below; `clustering_cost`: mean over the rows of the squared L2 distance to the
-    nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the levels that have weight; `positives`:
-    per level, how many examples answer yes, and how many there are. Unweighted examples weigh the same.
-    `tokens` of one prompt; `seconds` to choose once, which a strategy that chooses per row does for every
-    row; `spent` seconds in all, choosing and measuring. Strategies that choose per row are averaged over a
-    few test rows. None without anything to measure; `note` then says why.
+    distance         exact Wasserstein distance to the table, in the cost of FWC: L1 over z-scored numbers,
+                     plus 1 for each other category, for another level and for another outcome
+    clustering_cost  mean over the table's rows of the squared L2 distance to the nearest example
+    violation        largest |p(y|d) / p(y) − 1| over the levels d with weight
+    positives        by level, (number of examples with yes, number of examples)
+    tokens           tokens of one prompt
+    seconds          seconds to choose one set of examples
+    spent            total seconds, for choosing and measuring
+
+    The table's rows have their sampling weights, if the task has any. Examples without weights have equal
+    weights. For a strategy that chooses per row, values are averaged over a few test rows.
     """
 
     strategy: str
@@ -64,10 +67,11 @@ def compare(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[StrategyComparison]:
-    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` and `flipped`.
+    """Choose examples from the task's pool by each strategy, and measure them.
 
-    `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
-    refuses the task becomes a line with its reason.
+    `names` are the strategies, by default all except `ids` and `flipped`. `options` are passed to the
+    strategies that accept them. `model` selects the tokenizer. A strategy that fails on the task gets a line
+    with the reason.
     """
     pool, test = task.pool(), task.test()
     drawn = test.iloc[np.random.default_rng(seed).permutation(len(test))[:QUERIES]]
@@ -98,7 +102,7 @@ def compare(
 
 
 def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> StrategyComparison:
-    """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
+    """Distance, clustering cost, violation and positives of `shots`; `rows` is the encoded pool."""
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return StrategyComparison(shots.strategy, note=note or "no examples")
@@ -125,7 +129,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
 
 
 def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
-    """The mean over the queries of a strategy that chooses per row; of any other there is one."""
+    """The mean over the test rows of a strategy that chooses per row; otherwise the only item."""
     first, levels = measured[0], [line.positives for line in measured if line.positives]
     if len(measured) == 1 or not levels:
         return first

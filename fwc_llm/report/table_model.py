@@ -1,6 +1,6 @@
-"""The report's table, a `Section`, and its ways to the terminal and to Markdown; the page has a template.
+"""`Section`, the report's table, and its rendering for terminal, Markdown and notebook.
 
-Builders (`sections`, `impact`, `probability`, …) make sections; a renderer knows nothing of what they say.
+Modules such as `sections` and `impact` build sections. The HTML page renders them with a template.
 """
 
 import re
@@ -25,9 +25,9 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 @dataclass(frozen=True)
 class TableCell:
-    """One value: its text, a `mark` behind it (≠, ≈, ~), and a `note` in smaller print, its interval say.
+    """One value: its text, a `mark` after it (≠, ≈), and a `note` such as its interval.
 
-    `plotted` has the numbers low, value, high for a chart in the cell.
+    `plotted` is (low, value, high) for a chart in the cell.
     """
 
     text: str
@@ -45,9 +45,9 @@ Row = Sequence[TableCell | str]
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of the charts in a column's cells: its ends, a dashed `line`, and a band up to `band`.
+    """The axis of the charts in a column: its ends, a dashed `line`, and a band from 0 to `band`.
 
-    `factor` turns values into what the headings' ends show.
+    The heading shows the ends multiplied by `factor`.
     """
 
     low: float
@@ -57,17 +57,17 @@ class Scale:
     factor: float = 1.0
 
     def at(self, value: float) -> float:
-        """Return the place of a value, in percent of the axis."""
+        """The position of a value in percent of the axis, from 0 to 100."""
         return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with a sentence above (`intro`) and `notes` below; `parts` are sections inside of it.
+    """A titled table with a sentence above (`intro`), `notes` below, and nested `parts`.
 
-    The first `keys` columns name a row. `name` is its class on the page.
-    `scales` has the columns whose cells are drawn as well, by their place.
-    Of very many rows a section keeps those with the largest `sizes`, or the first, and says so.
+    The first `keys` columns name a row. `name` is the section's CSS class on the page. `scales` maps columns,
+    by index, to the axes of their charts. A section with more than 100 rows keeps the 100 rows with the
+    largest `sizes`, or the first 100, and adds a note on this.
     """
 
     title: str
@@ -93,28 +93,28 @@ class Section:
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:
-        """Whether there is anything to show: a row, a part that has one, or a sentence."""
+        """Whether the section has rows, a non-empty part, or only a sentence to show."""
         return bool(self.rows or any(self.parts) or (self.intro and not self.headings))
 
 
 def valued(
     of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
 ) -> TableCell:
-    """Return the value `key` with its interval, whose keys begin with `ends`: `low` and `high`."""
+    """A cell with the value `key` and its interval, whose keys are `ends` + "low" and "high"."""
     limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
     plotted = of[f"{ends}low"], of[key], of[f"{ends}high"]
     return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted)
 
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
-    """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
+    """A cell with the signed `difference` of a test, and its interval `low`, `high`."""
     low, value, high = test.get("low"), test["difference"], test.get("high")
     ends = interval((low, high), digits, scale)
     return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high))
 
 
 def terminal(section: Section) -> RenderableType:
-    """Return a section, its parts below it, for rich to print."""
+    """A section and its parts, for rich to print."""
     parts: list[RenderableType] = [Text(section.title, style="bold")] if section.title else []
     parts += [Text(section.intro, style="dim")] if section.intro else []
     parts += [_Fitting(section)] if section.rows else []
@@ -123,7 +123,7 @@ def terminal(section: Section) -> RenderableType:
 
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:
-    """Return what rich would print, as plain text without colours; lines end where their text ends."""
+    """Render as plain text, without colours and trailing spaces."""
     console = Console(width=width, force_terminal=False, force_jupyter=False, color_system=None)
     with console.capture() as captured:
         console.print(renderable)
@@ -131,14 +131,14 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 
 
 def notebook(title: str, *sections: Section, **marks: bool) -> str:
-    """Return sections as a notebook shows them: titled, their tables and notes; `marks` as `figure` has."""
+    """The tables and notes of sections as HTML for a notebook; `marks` are those of `figure`."""
     shown = [section for section in sections if section]
     parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
     return figure(title, *parts, *(note(text) for section in shown for text in section.notes), **marks)
 
 
 def markdown(section: Section, level: int = 3) -> Iterator[str]:
-    """Yield a section's lines as GitHub-flavoured Markdown; text from the data is escaped."""
+    """Yield a section's lines as GitHub-flavoured Markdown; all text is escaped."""
     yield from (f"{'#' * level} {escaped(section.title)}", "")
     if section.intro:
         yield from (escaped(section.intro), "")
@@ -155,18 +155,20 @@ def markdown(section: Section, level: int = 3) -> Iterator[str]:
 
 
 def escaped(value: TableCell | str) -> str:
-    """Return text on one line, with Markdown's own characters escaped."""
+    """Text on one line, with Markdown's special characters escaped."""
     return _MARKUP.sub(r"\\\1", replace_invisible(" ".join(str(value).split())))
 
 
 def texts(rows: Iterable[Row]) -> list[list[str]]:
-    """Return rows as plain texts."""
+    """The cells of rows as plain texts."""
     return [[str(cell) for cell in row] for row in rows]
 
 
 class _Fitting:
-    """A section's table as wide as the terminal allows; else intervals get their own lines; if that is still
-    too wide, the columns are split over several tables.
+    """A section's table, fitted to the width of the terminal.
+
+    In a table that is too wide, intervals go on their own lines; if that is not enough, the columns are split
+    into several tables.
     """
 
     def __init__(self, section: Section) -> None:
@@ -194,7 +196,10 @@ class _Fitting:
 
 
 def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
-    """The first `keys` columns of lines and those from start to end; the first line has the headings."""
+    """A table of the first `keys` columns and the columns from `start` to `end` (exclusive).
+
+    `lines` begins with the headings. With `stacked`, intervals are on their own lines.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
     headings, *rows = [[Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen]

@@ -1,4 +1,4 @@
-"""What the terminal shows: the answer, one table and what to know; with --verbose all sections."""
+"""Terminal output: findings, one table and notes; with --verbose all sections."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -44,9 +44,9 @@ _NO_PROBABILITY = (
 
 
 def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
-    """Return a run's answer and first table for rich to print; `verbose`: with every section of its report.
+    """A run's findings and first table, for rich to print; errors as in `read_run`.
 
-    Raises `FwcError` as `read_run` does.
+    With `verbose`, all other sections of the report follow.
     """
     run = read_run(folder)
     title = Text(f"{run.task} · {run.results['model']}", style="bold")
@@ -84,7 +84,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
 
 
 def answer(folder: str | Path) -> str:
-    """Return the first sentence on a run, which says how groups are treated, by the best arm where one is."""
+    """The first of a run's `findings`."""
     run = read_run(folder)
     return ": ".join(filter(None, findings(statistics(run.answered), run.created, keeping(run))[0].values()))
 
@@ -96,9 +96,10 @@ def summary(
     kept: Collection[str] | None = None,
     run: "Run | None" = None,
 ) -> RenderableType:
-    """Return the answer and the first table of `Audit.to_dict`; `kept` and `run` are as in `next_step`.
+    """The findings and the first table from the content of `Audit.to_dict`, for rich to print.
 
-    All notes, those on single arms too, are in `everything`.
+    `kept` and `run` are as in `next_step`. Notes on single arms are only in `everything`. With `verbose`, no
+    note is shown here.
     """
     return Group(
         *_sentences(stats, created, kept),
@@ -116,9 +117,10 @@ def audit_summary(
     verbose: bool,
     kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
-    """Return the answers and first tables of audits by attribute, then what holds for all of them, once.
+    """The findings and first tables of audits by attribute, then common sentences and notes once.
 
-    `views` are the `attributes` of `impact_tables`, in the same order; `kept` is as in `findings`.
+    `views` are the `attributes` of `impact_tables`, in the same order as `audits`. `kept` has the argument of
+    `findings` by attribute.
     """
     shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
@@ -154,14 +156,14 @@ def _notes(stats: Mapping[str, Any]) -> list[str]:
 
 
 def everything(run: Mapping[str, Any]) -> RenderableType:
-    """Return all sections but the first of one entry of a document's `runs`, for rich."""
+    """All sections except the first, of one entry of a document's `runs`, for rich to print."""
     return Group(*map(terminal, sections_of(run)[1:]))
 
 
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
-    """Return the arms of several models that were asked the same questions, for rich to print.
+    """The arms of several models with the same questions, for rich to print.
 
-    Values have 95 % intervals. The differences between two models are the comparison's.
+    Values have 95 % intervals. `fwc-llm compare` has the differences between two models.
     """
     shown = []
     for run in runs:

@@ -1,4 +1,4 @@
-"""The answers at the run's threshold beside those that were given (docs/protocol.md, "A threshold")."""
+"""Compares answers at the run's threshold with answers as given (docs/protocol.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,10 +25,11 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """The effects of the run's threshold, as plain values; None without one.
+    """The effects of the run's threshold, as plain values; None without a threshold.
 
-    `rule`, `words` how it was chosen, and per arm: its thresholds as results.json has them, and for accuracy
-    and DP gap both values with intervals and the difference with its own, paired row by row.
+    Keys: `rule`; `words`, a description of the choice; `arms`. Each arm has its thresholds as in
+    results.json, and for accuracy and DP gap: the values as given and at the threshold, and their difference
+    paired by row, with intervals.
     """
     rule = run.results.get("threshold")
     if rule is None or not run.at_threshold:
@@ -68,7 +69,7 @@ def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
-    """For every arm both shares, a mean over its repeats; ties can keep them far apart."""
+    """Share of yes and base rate of every arm, as means over repeats; ties can make them differ."""
     shares = []
     for arm in arms:
         known = [repeat for repeat in arm["per_repeat"] or () if repeat.get("share_of_yes") is not None]
@@ -79,7 +80,7 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def at_threshold(section: Mapping[str, Any] | None, title: str = "At the threshold") -> Section:
-    """Return `threshold_section` as a table; empty for a run without a threshold."""
+    """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
         cells: list[TableCell | str] = [
@@ -98,7 +99,7 @@ def at_threshold(section: Mapping[str, Any] | None, title: str = "At the thresho
 
 
 def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
-    """The threshold, or the lowest and highest of several repeats."""
+    """The threshold, or "lowest to highest" over several repeats."""
     known = sorted({repeat["threshold"] for repeat in per_repeat if repeat["threshold"] is not None})
     if not known:
         return DASH
@@ -107,7 +108,7 @@ def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
-    """The rows that thresholds were chosen on, over all repeats, and how many of them have no P(yes)."""
+    """The total number of validation rows over all repeats, and how many have no P(yes)."""
     rows = sum(repeat.get("rows") or 0 for repeat in per_repeat)
     unknown = rows - sum(repeat.get("known") or 0 for repeat in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH

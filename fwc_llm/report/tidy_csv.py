@@ -1,4 +1,4 @@
-"""The numbers of a document as tidy CSV: one line a number."""
+"""The numbers of a document as tidy CSV, one line per number."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,16 +17,16 @@ _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negat
 
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
-    """Return the document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
+    """The document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
 
-    `repeat` is empty for the mean over repeats, `group` for a number of all rows. Text that a spreadsheet
-    would read as a formula gets an apostrophe in front.
+    `repeat` is empty for a mean over repeats, `group` for a number about all rows. Text that a spreadsheet
+    would read as a formula begins with an apostrophe.
     """
     return as_csv((head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
 
 
 def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return lines as CSV with these columns; text that a spreadsheet would run is made harmless."""
+    """Lines as CSV with these columns; texts that look like formulas are escaped."""
     import pandas as pd
 
     texts = (
@@ -38,7 +38,7 @@ def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 
 def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
-    """Return the cells that all lines of a run have."""
+    """The cells that all lines of a run share."""
     return {
         "run": run["label"],
         "task": document["task"],
@@ -49,7 +49,7 @@ def head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for entry in (run["rows"] or {"groups": ()})["groups"]:  # rows before the run, of no arm
+    for entry in (run["rows"] or {"groups": ()})["groups"]:  # rows lost before the run, in all arms
         counts = {f"rows_{name}": entry[name] for name in ("read", "kept", "lost")}
         counts |= {f"rows_lost: {reason}": count for reason, count in entry["reasons"].items()}
         yield from _all(counts, group=entry["group"], n=entry["read"])
@@ -84,7 +84,7 @@ def _all(counts: Mapping[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
 def _line(
     metric: str, of: Mapping[str, Any], key: str = "value", ends: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A number with its interval, whose keys begin with `ends`."""
+    """A line with the value `key` of `of`; the keys of its interval begin with `ends`."""
     limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
     return {"metric": metric, "value": of[key], **limits, "verdict": of.get("verdict") or "", **more}
 
@@ -110,7 +110,10 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a line for every number of `impact_tables`; `against` is the other group of a ratio or test."""
+    """Yield a line for every number of `impact_tables`.
+
+    `against` is the other group of a ratio, difference or test.
+    """
     for view in audit["attributes"]:
         of = {"attribute": view["attribute"], "basis": audit["basis"]["kind"]}
         for group, lost in view["lost"].items():

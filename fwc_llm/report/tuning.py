@@ -1,4 +1,4 @@
-"""The report of `tune`, as sections: the candidates, and validation beside the test."""
+"""Sections on a tuning: its candidates, and results on pool rows and test rows."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -13,18 +13,18 @@ from fwc_llm.report.table_model import Section
 from fwc_llm.sanitize import parse_json
 
 FILE_NAME = "tuning.json"
-# Forms of its reaction that predict recordings no worse disagree about the sign (evals/surrogate.md).
+# Forms of the surrogate with equal fit to recordings disagree about the sign (evals/surrogate.md).
 ASSUMED = (
     "The surrogate is a simulation: even the sign of the effect of examples on its gap is an "
     "assumption, so neither winner nor test says anything about another model."
 )
-_MOST_BEST = 3  # candidates on the terminal's first screen
-_TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # what tells candidates apart
-_SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
+_MOST_BEST = 3  # most candidates in the terminal without --verbose
+_TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # formats of keys that distinguish candidates
+_SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8" (no:yes)
 
 
 def tuning_goal(folder: Path) -> Mapping[str, Any]:
-    """Return the goal that a run was tuned to: `metric`, by its gate's name, and `target`; empty for none."""
+    """The tuning goal of a run: `metric` (its name in gates) and `target`; {} without a tuning."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         goal = parse_json(read_text(folder / FILE_NAME))["goal"]
         return {"metric": str(goal["metric"]), "target": float(goal["target"])}
@@ -32,10 +32,10 @@ def tuning_goal(folder: Path) -> Mapping[str, Any]:
 
 
 def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how a run's examples were tuned, as texts; None for a run that was not tuned to its end.
+    """A description of a run's tuning, as texts; None without a complete tuning.
 
-    Keys: `verdict`, `assumed` (a caution, or ""), and two tables: `headings` with `front`,
-    `validation_headings` with `validation`.
+    Keys: `verdict`, `assumed` (a caution, or ""), and two tables: `headings` and `front` (rows),
+    `validation_headings` and `validation` (rows).
     """
     try:
         tuning = parse_json(read_text(folder / FILE_NAME))
@@ -45,7 +45,7 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of tuning.json beside results.json as texts; see `read_tuning`."""
+    """Describe the contents of tuning.json and results.json as texts; see `read_tuning`."""
     metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
@@ -55,7 +55,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     if (chosen or {}).get("instruction") or len(
         {line.get("template") for line in pool.values()} - {None}
     ) > 1:
-        pool = {}  # the test asks every arm in the winner's wording, the race asked some in another one
+        pool = {}  # not comparable: the test uses the winner's wording in every arm, the tuning did not
     pool["tuned"] = chosen
     values = {key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD}
     varied = [key for key in _TOLD if len(values[key]) > 1]
@@ -77,7 +77,7 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
-    """The cells of a candidate, with those of m, order and template that are `varied`."""
+    """The cells of a candidate; its name includes the `varied` ones of m, order and template."""
     sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
     how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
     return [
@@ -91,12 +91,12 @@ def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
 
 
 def kind_words(kind: str) -> str:
-    """Format a candidate's kind; slots read "Female 0:8" (no:yes)."""
+    """A candidate's kind as text, with slots as "Female 0:8" (no:yes)."""
     return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 
 def tuned(described: Mapping[str, Any] | None) -> Section:
-    """Return `read_tuning` as a section; empty for a run that was not tuned."""
+    """The return value of `read_tuning` as a section; empty for None."""
     title = "How the examples were tuned"
     if described is None:
         return Section(title)
@@ -110,14 +110,15 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
 
 
 def validation(described: Mapping[str, Any]) -> Section:
-    """Return accuracy and metric on the pool rows, where examples were chosen, and on the test rows."""
+    """Accuracy and metric on the pool rows, on which the winner was chosen, and on the test rows."""
     title = "Pool rows, for the choice, and test rows: the difference is the optimism of the choice"
     return Section(title, described["validation_headings"], described["validation"])
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
-    """Return the candidates of tuning.json, in a `folder`, for the terminal: all, or the best, zero-shot and
-    balanced.
+    """The candidates of a tuning for the terminal: the best three, zero-shot and balanced.
+
+    With `verbose`, all candidates. `folder` is that of tuning.json.
     """
     described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"

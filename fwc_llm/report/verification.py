@@ -1,11 +1,12 @@
-"""Recompute every number of a folder from its journal and table, and check the hashes.
+"""Recomputes every number of a folder from its journal and table, and checks the hashes.
 
-Nothing is asked and nothing in the folder is written. A run is planned and scored again: its questions,
-requests, prompts and examples must be those of its settings, its answers and numbers those of its replies.
-An audit is computed again from its table.
+No request is sent, and the folder is not changed. A run is planned and scored again. Its questions, requests,
+prompts and examples must follow from its settings, and its answers and numbers from its replies. An audit is
+computed again from its table.
 
-Whoever wrote the folder may have written all of it. Task, table and settings therefore come from whoever
-checks; what stands on the folder's word alone is named and counted, as is what cannot be checked here.
+The author of a folder may have forged all of it. Therefore the verifier should supply task, table and
+settings. Values that only the folder states are listed as stated, and values that cannot be checked here as
+not verified.
 """
 
 import json
@@ -56,13 +57,13 @@ if TYPE_CHECKING:
 
 FORMAT = "fwc-llm-verify/1"
 SAME, DIFFERS, UNVERIFIED, STATED = "same", "differs", "not verified", "stated"
-_MOST = 10  # differences of one file that are listed
+_MOST = 10  # most differences of one file that are listed
 _ABSENT = object()
-_CLOSE = 1e-7  # relative: other machines sum in another order
-_PREDICTED = 1e-3  # predictions of fitted models, and what follows from them
+_CLOSE = 1e-7  # tolerance: the order of summation depends on the machine
+_PREDICTED = 1e-3  # tolerance for predictions of fitted models and values computed from them
 _NUMBERS = "statistics", "audit", "findings"  # of a JSON report
 _OF_MACHINE = "files", "versions"  # keys of an audit
-# What something else shows of a record, and what nothing does of run.json.
+# Keys of a record that can be checked, and keys of run.json that cannot.
 _CHECKED = {"request", "arm", "repeat", "row", "variant", "answer", "reason", "prompt", "prefix"}
 _WORD = {
     "model", "parameters", "simulated_answers", "reference", "created", "versions", "command", "parser",
@@ -71,7 +72,7 @@ _WORD = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A result about `file`; what is `STATED` stands on the folder's word alone, whoever looks."""
+    """A finding about `file`; status `STATED` means that only the folder says so."""
 
     file: str
     status: str
@@ -80,10 +81,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Checker:
-    """What whoever checks brings along, so that it need not be taken from the folder.
+    """What the verifier supplies instead of relying on the folder.
 
-    `task`, `data_dir` and `data` (files in the place of the task's; of audits the table of decisions) are as
-    for `load_task`. `expected` has settings by name, and `model`.
+    `task` and `data_dir` are as for `load_task`. `data` are files that replace those of the task; for an
+    audit, the table of decisions. `expected` has settings by name, and `model`.
     """
 
     task: "str | Path | Task | None" = None
@@ -102,10 +103,11 @@ class _HashedFiles(BaseModel):
 
 
 def verify(folder: Path, checker: Checker = Checker()) -> dict[str, Any]:
-    """Return what a folder of a run or of audits says that its journal and table do not, for JSON.
+    """Verify a folder of a run or of audits; return the findings, ready for JSON.
 
-    Keys: `format`, `folder`, `sha256` (of hashes.json or of the audits), `differs`, `not_verified` and
-    `stated` (how many), and `findings`. Raises `FwcError` for a folder that holds neither a run nor an audit.
+    Keys: `format`, `folder`, `sha256` (of hashes.json, or of the first audit), `differs`, `not_verified` and
+    `stated` (numbers of findings), and `findings`. Raises `FwcError` for a folder with neither a run nor an
+    audit.
     """
     if RunFolder(folder).begun:
         findings = list(_run(RunFolder.existing(folder), checker))
@@ -149,7 +151,7 @@ def _run(folder: RunFolder, checker: Checker) -> Iterator[Claim]:
 def _made_again(
     folder: RunFolder, described: dict[str, Any], again: RunFolder, checker: Checker
 ) -> Iterator[Claim]:
-    """Score the run again in the folder `again`, plan it again with its table, and compare."""
+    """Score the run again in the folder `again`, plan it again with its table, and yield findings."""
     yield from _records(folder, described)
     for name in folder.own_files():
         if name != "assisted.json":
@@ -187,11 +189,11 @@ def _made_again(
     else:
         yield from _of_plan(folder, described, again.describe(), plan)
     if task is not None:
-        with suppress(FwcError), Journal(again.path) as journal:  # groups or labels are not the table's
+        with suppress(FwcError), Journal(again.path) as journal:  # fails for another table
             score_run(again, journal, recorded.get("stopped"), task, parse=today)
     now = again.results()
     for arm in (*recorded["arms"], *now["arms"]) if run.answered.assist and task is None else ():
-        arm.pop("verdict", None)  # it rests on predictions, which need the table
+        arm.pop("verdict", None)  # depends on predictions, which need the table
     if any("paper_summary" in arm for arm in recorded["arms"]):
         yield from _same("results.json", recorded, now)
     else:
@@ -206,7 +208,7 @@ def _made_again(
 
 
 def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Claim]:
-    """Settings that are not those of the checker, and those that the checker did not give."""
+    """Yield settings that differ from the verifier's, and settings that the verifier did not give."""
     for name, value in expected.items():
         if (was := recorded.get(name)) != value:
             yield Claim(file, DIFFERS, f"{name} is {was!r}, and {value!r} was expected")
@@ -217,7 +219,7 @@ def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any
 
 
 def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
-    """The checker's task with its table, else that of this package, else the one that the folder names."""
+    """The verifier's task with its table; else the built-in task, else the task in the folder."""
     run = read_run(folder.path)
     named, own = checker.task, checker.task is None and run.task not in task_names()
     if not own and (named is None or isinstance(named, str | Path)):
@@ -245,7 +247,7 @@ def _unplanned(described: Mapping[str, Any], why: str) -> Claim:
 def _planned(
     folder: RunFolder, described: Mapping[str, Any], task: "Task", results: Mapping[str, Any]
 ) -> Plan:
-    """The run's plan, made again from its settings."""
+    """Plan the run again from its settings."""
     sources = list(described["arms"])
     with suppress(OSError, ValueError, KeyError, AttributeError):
         options = parse_toml(read_text(folder.path / "experiment.toml"))
@@ -255,11 +257,11 @@ def _planned(
         ]
     settings = dict(described["settings"])
     first = next(folder.read_questions(), {})
-    if settings["weight"] is None and "weight" in first:  # the task's own
+    if settings["weight"] is None and "weight" in first:  # the task's weight was used
         del settings["weight"]
     asked, split = Settings(**settings), None
     rows = _content(folder.path / TUNING).get("rows")
-    if isinstance(rows, int):  # those that candidates answered are no examples
+    if isinstance(rows, int):  # pool rows that candidates answered cannot be examples
         drawn = draw_split(task, asked.n_test, asked.base_parity, asked.seed)
         _, split = hold_out(task, drawn, rows, asked.base_parity, asked.seed)
     plan = make_plan(task, sources, asked, split=split)
@@ -270,9 +272,9 @@ def _planned(
 def _of_plan(
     folder: RunFolder, described: Mapping[str, Any], scored: Mapping[str, Any], plan: Plan
 ) -> Iterator[Claim]:
-    """Compare run.json, questions, requests, examples and prompts with those of the plan."""
+    """Yield findings on run.json, questions, requests, examples and prompts, compared with the plan."""
     made_by = (described.get("versions") or {}).get("fwc-llm", __version__)
-    # Another version may draw other rows and write other prompts.
+    # Another version may draw other rows and build other prompts.
     status = DIFFERS if made_by == __version__ else UNVERIFIED
     now = describe_asked(
         plan, described["model"], described.get("parameters") or {},
@@ -281,7 +283,7 @@ def _of_plan(
     unchecked = _WORD | (LATER - set(described))
     now = {key: value for key, value in json.loads(json.dumps(now)).items() if key not in unchecked}
     sources = described.get("sources") or {}
-    for arm in plan.arms:  # a given file has the name that it had where it was given
+    for arm in plan.arms:  # run.json has the original path of a shots file
         if arm.source in plan.saved and re.search(r"^shots-|\.json$", sources.get(arm.name, "")):
             now["sources"][arm.name] = sources[arm.name]
     text = described.get("task_file") or ""
@@ -319,7 +321,7 @@ def _of_plan(
 
 
 def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Plan]:
-    """Compare the examples with those that are chosen again; return the plan with those of the folder."""
+    """Findings on examples, compared with newly chosen ones; and the plan with the folder's examples."""
     findings, repeats = [], []
     for repeat in plan.repeats:
         shots = dict(repeat.shots)
@@ -342,7 +344,7 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Pla
 
 
 def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
-    """Name the files that nothing but a hash, which whoever wrote them may have written, speaks for."""
+    """Yield a finding for each file that is not checked: a matching hash alone proves nothing."""
     read = {HASHES, *(finding.file for finding in found)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
     yield from (Claim(name, STATED, "nothing shows what stands in it") for name in names if name not in read)
@@ -369,7 +371,7 @@ def _hashed(path: Path, digest: str, name: str = "") -> Claim:
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
-    """Yield a finding of this `status` for each of the first differences, else one that says `otherwise`."""
+    """Yield a finding with `status` for each of the first differences; without any, `otherwise`."""
     texts = list[str]()
     try:
         texts += differences
@@ -383,7 +385,7 @@ def _some(file: str, differences: Iterator[str], otherwise: str, status: str = D
 
 
 def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Claim]:
-    """Compare what a file records with what is made again."""
+    """Yield findings on recorded values `was`, compared with recomputed values `now`."""
     if '"noise_expected"' in json.dumps(was):
         yield Claim(file, UNVERIFIED, "an earlier version wrote it, which defined its numbers otherwise")
         return
@@ -394,7 +396,7 @@ def _same(file: str, was: Any, now: Any, close: float = _CLOSE) -> Iterator[Clai
 
 
 def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]:
-    """Compare prompts with the identity of their requests, and answers with their replies."""
+    """Yield findings on the journal: prompts against request ids, answers against replies."""
     yield from _some(
         JOURNAL, _requests(folder, described), "prompts are their requests', answers their replies'"
     )
@@ -409,12 +411,12 @@ def _records(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[Claim]
 
 
 def _model(described: Mapping[str, Any]) -> str:
-    """The model with its parameters, as it is part of a request's identity."""
+    """The model with its parameters, as in `parameters_json`."""
     return json.dumps([described["model"], described.get("parameters") or {}], sort_keys=True)
 
 
 def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the records whose prompt is not that of their request, or whose answer is not their reply's."""
+    """Yield records whose prompt does not match the request id, or whose answer not the reply."""
     words, prefixes = described.get("words") or YES_NO, dict[tuple[Any, Any], list[Any]]()
     prompts: dict[str, set[str]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
@@ -426,7 +428,7 @@ def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
             messages = [*prefixes.get(key, ()), *record["prompt"]]
             prompts.setdefault(str(key[0]), set()).add(json.dumps(messages))
             question = record.get("repeat"), record.get("arm"), record.get("row"), record.get("variant")
-            own = "epochs" not in described  # a log of Inspect names its requests
+            own = "epochs" not in described  # a log of Inspect has other request ids
             if own and request_id(_model(described), *question, messages) != record["request"]:
                 yield f"{where}: the prompt, the model or its parameters are not those that were asked"
         for name, now in parsed(reply_of(record), words).items():
@@ -440,7 +442,7 @@ def _requests(folder: RunFolder, described: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _lines(was: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the cells of recorded lines that are not those of the lines that are made again."""
+    """Yield the cells in which recorded lines differ from recomputed lines."""
     nothing: Mapping[str, Any] = {}
     for number, (line, made) in enumerate(zip_longest(was, now, fillvalue=nothing), 2):
         for name in line or made:
@@ -449,7 +451,7 @@ def _lines(was: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -
 
 
 def _reports(folder: RunFolder, task: "Task | None", again: RunFolder) -> Iterator[Claim]:
-    """Compare reports of this run alone, and its model card, with those that are made again."""
+    """Yield findings on reports of this run and its model card, compared with recomputed ones."""
     for path in sorted(folder.path.glob("*")):
         content = _content(path) if path.suffix == ".json" else {}
         runs = content.get("runs") if content.get("format") == REPORT else None
@@ -477,7 +479,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         return
     files = check(_HashedFiles, recorded, str(path)).files
     for what, entry in files.items():
-        name = Path(entry.name).name  # never outside of the folder
+        name = Path(entry.name).name  # never a path outside of the folder
         file, table = path.parent / name, what in ("predictions", "population")
         if what == "predictions" and checker.data is not None:
             file = Path(checker.data)
@@ -509,19 +511,25 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
-    """Yield where two JSON values differ, numbers more than a little; not keys that `now` alone has."""
+    """Yield the places where two JSON values differ, numbers by more than the tolerance.
+
+    Keys that only `now` has are ignored.
+    """
     for at, before, after in _leaves(was, now):
         if before is not _ABSENT and before != after and not _close(before, after, close):
             yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is made again"
 
 
 def missing_keys(was: Any, now: Any) -> Iterator[str]:
-    """Yield the keys that only `now` has, of two JSON values."""
+    """Yield the keys in `now` that `was` lacks."""
     return (at for at, before, _ in _leaves(was, now) if before is _ABSENT)
 
 
 def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield place and values where two JSON values end or part; `_ABSENT` for a key that `was` lacks."""
+    """Yield (path, value of `was`, value of `now`) for each leaf and structural difference.
+
+    `_ABSENT` is the value for a key that `was` lacks.
+    """
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in {**was, **now}:
             yield from _leaves(was.get(key, _ABSENT), now.get(key), f"{at}.{key}" if at else str(key))
@@ -539,7 +547,7 @@ def _close(was: Any, now: Any, close: float = _CLOSE) -> bool:
 
 
 def _content(path: Path, kind: type[Any] = dict) -> Any:
-    """The JSON of a file; empty where it is not of this kind."""
+    """The JSON of a file; an empty `kind` if the file cannot be read or has another type."""
     with suppress(OSError, ValueError):
         content = parse_json(read_text(path))
         return content if isinstance(content, kind) else kind()

@@ -1,1 +1,1 @@
-"""From a plan to answers on disk: calls, journal, results."""
+"""Runs: plan the calls, execute them, keep a journal, score the answers."""

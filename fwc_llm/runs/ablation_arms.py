@@ -1,18 +1,16 @@
-"""The arms that separate the effects of FWC's slots, geometry, weights and order (docs/baselines.md,
-"Ablation").
-"""
+"""Ablation arms for FWC's slots, geometry, weights and order (docs/baselines.md)."""
 
 from dataclasses import dataclass
 from typing import Any
 
 REPEATS = 20
-# The numbers of examples in each cell by which `fwc` fills its slots, and `strata` the same.
+# `strata` gets the same number of examples in each cell as `fwc`.
 OPTIONS: dict[str, Any] = {"slots": "balanced-positive"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """Two arms that differ in one part alone."""
+    """Two arms that differ only in one part of FWC."""
 
     part: str
     first: str

@@ -1,8 +1,8 @@
-"""A run through the Batch API: write, upload, submit, poll, collect. Any step may be the last of a process.
+"""A run through the Batch API: write, upload, submit, poll and collect batches.
 
-What has been done stands in `batch/state.json`, rewritten after every step; the next process takes up from
-there. Replies land in the same journal as live ones. Requests that the batch leaves unanswered
-are sent live (`execute`).
+The process may end after any step: `batch/state.json` records the completed steps, and the next process
+continues from there. Replies go into the same journal as those of live requests. Requests that a batch leaves
+unanswered are sent live (`execute`).
 """
 
 import asyncio
@@ -38,13 +38,14 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.sanitize import parse_json, parse_uint
 from fwc_llm.validation import first_error
 
-_Id = Annotated[str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))]  # pydantic's own takes 75 ms
+_Id = Annotated[str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))]  # pydantic's regex takes 75 ms
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
-    """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them. It is written, uploaded
-    (`file_id`), submitted (`batch_id`), ended, collected, in this order.
+    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl.
+
+    Its steps are: written, uploaded (`file_id`), submitted (`batch_id`), `collected`.
     """
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
@@ -71,13 +72,14 @@ async def run_batch(
     begin: bool = True,
     cancel: bool = False,
 ) -> None:
-    """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
+    """Send all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
-    It looks every `poll_seconds`, more often at first. While batches are under way, or without `begin`, it
-    starts none and waits for those; `cancel` asks the service to stop them first.
+    The service is polled every `poll_seconds`, at first more often. If the folder has batches that are not
+    collected, or without `begin`, no new batches are written, and only existing batches are waited for. With
+    `cancel`, the service is first asked to stop them.
 
-    Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
-    the service rejects a batch as a whole (the same command submits it again).
+    Errors: `FwcError` for a model without Batch API, and for a damaged folder; `ProviderError` if the service
+    rejects a batch as a whole (the same command submits the batch again).
     """
     place = Path(folder) / "batch"
     work = _Batches(model, BatchClient(model, backoff), journal, place, progress, budget, _read_state(place))
@@ -86,7 +88,7 @@ async def run_batch(
             work.write_requests(calls)
         await work.submit(begin)
         for part in work.under_way if cancel else ():
-            with suppress(GoneError):  # what is lost is given up while waiting
+            with suppress(GoneError):  # `wait` gives up a lost batch
                 await work.client.cancel(str(part.batch_id))
         await work.wait(poll_seconds, cancel)
     finally:
@@ -94,7 +96,7 @@ async def run_batch(
 
 
 def batches_under_way(folder: str | Path) -> bool:
-    """Whether a run's folder has batches that were sent off and not collected; `FwcError` if damaged."""
+    """Whether a run has batches that are uploaded but not collected; `FwcError` if damaged."""
     parts = _read_state(Path(folder) / "batch")
     return any(part.file_id is not None and not part.collected for part in parts)
 
@@ -117,7 +119,7 @@ class _Batches:
         return [part for part in self.parts if not part.collected]
 
     def write_requests(self, calls: Iterable[PlannedCall]) -> None:
-        """Write the batches of further calls; what a batch has left unanswered is asked live."""
+        """Write batches for the calls that are unanswered and in no earlier batch."""
         if self.budget is not None:
             self.budget.start(self.journal)
         size = MOST_BYTES
@@ -145,7 +147,7 @@ class _Batches:
         self._save()
 
     def _unanswered(self, calls: Iterable[PlannedCall]) -> Iterator[tuple[str, PlannedCall]]:
-        """The calls that have no answer and were in no batch, as many as can be paid for."""
+        """Yield (request id, call) of unanswered calls in no batch, as far as the budget allows."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
         for call in calls:
@@ -165,10 +167,11 @@ class _Batches:
         return self.folder / f"{part.name}.{kind}"
 
     async def submit(self, begin: bool) -> None:
-        """Upload and submit what has not been.
+        """Upload and submit the batches that are not submitted yet.
 
-        Without `begin`, and where a live run came between, the rest is left to be asked live; a batch that
-        was submitted is found by its file.
+        Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
+        requests are left to a live run. A batch that the service has already is then found by its file, and
+        waited for.
         """
         for part in self.under_way:
             if part.batch_id is not None:
@@ -185,7 +188,7 @@ class _Batches:
             self._save()
 
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
-        """Poll until every batch has ended, collecting each as it does."""
+        """Poll until every batch has ended; collect each batch when it ends."""
         states: dict[str, BatchState] = {}
         pause, began = FIRST_POLL_SECONDS, time.monotonic()
         total = sum(part.requests for part in self.under_way) + self.skipped
@@ -214,7 +217,7 @@ class _Batches:
                 pause *= POLL_GROWTH
 
     async def _collect(self, part: _BatchPart, state: BatchState) -> None:
-        """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
+        """Download a batch's result files, and write replies to unanswered requests to the journal."""
         if state.status == "failed":
             part.batch_id = None
             self._save()
@@ -232,7 +235,7 @@ class _Batches:
                 for line in lines:
                     told.add(self._take(line.decode("utf-8", "replace"), calls))
         untold = [each for each in calls.items() if each[0] not in told]
-        if state.status != "completed":  # as many as the service has worked on, the longest
+        if state.status != "completed":  # only the number that the service completed, the longest requests
             untold.sort(key=lambda each: -len(str(each[1].messages)))
             untold = untold[: max(state.completed - len(told), 0)]
         self._lose(untold)
@@ -240,7 +243,10 @@ class _Batches:
         self._save()
 
     def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Take one line of a result file, in any order; return the request that it answers or refuses."""
+        """Process one line of a result file; return the id of its request if it is settled.
+
+        A settled request is answered, or refused without charge. "" for any other line.
+        """
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
         if not isinstance(request, str) or request not in calls:
@@ -249,7 +255,7 @@ class _Batches:
             return request
         try:
             reply = batch_reply(result)
-        except AttemptError as failure:  # what it would have answered stays unanswered
+        except AttemptError as failure:  # the request stays unanswered
             return "" if failure.billed else request
         self.journal.append(make_record(request, calls[request], reply, self.journal.words) | {"batch": True})
         if self.budget is not None and reply.usage is not None:
@@ -258,7 +264,7 @@ class _Batches:
         return request
 
     def _lose(self, requests: Iterable[tuple[str, PlannedCall]]) -> None:
-        """Count requests that were perhaps charged for, and not answered, towards the limit of cost."""
+        """Count unanswered requests that may have been charged for towards the cost limit."""
         if self.budget is None:
             return
         for request, call in requests:
@@ -267,7 +273,7 @@ class _Batches:
             self.journal.append(record | {"batch": True, "unknown_attempts": 1, "most_usage": most})
 
     def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
-        """The requests of a part by their identity."""
+        """Yield (request id, call) of a batch."""
         path = self._path(part, "calls.jsonl")
         restore = f"): restore it, or remove {self.folder}"
         with failing_as(FwcError, f"{path} is damaged (", restore, (TypeError,)), open_binary(path) as lines:
@@ -277,7 +283,7 @@ class _Batches:
                 yield request, PlannedCall(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
 
     def _save(self) -> None:
-        self.journal.check_in_place()  # a folder that is gone is not made again
+        self.journal.check_in_place()  # do not recreate a deleted folder
         path = self.folder / "state.json"
         with failing_as(StorageError, f"cannot write {path}: "), whole_file(path) as file:
             file.write(_State(parts=self.parts).model_dump_json(indent=1))
@@ -286,11 +292,11 @@ class _Batches:
 
 
 def batch_reply(result: Mapping[str, Any]) -> Reply:
-    """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
+    """The reply in one line of a result file; `AttemptError` for a line without a reply."""
     response = result.get("response")
     response = response if isinstance(response, Mapping) else {}
     status, body = parse_uint(response.get("status_code"), 600) or 200, response.get("body")
-    if error := result.get("error"):  # it was not worked on
+    if error := result.get("error"):  # the service did not process the request
         status, body = 400, {"error": error}
     if status != 200:
         failure = http_failure(status, body, {})
@@ -301,7 +307,7 @@ def batch_reply(result: Mapping[str, Any]) -> Reply:
 
 
 def _read_state(folder: Path) -> list[_BatchPart]:
-    """The batches of a run's folder, none when it has no state; `FwcError` when that is damaged."""
+    """Read the batches from state.json; [] without this file, `FwcError` if it is damaged."""
     state = folder / "state.json"
     try:
         return _State.model_validate(parse_json(read_text(state))).parts

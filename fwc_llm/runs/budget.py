@@ -1,4 +1,4 @@
-"""Forecast the cost of a run in dollars, and stop it before it exceeds a limit."""
+"""Forecasts the cost of a run in dollars, and stops it before it exceeds a limit."""
 
 import json
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from fwc_llm.models.tokens import TokenCounter
 if TYPE_CHECKING:
     from fwc_llm.runs.journal import Journal, PlannedCall
 
-# A provider caches a prompt's beginning from this many tokens, in steps (OpenAI, prompt caching).
+# OpenAI caches prompt prefixes of at least 1024 tokens, in steps of 128 tokens.
 _CACHE_FROM, _CACHE_STEP = 1024, 128
 _ESTIMATE_MARGIN = 1.5  # an estimated count may be too low by this factor
-_NO_LIMIT_TOKENS = 4096  # assumed for a reply without a limit
-# Parameters that a service puts into the prompt. No character is more than a token.
+_NO_LIMIT_TOKENS = 4096  # assumed for a reply without a token limit
+# Parameters that a service puts into the prompt; they count with one token per character, an upper limit.
 _COUNTED = ("response_format", "tools", "functions")
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The requests, tokens and dollars that a run will use. Tokens are exact when `exact`, else an estimate.
+    """Requests, tokens and dollars that a run will use; tokens are estimates unless `exact`.
 
-    `cached_tokens` is the part of `prompt_tokens` that the provider can take from its cache (the fixed
-    beginning of the prompts of one arm, if long enough); `completion_tokens` the most that the replies can
-    have. Dollars are None without a known price: `dollars` with the cache and full replies,
-    `dollars_most` without the cache, and all prompts written to it.
+    `cached_tokens` is the part of `prompt_tokens` that the provider can read from its cache: the common
+    beginning of an arm's prompts, if it is long enough. `completion_tokens` is the largest possible number.
+    `dollars` assumes the cache and replies of maximal length; `dollars_most` assumes that every prompt is
+    written to the cache and none is read. Both are None without a known price.
     """
 
     calls: int
@@ -50,9 +50,9 @@ def forecast(
     batch: bool = False,
     counter: TokenCounter | None = None,
 ) -> Forecast:
-    """Count what `calls` will use, without asking anything. Every call is built and counted once.
+    """Forecast the use of `calls` without sending them; each call is built and counted once.
 
-    Errors: `FwcError` when a prompt and its reply exceed the model's context window (`price.context`).
+    Errors: `FwcError` if a prompt and its reply exceed the model's context window (`price.context`).
     """
     counter = counter or TokenCounter(model.name)
     number = prompt = cached = longest = completion = 0
@@ -81,11 +81,11 @@ def forecast(
 
 
 class Budget:
-    """A limit in dollars for a run. An attempt is made only if its worst case still fits.
+    """A cost limit in dollars for a run; an attempt is allowed only if its worst case fits.
 
-    The worst case is an uncached prompt and a reply of maximal length, times the most that any reply of the
-    run cost beyond it. What is not used is returned; an attempt of unknown usage counts in full. `elsewhere`
-    is what other runs under the same limit have cost.
+    The worst case is an uncached prompt and a reply of maximal length, times a factor that rises if a reply
+    costs more than its worst case. The unused part of a reserve is released; an attempt of unknown usage
+    counts with its full reserve. `elsewhere` is the cost of other runs under the same limit.
     """
 
     def __init__(
@@ -106,24 +106,24 @@ class Budget:
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._model = model
         self._reserved, self.under_way = 0.0, 0  # attempts that may return a part of their reserve
-        self._dearest = 1.0  # a reply's cost by its worst case
+        self._dearest = 1.0  # the factor for worst cases
         self._estimated = False
 
     @property
     def why(self) -> str:
-        """One line that says why the run was stopped."""
+        """The reason for stopping the run, as one line."""
         guess = " (at most: for some attempts the service sent no token counts)" if self._estimated else ""
         used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
         return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:
-        """Begin with what the run's journal has cost and nothing reserved."""
+        """Reset: the cost so far is that of the journal, and nothing is reserved."""
         self.spent = self._elsewhere + journal.cost(self._price)
         self._estimated = journal.unknown + journal.unknown_batch != Usage()
         self._reserved, self.under_way = 0.0, 0
 
     def worst_case(self, messages: Messages) -> Usage:
-        """The most that one attempt can use."""
+        """The most tokens that one attempt can use."""
         tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
         sent = {name: self._model.parameters.get(name) for name in _COUNTED}
         tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
@@ -131,11 +131,11 @@ class Budget:
         return Usage(prompt, ceil(_completion_limit(self._model, messages) * self._dearest), 0, prompt)
 
     def dollars(self, usage: Usage, batch: bool = False) -> float:
-        """The cost of one attempt."""
+        """The cost of one attempt in dollars."""
         return self._price.dollars(usage, batch, usage.prompt_tokens)
 
     def reserve(self, dollars: float) -> bool:
-        """Reserve `dollars` for an attempt; False when it might exceed the limit."""
+        """Reserve `dollars` for an attempt; False if the attempt might exceed the limit."""
         if self.spent + self._reserved + dollars > self.max_cost:
             return False
         self._reserved += dollars
@@ -143,7 +143,7 @@ class Budget:
         return True
 
     def settle(self, reserved: float, dollars: float, unknown: int = 0) -> None:
-        """Replace the reserve by the cost in `dollars`, and count `unknown` attempts in full."""
+        """Replace a reserve by the cost in `dollars`, plus the reserve for each `unknown` attempt."""
         self.under_way -= 1
         self._reserved = self._reserved - reserved if self.under_way else 0.0
         self.spent += dollars + unknown * reserved
@@ -151,7 +151,7 @@ class Budget:
         self.learn(reserved, dollars)
 
     def learn(self, expected: float, dollars: float) -> None:
-        """Expect more of every further attempt where one has cost more than its worst case."""
+        """Raise the factor for worst cases if an attempt cost more than `expected`."""
         if dollars > expected > 0.0:
             self._dearest *= dollars / expected
 

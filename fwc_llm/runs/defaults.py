@@ -1,6 +1,6 @@
-"""The defaults of a run: the paper's numbers, moved to what this table allows.
+"""Defaults of a run: the paper's numbers, adjusted to what the table allows.
 
-A number that the user gives is taken or refused; only numbers of rows that give no whole cells are rounded.
+Numbers of the user are never adjusted, except that numbers of rows are rounded to whole cells.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 
-_LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
+_LEAST = 40  # with fewer test rows in equal groups, draw rows without a base parity
 
 
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings by task, table and the model's `api`; say in a line each which number moved.
+    """Complete the settings from task, table and the model's `api`; return them with notes.
 
-    Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    if cells are too small for that, rows are drawn without a base parity. Base parity and weight: the task's.
-    Examples: as many as the cells can give in equal parts, where an arm `chooses` some. `FwcError` for a base
-    parity outside [0, 1].
+    Each note is a line on one adjusted number. Base parity and weight are those of the task. The number of
+    test rows is the nearest with whole cells that leaves examples in every cell; if cells are too small, rows
+    are drawn without a base parity. If an arm `chooses` examples, their number is at most what the cells can
+    give in equal parts. `FwcError` for a base parity outside [0, 1].
     """
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
@@ -42,7 +42,7 @@ def fit_defaults(
     if rows and parity is not None and (nearest := nearest_whole(task.groups, rows, parity)) != rows:
         lines.append(f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first")
         changes["threshold_rows"] = nearest
-    fits = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw refuses it
+    fits = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw fails
     if chooses and "m" not in chosen and fits:
         changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
         lines.append(line)
@@ -50,16 +50,18 @@ def fit_defaults(
 
 
 def fit_m(task: Task) -> tuple[int, str]:
-    """Return the default of `m`, moved where the pool's cells cannot give it, and a line that says so."""
+    """The default of `m`, reduced to what the pool's cells can give, and a note ("" if unchanged)."""
     cells = _Cells.of(task)
     return _fit_m(cells, DEFAULT_M, cells.values)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Rows per cell, groups by "no" and "yes" (G, 2): those of test rows, and the examples'. `values` counts
-    distinct rows of the pool; `shared` (G, 1), those that both answers have; `share` (G, 2), rows in the
-    pool.
+    """Numbers of rows per cell, (G, 2) by group and outcome ("no" first), for G groups.
+
+    `rows` counts the rows to draw test rows from, `values` the distinct rows of the pool. `shared` (G, 1)
+    counts the distinct rows that occur with both outcomes. `share` (G, 2) is the share of `rows` that is in
+    the pool.
     """
 
     task: Task
@@ -91,14 +93,14 @@ class _Cells:
         return cls(task, rows, values, shared, share)
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
-        """The distinct rows (G, 2) that cells keep for examples, at least, when `n` test rows are drawn."""
+        """The least numbers of distinct rows (G, 2) left for examples after drawing `n` test rows."""
         if base_parity is None:
             return self.values // 2 if self.share.any() else self.values
         drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
 
     def holds(self, n: int, base_parity: float, reserve: int) -> bool:
-        """Whether `n` test rows can be drawn and leave `reserve` rows in every cell."""
+        """Whether `n` test rows can be drawn such that every cell keeps `reserve` distinct rows."""
         drawn = cell_counts(self.task.groups, n, base_parity)
         return bool((drawn <= self.rows).all() and (self.left(n, base_parity) >= reserve).all())
 
@@ -110,7 +112,10 @@ class _Cells:
 def _fit_rows(
     cells: _Cells, wanted: int, parity: float | None, m: int, is_default: bool
 ) -> tuple[int, float | None, str]:
-    """The number of test rows and the parity that come out: no base parity if a default is infeasible."""
+    """The feasible number of test rows and base parity, and a note.
+
+    The base parity is given up (None) only if it is a default.
+    """
     groups = cells.task.groups
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
     if parity is None:
@@ -124,7 +129,7 @@ def _fit_rows(
         why = f"the cell {cells.smallest(cells.rows)} has too few rows ({cells.rows.min():,})"
         drawn = f"{as_they_fall} test rows are drawn as they fall (--base-parity none)"
         return as_they_fall, None, f"{why}: {drawn}; a map in the task file can merge groups"
-    if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
+    if fitting is None:  # an explicit parity: any number that can be drawn, else the draw fails
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     why = _not_whole(wanted, groups)
     if fitting != nearest:
@@ -138,10 +143,10 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
-    """The number of examples that cells with `left` rows can give in equal parts."""
+    """The number of examples, up to `m`, that cells with `left` rows can give in equal parts."""
     number, each = left.size, max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
-        return m, ""  # of an empty cell, strategies that need every cell refuse; the others do not care
+        return m, ""  # with an empty cell, strategies that need every cell fail; others do not need it
     fitting = number if m < number else min(m, number * each)
     why = f"fewer than the {number} cells of group and answer"
     if m >= number:

@@ -1,4 +1,4 @@
-"""From calls to journal: a pool of workers that asks what is not answered yet, and nothing twice."""
+"""Executes a run's calls: a worker pool that sends each unanswered request once."""
 
 import asyncio
 import time
@@ -18,21 +18,21 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.runs.multi_row_requests import ROWS
 from fwc_llm.sanitize import replace_invisible
 
-FIRST = 12  # replies of an arm
-KEPT_BACK = ("refused", "filtered")  # findings, not faults
-_SHOWN = 120  # characters of a reply
+FIRST = 12  # first replies of an arm, one of which must hold an answer
+KEPT_BACK = ("refused", "filtered")  # reasons that are findings about the model, not faults of the run
+_SHOWN = 120  # characters of a reply in an error
 _REPORT_SECONDS = 0.1
-_LATELY = 50  # replies that the rate is of: arms differ in their pace, and a machine in its load
-_A_REPLY = 50  # characters whose reading takes a model in this process about as long as a reply
-# After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
+_LATELY = 50  # number of latest replies for the rate, because speed varies over a run
+_A_REPLY = 50  # characters of a prompt that a local model reads in the time of one reply
+# Wait for requests under way after a fatal error or at the cost limit, because they may be charged for.
 _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """`done` calls got a reply, `errors` did not, `skipped` had been answered before.
+    """Numbers of calls: `done` got a reply, `errors` got none, `skipped` were answered before.
 
-    `stopped` says why the run ended before its last call (the cost limit), or is None.
+    `stopped` is the reason why the run ended before its last call (the cost limit), else None.
     """
 
     done: int
@@ -52,14 +52,14 @@ async def execute(
     price: Price | None = None,
     watch: "Watch | None" = None,
 ) -> ExecutionSummary:
-    """Ask every call that the journal does not answer, at most `concurrency` at once.
+    """Send every call without an answer in the journal, at most `concurrency` at the same time.
 
-    `calls` is consumed lazily. Each reply is journaled before it counts. `progress` is called about ten times
-    a second and at the end; `price` gives its cost.
+    `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
+    it counts. `progress` is called about ten times per second and at the end, with the cost at `price`.
 
-    Errors: `ProviderError` when the provider rejects the run or the `watch` stops it, `StorageError` when the
-    journal cannot be written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the
-    journal keeps all that was answered.
+    Errors: `ProviderError` if the provider rejects the run or `watch` stops it, `StorageError` if the journal
+    cannot be written, `FwcError` if a key is missing. After an error or a cancellation (Ctrl-C), the journal
+    has all replies that came.
     """
     work: dict[str, int] = {}
     if progress is not None and traits(model).local and traits(model).ask_row is None:
@@ -87,9 +87,9 @@ async def execute(
 
 
 def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
-    """What each call costs a model that keeps what it read before: characters that are new to it, by request.
+    """The work of each call for a model with a prompt cache, in characters, by request id.
 
-    The first question of an arm is as long as its examples; the others are one row long.
+    Only new characters count: examples and row for the first call of an arm and repeat, the row for others.
     """
     work, arm = dict[str, int](), ("", -1)
     for call in calls:
@@ -101,7 +101,7 @@ def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
 
 @dataclass
 class _Execution:
-    """The state that the workers of one `execute` share."""
+    """The shared state of the workers in one `execute`."""
 
     model: Model
     calls: Iterator[PlannedCall]
@@ -111,7 +111,7 @@ class _Execution:
     budget: Budget | None
     price: Price | None
     watch: "Watch | None"
-    ahead: dict[str, int] = field(default_factory=dict)  # work of the calls without a reply, if known
+    ahead: dict[str, int] = field(default_factory=dict)  # work of each call without a reply, if known
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
@@ -121,10 +121,10 @@ class _Execution:
         self.closing = False
         self.settled = asyncio.Event()
         self.reported = time.monotonic()
-        self.lately = deque([(self.reported, 0)], _LATELY + 1)  # when the last replies came, and their work
+        self.lately = deque([(self.reported, 0)], _LATELY + 1)  # (time, work) of the latest replies
 
     async def work(self) -> None:
-        """Answer one call after another; where that fails, nobody begins another."""
+        """Process one call after another; after an exception, no worker begins another call."""
         try:
             while not self.closing and (call := next(self.calls, None)) is not None:
                 await self._answer(call)
@@ -156,12 +156,12 @@ class _Execution:
                 reply = await self.model.ask(call.messages)
         except (asyncio.CancelledError, ProviderError):
             attempts.lost(billed=True)
-            if attempts.unknown:  # what it may have cost counts when the run continues
+            if attempts.unknown:  # a continued run counts its possible cost
                 with suppress(FwcError):
                     self._keep(request, call, Reply(None, error="stopped before a reply came"), attempts)
             raise
         attempts.settle(reply)
-        self._keep(request, call, reply, attempts)  # before anything else looks at it
+        self._keep(request, call, reply, attempts)  # write the reply before using it
         self.under_way.discard(request)
         self.errors += reply.text is None
         self.done += reply.text is not None
@@ -173,27 +173,27 @@ class _Execution:
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
-            # Lets Ctrl-C and others in, which a model that never waits would keep out. Yielding after every
-            # reply makes each request re-check all idle connections: a fifth of the speed.
+            # Yield to Ctrl-C and other tasks, because a model may never wait. To yield after every reply
+            # costs a fifth of the speed: each request then re-checks all idle connections.
             await asyncio.sleep(0)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())
 
     async def wait(self) -> bool:
-        """Wait until another call has come back; False once nobody begins another."""
+        """Wait until another call ends; False if no worker may begin another call."""
         if not self.closing:
             self.settled.clear()
             await self.settled.wait()
         return not self.closing
 
     def stop(self, why: str) -> None:
-        """Begin no further call."""
+        """Let no worker begin another call; `why` is the reason."""
         self.stopped, self.closing = why, True
         self.settled.set()
 
     def report(self) -> None:
-        """Tell the progress."""
+        """Call `progress` with the current state."""
         self.reported = time.monotonic()
         if self.progress is None:
             return
@@ -207,19 +207,22 @@ class _Execution:
 
 
 class _Attempts(Attempts):
-    """The attempts at one call, each within the run's budget, if it has one.
+    """The attempts at one call, within the run's budget, if any.
 
-    `unknown` counts those that the service may charge for although it told no usage.
+    `unknown` counts attempts that the service may charge for, but whose usage it did not report.
     """
 
     def __init__(self, run: _Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
         self._most = Usage()
-        self._reserved: float | None = None  # dollars of the attempt under way
+        self._reserved: float | None = None  # dollars reserved for the current attempt
         self.unknown = 0
 
     async def again(self) -> bool:
-        """Reserve an attempt's worst case, waiting for others to come back; False where none may be made."""
+        """Reserve the worst-case cost of an attempt, waiting for other calls to end if necessary.
+
+        False if no attempt is allowed.
+        """
         if self._budget is None:
             return True
         self._most = self._budget.worst_case(self._call.messages)
@@ -233,12 +236,12 @@ class _Attempts(Attempts):
         return True
 
     def lost(self, billed: bool) -> None:
-        """Count the attempt under way in full where it was `billed`, else give its reserve back."""
+        """Count the current attempt's full reserve if it was `billed`, else release the reserve."""
         self._close(0.0, int(billed))
         self._run.settled.set()
 
     def settle(self, reply: Reply) -> None:
-        """Count the attempt that brought the reply, and those that the model made without asking."""
+        """Count the successful attempt, and earlier attempts that the model made without permission."""
         unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
         if reply.usage is None or self._budget is None:
             self._close(0.0, unknown + 1)
@@ -252,21 +255,20 @@ class _Attempts(Attempts):
             self._reserved = None
 
     def record(self) -> dict[str, Any]:
-        """Return the attempts of unknown usage, as the journal keeps them."""
+        """The journal's entries for attempts of unknown usage."""
         most = {"unknown_attempts": self.unknown, "most_usage": dict(vars(self._most))}
         return most if self.unknown else {}
 
 
 class UnreadError(ProviderError):
-    """None of an arm's first replies holds an answer: exit code 3."""
+    """None of an arm's first 12 replies holds an answer: exit code 3."""
 
 
 class Watch:
-    """Counts the first replies of each arm, or of those `arms`, until one of them holds an answer.
+    """Stops a run if none of an arm's first 12 replies holds an answer.
 
-    A run whose replies hold none stops after a dozen (docs/running.md, "Replies without an answer").
-
-    Until then no more requests of an arm are under way than may still be without an answer.
+    Only `arms` are watched; None means all (docs/running.md, "Replies without an answer"). Until an arm has
+    an answer, at most 12 of its requests are sent.
     """
 
     def __init__(self, model: Model, journal: Journal, arms: Collection[str] | None = None) -> None:
@@ -280,18 +282,18 @@ class Watch:
         return chosen and call.arm not in self._read and not call.variant.startswith(ROWS)
 
     def begin(self, call: PlannedCall) -> bool:
-        """Whether the call may be asked now; else it waits for others of its arm."""
+        """Whether the call may be sent now; else it must wait for other calls of its arm."""
         if self._watches(call) and self._under_way[call.arm] + len(self._unread[call.arm]) >= FIRST:
             return False
         self._under_way[call.arm] += 1
         return True
 
     def end(self, call: PlannedCall) -> None:
-        """Count a call as no longer under way."""
+        """Count a call as ended."""
         self._under_way[call.arm] -= 1
 
     def take(self, call: PlannedCall, request: str) -> None:
-        """Look at the reply to a call in the journal; `UnreadError` after the last without an answer."""
+        """Check a call's reply in the journal; `UnreadError` for the twelfth reply without an answer."""
         if not self._watches(call):
             return
         reason = self._journal.answerless.get(bytes.fromhex(request))
@@ -303,7 +305,7 @@ class Watch:
                 self._stop(call.arm)
 
     def _stop(self, arm: str) -> None:
-        """Raise `UnreadError` with the reasons and one of the replies."""
+        """Raise `UnreadError` with the reasons and one reply."""
         texts = (each["text"] for each in self._journal.records() if each["request"] in self._unread[arm])
         reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in self._unread[arm])
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())

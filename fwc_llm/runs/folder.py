@@ -1,4 +1,4 @@
-"""A run's folder: what it holds, how it is begun, and how it is taken up again."""
+"""A run's folder: its files and formats, how a run begins and continues in it."""
 
 import csv
 import hashlib
@@ -32,10 +32,10 @@ FORMAT = "fwc-llm-run/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 PARSED_COLUMNS = ("answer", "reason", "p_yes", "reply")
 ANSWER_COLUMNS = (*QUESTION_COLUMNS, *PARSED_COLUMNS, "simulated")
-THRESHOLD = "threshold"  # the variant of questions about rows of the pool
-COUNTERFACTUAL = "counterfactual:"  # begins the variant of rows with a protected level changed
-THRESHOLD_COLUMN = "threshold_answer"  # after these, in a run with a threshold
-GROUP_FILE = "models.json"  # in the folder of several models
+THRESHOLD = "threshold"  # variant of questions about validation rows
+COUNTERFACTUAL = "counterfactual:"  # prefix of the variant of rows with a changed protected level
+THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
+GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 HASHES, HASHES_FORMAT = "hashes.json", "fwc-llm-hashes/1"
 _FILES = (
@@ -43,41 +43,41 @@ _FILES = (
     *("results.json", "assisted.json"),
 )
 _FOLDERS = ("shots", "prompts", "given")
-ROW_COLUMNS = ("weight", "cluster", "stratum")  # after all others, in a run that judges by them
+ROW_COLUMNS = ("weight", "cluster", "stratum")  # last columns, in a run that uses them
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
 _REASONS, _LABELS = frozenset(get_args(Reason)), frozenset(("yes", "no"))
-_LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
-# Settings that may differ when a run is continued: they change how it is asked, not what.
-# `simulated` may show only in the replies.
+_LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combine several names
+# Keys of run.json and of its settings that may differ when a run is continued: they do not change the
+# questions. `simulated` may become true by a reply.
 _FREE = {
     "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
-# Keys that folders of an earlier version lack.
+# Keys of run.json that earlier versions lack.
 LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and file formats of one run; every file but the journal is written whole and then renamed.
+    """Paths and file formats of one run; every file except the journal is written atomically.
 
-    What cannot be written is a `StorageError`; what is damaged, an `FwcError` that says how to repair it.
+    Errors: `StorageError` for a file that cannot be written; `FwcError` with the remedy for a damaged file.
     """
 
     path: Path
 
     @classmethod
     def default(cls, task: str, model: str) -> "RunFolder":
-        """`./runs/<time>-<task>-<model>`, a new one, without characters that a file name cannot hold."""
+        """A new folder `./runs/<time>-<task>-<model>`; task and model are made valid in file names."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
         paths = chain([Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2)))
         return cls(next(path for path in paths if not path.exists()))
 
     @classmethod
     def existing(cls, path: str | Path) -> "RunFolder":
-        """The folder of a run that was begun; `FwcError` if it is invalid."""
+        """The folder of a run that has begun; `FwcError` without a valid run.json."""
         folder = cls(Path(path))
         if not isdir(path):
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
@@ -86,21 +86,24 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run has begun in this folder."""
         return isfile(self.path / "run.json")
 
     def create(self) -> None:
-        """Make the folder; `FwcError` if that is not possible or it holds something else than a run."""
+        """Create the folder; `FwcError` if that fails, or if the folder has other files than a run."""
         with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
-        # A run may have been killed between its journal and its run.json: then it begins again.
+        # A run that was killed after creating its journal and before run.json begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
             remedy = "name a new folder with --out (or, to continue runs of several models, name all models)"
             raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Write run.json, or check that the one there is of this run; how it is judged may change."""
+        """Write run.json, or check that an existing one describes the same run.
+
+        Settings of verdicts may differ, and are updated in the file.
+        """
         if not self.begun:
             self.write_json("run.json", description)
             return
@@ -114,17 +117,17 @@ class RunFolder:
             self.change(**changes)
 
     def describe(self) -> dict[str, Any]:
-        """The content of run.json, checked."""
+        """The validated content of run.json."""
         return check_described(self.read_json("run.json"), self.path / "run.json")
 
     def change(self, **changes: Any) -> dict[str, Any]:
-        """Change what run.json says, such as that a simulation answered; return its content."""
+        """Change keys of run.json, such as `simulated`; return its content."""
         description = self.describe() | changes
         self.write_json("run.json", description)
         return description
 
     def results(self) -> dict[str, Any]:
-        """The content of results.json, checked."""
+        """The validated content of results.json."""
         results = self.read_json("results.json")
         path = self.path / "results.json"
         check(Results, results, f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)")
@@ -145,7 +148,7 @@ class RunFolder:
                 raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """One JSON object of the folder; `FwcError` when it is missing or damaged."""
+        """Read a JSON object from a file of the folder; `FwcError` if it is missing or damaged."""
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
         if (self.path / "tuning.json").is_file() and not path.exists():
@@ -157,16 +160,16 @@ class RunFolder:
         return content
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write one JSON file whole; NaN must have become null before."""
+        """Write a JSON file atomically; `ValueError` for NaN and infinities."""
         self.write_text(name, json_text(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write one text file whole."""
+        """Write a text file atomically."""
         with self._writing(name) as file:
             file.write(text)
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write answers.csv, whose cells are not formulas: `ANSWER_COLUMNS`, then what else the rows have."""
+        """Write answers.csv: `ANSWER_COLUMNS`, then further columns of the rows, formulas escaped."""
         further = _shared(rows, (THRESHOLD_COLUMN, *ROW_COLUMNS))
         with self._writing("answers.csv") as file:
             writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
@@ -176,10 +179,10 @@ class RunFolder:
                 writer.writerow({n: escape_formula(x) if isinstance(x, str) else x for n, x in cells})
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
+        """Yield the lines of answers.csv; `FwcError` if a line is no answer, or lines are missing."""
         path, number = self.path / "answers.csv", 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
-        # As long as what any version wrote; the limit belongs to the whole process.
+        # Allow cells of any length that was ever written; the limit is global in the process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         never = f"; the run never began, or is damaged: {again}"
         with (
@@ -187,7 +190,7 @@ class RunFolder:
             TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file,
         ):
             reader = csv.DictReader(file)
-            if not {*QUESTION_COLUMNS, *PARSED_COLUMNS} <= {*(reader.fieldnames or ())}:  # others may come
+            if not {*QUESTION_COLUMNS, *PARSED_COLUMNS} <= {*(reader.fieldnames or ())}:  # more are allowed
                 raise FwcError(f"{path} does not have the columns of a run: {again}")
             for row in reader:
                 if not _is_answer(row):
@@ -198,7 +201,7 @@ class RunFolder:
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 
     def write_questions(self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl") -> None:
-        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order."""
+        """Write questions.jsonl, or another file of this format, with the questions in order."""
         further = _shared(rows, ROW_COLUMNS)
         with self._writing(name) as file:
             header = {"format": QUESTIONS_FORMAT, "questions": len(rows)}
@@ -208,7 +211,7 @@ class RunFolder:
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
-        """The questions of the run; a folder of an earlier version has them in answers.csv alone."""
+        """Yield the questions of the run; an earlier version's folder has them in answers.csv."""
         path = self.path / name
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
@@ -227,7 +230,7 @@ class RunFolder:
                 raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
 
     def own_files(self) -> Iterator[str]:
-        """Yield the names of the run's own files, "/" between folder and file; links are left out."""
+        """Yield the paths of the run's own files, relative to the folder, without links."""
 
         def is_own(path: Path) -> bool:
             return path.is_file() and not path.is_symlink()
@@ -238,17 +241,17 @@ class RunFolder:
             yield from (f"{below}/{path.name}" for path in files if is_own(path))
 
     def write_hashes(self, *names: str) -> None:
-        """Write the sha256 of all files of the run into hashes.json, or update it for these files.
+        """Write the SHA-256 of all files of the run into hashes.json, or of the files `names` only.
 
-        They show what was changed afterwards. Anyone who changes a file can also rewrite its hash: to detect
-        that, keep the hash of hashes.json elsewhere (a signed report, a mail).
+        The hashes reveal later changes of a file. Anyone who changes a file can also rewrite its hash: to
+        detect this, keep the hash of hashes.json elsewhere (in a signed report or a mail).
         """
         recorded = self.hashes()
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
     def hashes(self, key: str = "files") -> dict[str, str]:
-        """Return the recorded sha256 by file; empty where nothing is recorded."""
+        """The recorded SHA-256 by file; {} if nothing is recorded."""
         with suppress(FwcError):
             content = self.read_json(HASHES)
             if content.get("format") == HASHES_FORMAT and isinstance(content.get(key, {}), dict):
@@ -263,12 +266,12 @@ class RunFolder:
 
 
 def _shared(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """Those of the columns that all rows have."""
+    """The columns of `names` that all rows have."""
     return [name for name in names if rows and all(name in row for row in rows)]
 
 
 def _is_answer(row: Mapping[Any, Any]) -> bool:
-    """Whether this is a line of answers.csv, whose reader has None for a cell too many or missing."""
+    """Whether this is a valid line of answers.csv; csv.DictReader gives None for extra or missing cells."""
     if None in row or None in row.values():
         return False
     words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row["label"] in _LABELS
@@ -280,7 +283,7 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name, in letters, digits and `.@-_`; a long one ends with a checksum."""
+    """`text` as part of a file name: letters, digits and `.@-_`; a long text ends with a checksum."""
     name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
@@ -289,12 +292,12 @@ def file_name(text: str) -> str:
 
 
 def command() -> str:
-    """The command line that this process was started with, quoted so that a shell reads the same words."""
+    """The command line of this process, quoted for a shell."""
     return shlex.join(Path(word).name if index == 0 else word for index, word in enumerate(sys.argv))
 
 
 def versions() -> dict[str, str]:
-    """The versions that a number may depend on."""
+    """Versions of Python and of the packages that results may depend on."""
     numbers = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -303,17 +306,17 @@ def versions() -> dict[str, str]:
 
 
 def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    """Yield what must not change in a continued run: key, name within it, and value; settings first."""
+    """Yield ((key, name within it), value) of all that must not change in a continued run."""
     for key, value in {"settings": None, **described}.items():
         entries = value if isinstance(value, dict) else {"": value}
         for name, entry in entries.items():
-            if key == "sources":  # a run keeps files of examples in a folder of its own
+            if key == "sources":  # a run has copies of shots files, under other paths
                 entry = Path(entry).name if entry.endswith(".json") else entry
             if key not in _FREE and name not in _FREE:
                 yield (key, name), entry
 
 
-# What run.json, results.json and questions must hold for everything that reads them; more is allowed.
+# Models of run.json, results.json and questions, with the keys that are read; further keys are allowed.
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -350,7 +353,7 @@ class _People(BaseModel, strict=True):
 
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
-    """The settings with their types, and the defaults of those that an earlier version lacks."""
+    """Validate the settings, and add the defaults of settings that an earlier version lacks."""
     known = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
         return content | Settings(**known).as_json()
@@ -359,7 +362,7 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Run(BaseModel, strict=True):
-    """The part that run.json and results.json share."""
+    """The keys that run.json and results.json share."""
 
     task: str
     model: str
@@ -372,7 +375,7 @@ class _Run(BaseModel, strict=True):
 
 
 class Described(_Run):
-    """run.json."""
+    """The keys of run.json."""
 
     format: Literal["fwc-llm-run/1"]
     arms: Annotated[_Names, Field(min_length=1)]
@@ -433,7 +436,7 @@ _Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]
 
 
 class Results(_Run):
-    """results.json."""
+    """The keys of results.json."""
 
     arms: list[_ArmResults]
     api: str | None = None
@@ -449,12 +452,12 @@ class Results(_Run):
 
 
 def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content of a run.json, its settings with their types."""
+    """Validate the content of a run.json; `FwcError` if it is damaged."""
     return {**content, "settings": check(Described, content, f"{path} is damaged").settings}
 
 
 def is_question(row: Mapping[str, Any]) -> bool:
-    """Whether this is a question of a run."""
+    """Whether `row` is a valid question of a run."""
     texts = all(isinstance(row.get(name), str) for name in ("arm", "row", "variant", "group"))
     repeat = row.get("repeat")
     return texts and type(repeat) is int and 0 <= repeat < 1_000_000 and row.get("label") in _LABELS

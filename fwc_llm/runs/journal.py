@@ -1,11 +1,11 @@
-"""The journal of a run: one JSON line per request, written before it counts.
+"""The journal of a run: one JSON line per reply, written before the reply counts.
 
-Each record goes to the operating system before `append` returns, so a kill of the process loses nothing. It
-is flushed to disk (`fsync`) about once a second and when the journal closes: a power failure can cost the
-last second, whose requests are then asked again. docs/decisions/0004 says why the file is JSON lines.
+`append` passes each record to the operating system before it returns, so killing the process loses no record.
+The file is flushed to disk (`fsync`) about once a second and on closing. A power failure can lose the last
+second, whose requests are then sent again. docs/decisions/0004 explains the choice of JSON Lines.
 
-A record has the messages that were sent: `prompt`, and before it `prefix` (system and examples), which only
-the first record of an arm and repeat carries.
+A record has the messages that were sent: `prefix` (system and examples), then `prompt`. Only the first record
+of an arm and repeat has `prefix`.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
 
 _SYNC_SECONDS = 1.0
-# Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
+# Windows locks bytes, not files: this byte is beyond the end of any journal.
 _WINDOWS_LOCK_BYTE = 1 << 60
-# A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
+# Do not follow a link: in a folder from elsewhere, it may lead to any file of the user.
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One question of a run: its arm, repeat, row, variant and messages.
+    """One request of a run: its arm, repeat, row, variant and messages.
 
-    `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
-    The first `fixed` messages are those of every row of the arm in this repeat. `asked` is the row itself,
-    for a model that reads rows; neither is part of the question's identity.
+    `variant` is "" for the unchanged row, and "counterfactual:<level>" for a changed protected level. The
+    first `fixed` messages are equal for all rows of the arm in this repeat. `asked` is the row, for a model
+    that reads rows. `fixed` and `asked` are not part of the request's identity.
     """
 
     arm: str
@@ -58,12 +58,12 @@ class PlannedCall:
 
 
 def parameters_json(model: Model) -> str:
-    """Return the model and everything besides the messages that can change its reply, as canonical JSON."""
+    """The model's name and parameters as canonical JSON, for `request_id`."""
     return json.dumps([model.name, dict(model.parameters)], sort_keys=True, default=str)
 
 
 def request_id(parameters_json: str, *parts: Any) -> str:
-    """Return the identity of a request: 128 bits over the model with its parameters and all of `parts`."""
+    """The identity of a request: a 128-bit hash (hex) of model, parameters and `parts`."""
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(parameters_json.encode())
     digest.update(text.encode("utf-8", "surrogatepass"))
@@ -71,12 +71,12 @@ def request_id(parameters_json: str, *parts: Any) -> str:
 
 
 def call_id(parameters: str, call: PlannedCall) -> str:
-    """Return the identity of a call. Two arms may send the same messages, and each needs a reply."""
+    """The identity of a call; it contains the arm, because arms with equal messages need own replies."""
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
 def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
-    """Return the journal's record of one reply, parsed by the task's `words`; rescoring parses it again."""
+    """The journal's record of one reply, with the answer parsed by `words`."""
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
         **vars(reply),
@@ -93,22 +93,23 @@ def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YE
 
 
 def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
-    """Return what a reply is parsed as: `answer`, `reason` and `p_yes`."""
+    """Parse a reply: `answer`, `reason` and `p_yes`."""
     answer = parse_answer(reply, words)
     return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
 
 
-_LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # where they are empty
+_LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
 
 
 class Journal:
-    """All answers of one run's folder, held by one process at a time.
+    """All replies of one run, locked by one process at a time.
 
-    Opening creates the file, or reads an existing one and cuts off a torn last line. Records are dicts with
-    at least `request` and `text`; one with a text answers its request. `words` are the task's.
+    Opening creates the file, or reads an existing file and cuts off an incomplete last line. Records are
+    dicts with at least `request` and `text`; a record with a text answers its request. `words` are the
+    task's.
 
-    Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
-    `StorageError` when it cannot be written or is no longer there.
+    Errors: `FwcError` if another process has locked the journal, or the file is damaged or no journal;
+    `StorageError` if the file cannot be written or is gone.
     """
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
@@ -130,12 +131,12 @@ class Journal:
         self._synced = time.monotonic()
 
     def _reset(self) -> None:
-        self.usage = Usage()  # of all live requests
-        self.batch_usage = Usage()  # of those that went through the Batch API
-        self.unknown = self.unknown_batch = Usage()  # the most that attempts of unknown usage can have used
-        self.answerless: dict[bytes, str] = {}  # why a reply holds no answer
+        self.usage = Usage()  # total of all live requests
+        self.batch_usage = Usage()  # total of all requests through the Batch API
+        self.unknown = self.unknown_batch = Usage()  # upper limits for attempts of unknown usage
+        self.answerless: dict[bytes, str] = {}  # reasons of replies without an answer
         self._answered: set[bytes] = set()
-        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
+        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is in the file
 
     def __enter__(self) -> "Journal":
         return self
@@ -145,21 +146,21 @@ class Journal:
             self.close()
 
     def close(self) -> None:
-        """Tell the disk to keep everything, and let the next process in."""
+        """Flush to disk and release the lock."""
         try:
             self._sync()
         finally:
             os.close(self._file)
 
     def answered(self, request: str) -> bool:
-        """Whether this request has an answer, which must never be paid for again."""
+        """Whether this request has a reply, so that it must not be sent again."""
         return bytes.fromhex(request) in self._answered
 
     def __len__(self) -> int:
         return len(self._answered)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record; when this returns, a kill of the process cannot lose it."""
+        """Write one record; once this returns, killing the process cannot lose it."""
         if "prefix" in record and (record["arm"], record["repeat"]) in self._prefixed:
             record = {name: value for name, value in record.items() if name != "prefix"}
         self._write(record)
@@ -170,7 +171,10 @@ class Journal:
             self._synced = now
 
     def set_aside(self) -> None:
-        """Move all records, which answer other parameters, into a file beside; their cost still counts."""
+        """Move all records into another file of the folder; their cost still counts.
+
+        This is for records of requests with other parameters.
+        """
         if self._size <= len(HEADER):
             return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):
@@ -187,17 +191,17 @@ class Journal:
         self.append({"request": 32 * "0", "text": None, "earlier": aside.name, **lost})
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every record in the order written; a failed request may be followed by its answer."""
+        """Yield every record in file order; a failed request may have a later record with its reply."""
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """The cost of all attempts, in dollars; those of unknown usage count with the most they can cost."""
+        """The cost of all attempts in dollars, with upper limits for attempts of unknown usage."""
         live = price.dollars(self.usage + self.unknown, longest=self._longest)
         batched = self.batch_usage + self.unknown_batch
         return live + price.dollars(batched, batch=True, longest=self._longest)
 
     def check_in_place(self) -> None:
-        """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
+        """`StorageError` if the file is gone: its folder was deleted, moved or replaced."""
         try:
             there, opened = os.stat(self.path), os.fstat(self._file)
         except OSError:
@@ -215,7 +219,7 @@ class Journal:
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
+            with contextlib.suppress(OSError):  # else the next process cuts off the incomplete line
                 os.ftruncate(self._file, self._size)
             kept = "everything before is kept, and the same command continues once there is room"
             raise StorageError(f"cannot write to {self.path}: {error.strerror}; {kept}") from None
@@ -242,7 +246,7 @@ class Journal:
             self.usage, self.unknown = self.usage + usage, self.unknown + lost
 
     def _load(self) -> int:
-        """Read an existing journal, cut off a torn last line, and return the size in bytes that is good."""
+        """Read an existing journal, cut off an incomplete last line, and return the size in bytes."""
         good = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
@@ -257,7 +261,7 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                if not complete:  # only the newline is missing: the record counts, its request was paid
+                if not complete:  # only the line end is missing: keep the record, its request was paid for
                     good += os.write(self._file, b"\n")
                     break
         if os.fstat(self._file).st_size != good:
@@ -265,7 +269,7 @@ class Journal:
         return good
 
     def _lock(self) -> None:
-        """Take the lock that the system gives back when this process ends, however it ends."""
+        """Lock the file; the system releases the lock however this process ends."""
         try:
             if sys.platform == "win32":
                 import msvcrt

@@ -1,4 +1,4 @@
-"""Folders with several runs: one for each of several models, or whatever lies below a folder."""
+"""Folders with several runs: a group (one run per model), and lists of runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ FORMAT = "fwc-llm-models/1"
 
 @dataclass(frozen=True)
 class Group:
-    """A folder with a run for each of `models`, asked the same questions; models.json names them."""
+    """A folder with one run for each of `models`, on the same questions; models.json lists them."""
 
     path: Path
     models: tuple[str, ...]
 
     @classmethod
     def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
-        """Make the folder, or take it up again: `FwcError` for models other than those that it is for."""
+        """Create the folder, or continue with an existing one; `FwcError` if it is for other models."""
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
         folder, before = RunFolder(group.path), cls.find(group.path)
@@ -38,7 +38,7 @@ class Group:
 
     @classmethod
     def find(cls, path: Path) -> "Group | None":
-        """The group whose folder this is; None for any other folder, `FwcError` for a damaged one."""
+        """The group in a folder; None for any other folder, `FwcError` for a damaged models.json."""
         if not is_file(path / GROUP_FILE):
             return None
         content = RunFolder(path).read_json(GROUP_FILE)
@@ -53,7 +53,7 @@ class Group:
 
 
 def expanded(paths: Iterable[Path]) -> Iterator[Path]:
-    """The paths, with a group's runs in its place. `FwcError` for a group in which none has begun."""
+    """Yield the paths, replacing each group by its runs; `FwcError` for a group without begun runs."""
     for path in paths:
         group = Group.find(path)
         models = map(group.folder, group.models) if group else ()
@@ -64,9 +64,9 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def list_runs(folder: Path) -> list[dict[str, Any]]:
-    """The runs in a folder and below it, oldest first, as plain values; links are not followed.
+    """The runs in a folder and its subfolders, oldest first, as dicts; links are not followed.
 
-    `answered` of `requests` have a reply; `problem` says what is wrong with a damaged one.
+    Of `requests`, `answered` have a reply. `problem` describes the fault of a damaged run, else None.
     """
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")
@@ -92,7 +92,7 @@ def _listed(folder: Path) -> dict[str, Any]:
 
 
 def _answered(run: RunFolder, requests: int) -> int:
-    """Count the requests with a reply: by results.json, unless the journal was written to after it."""
+    """The number of requests with a reply, from results.json, or from a newer journal."""
     journal, results = run.path / JOURNAL, run.path / "results.json"
     if is_file(results) and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns:
         content = run.results()

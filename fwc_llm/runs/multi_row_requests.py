@@ -1,6 +1,6 @@
-"""Several rows in one request (`rows_per_request`): what is sent, and the reply as one for each row.
+"""Requests about several rows (`rows_per_request`): build messages, split replies by row.
 
-In the journal such a request is a record whose `row` is the JSON list of its rows.
+In the journal, the record of such a request has the JSON list of its rows as `row`.
 """
 
 import json
@@ -12,16 +12,17 @@ from fwc_llm.answers import without_reasoning
 from fwc_llm.models.base import CRITERIA, LINES, QUESTION, Message, Messages
 from fwc_llm.words import YES_NO
 
-ROWS = "rows:"  # begins the variant, which ends with the number of the request
+ROWS = "rows:"  # prefix of the variant; the request's number follows
 _LINE = re.compile(r"[\W_]*(?:record\s+)?(\d{1,6})[\s.:)\]*_|-]+(\S.*)", re.IGNORECASE)
 
 
 def joint_messages(
     fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str] = YES_NO
 ) -> list[Message]:
-    """One conversation about several rows: `fixed`, then the records of `asked`, numbered, and the task.
+    """Combine prompts into one about all their rows: `fixed`, numbered records, one instruction.
 
-    A decision model gets a question for each record: the first without a name, others named by their number.
+    `asked` has the messages of each row after the `fixed` ones. A decision model gets one question per record
+    instead of the instruction; the first question has no name, each other one has its number as name.
     """
     records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
     question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)
@@ -43,10 +44,10 @@ def _text(messages: Messages) -> str:
 
 
 def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The journal's record of a joint request as one record for each of its rows; any other as it is.
+    """Split the journal's record of a multi-row request into one per row; yield others unchanged.
 
-    A chat's reply must have one numbered line for every row, in their order; any other reply is no answer for
-    all of them, so that no answer goes to another row.
+    A chat's reply must have one numbered line per row, in the order of the rows. Any other reply counts as no
+    answer for every row, so that no row gets the answer of another.
     """
     if not str(record.get("variant") or "").startswith(ROWS):
         yield record

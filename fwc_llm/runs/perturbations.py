@@ -1,8 +1,9 @@
-"""Probes of what else tells the group (`--probe`): first names beside the row, columns that go with it.
+"""Perturbations of rows (`--probe`): first names, and exchanged proxy columns.
 
-`names`: the same row with a line "first name", once for each level of a protected attribute that has a list
-(first_names.toml has its source). `proxies`: the columns that tell the attribute best on the table are
-exchanged with those of the most similar row of another level; all else stays, the attribute too.
+`names` adds a line "first name" to the row, once for each level of a protected attribute with a list of names
+(source: first_names.toml). `proxies` takes the columns that predict the attribute best, and replaces their
+values by those of the most similar row of another level. All other columns stay, the protected attribute
+included.
 """
 
 import tomllib
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from fwc_llm.tasks import Task
 
-FIRST_NAME = "first name"  # the key under which a changed row has it
-TELLING = 0.65  # AUC from which a column counts as a proxy
+FIRST_NAME = "first name"  # key of the first name in a changed row
+TELLING = 0.65  # least AUC of a proxy column
 _MOST_PROXIES = 3
-_MOST_ROWS = 5_000  # of the pool, that are fitted and searched
+_MOST_ROWS = 5_000  # most rows of the pool that are fitted and searched
 
 
 @cache
@@ -40,7 +41,10 @@ def _word(level: str) -> str:
 
 
 def named_levels(task: "Task") -> dict[str, list[str]]:
-    """The levels with a list of first names, by protected attribute; `FwcError` where none has two."""
+    """The levels with a list of first names, by protected attribute with at least two of them.
+
+    `FwcError` without such an attribute.
+    """
     lists = _file()["names"]
     sexes, races = set(lists), set(lists["female"])
     by_attribute, without = {}, []
@@ -57,7 +61,7 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
 
 
 def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
-    """The conversation with the row's first name, if it has one, as the last line of its record."""
+    """Append the first name in `values`, if any, as the last line of the record in `messages`."""
     if FIRST_NAME not in values:
         return messages
     index = max(index for index, message in enumerate(messages) if message["role"] == "user")
@@ -70,9 +74,10 @@ def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
 def name_variants(
     levels: Mapping[str, list[str]], row: str, values: Mapping[str, Any]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The row with a first name of each level.
+    """Yield (variant, values) of the row with a first name for each level.
 
-    A name tells sex and race: the one that is not tried is the row's own, where the row says it.
+    Names imply a sex and a race. One is the level to try; the other is that of the row if the row states it,
+    else white, or a sex drawn by the row's id.
     """
     lists, drawn = _file()["names"], crc32(row.encode())
     words = {_word(str(value)) for value in values.values() if isinstance(value, str)}
@@ -88,9 +93,9 @@ def name_variants(
 
 @dataclass(frozen=True)
 class Proxies:
-    """The columns that tell a protected attribute on a table, and rows to exchange them with.
+    """The proxy columns of a protected attribute, and the rows that provide new values.
 
-    `telling` has the AUC of each column alone and of all together ("all"), on rows that were not fitted.
+    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out rows.
     """
 
     attribute: str
@@ -102,7 +107,7 @@ class Proxies:
 
     @property
     def note(self) -> str:
-        """A sentence that says which columns tell the attribute how well."""
+        """A sentence with the proxies and their AUC."""
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
@@ -110,7 +115,7 @@ class Proxies:
         return f"{told}; the probe `proxies` exchanges these"
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The row with the proxies of the most similar row of each other level."""
+        """Yield (variant, values) of the row with the proxies of the most similar row of each other level."""
         import pandas as pd
 
         levels = self.pool[self.attribute].astype(str).to_numpy()
@@ -124,7 +129,7 @@ class Proxies:
 
 
 def find_proxies(task: "Task", pool: "pd.DataFrame") -> list[Proxies]:
-    """The proxies of every protected attribute; `FwcError` where no column tells one of them."""
+    """The proxies of every protected attribute; `FwcError` for an attribute without any."""
     return [_proxies(task, pool.iloc[:_MOST_ROWS], attribute) for attribute in task.protected]
 
 

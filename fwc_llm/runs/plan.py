@@ -1,4 +1,4 @@
-"""The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
+"""The plan of a run: test rows of repeats, examples of arms, and the resulting calls."""
 
 import json
 import time
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 
-_ROWS = 10_000  # that are dicts at a time
+_ROWS = 10_000  # most rows that exist as dicts at the same time
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
+    """One way to prompt: name, strategy or shots file (`source`), order of the examples.
 
-    `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`). `template` is its
-    template set, None that of the settings. `family` is the name without order and template: arms of one
-    family show the same examples.
+    `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`). `template` is the
+    arm's template set; None means that of the settings. `family` is the name without order and template; arms
+    of one family show the same examples.
     """
 
     name: str
@@ -59,10 +59,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Repeat:
-    """One repeat: its test rows, and the shots of each arm that keeps them fixed.
+    """One repeat: its test rows, and the examples (`shots`) of each arm.
 
-    `validation` are the rows of the pool on which a threshold is chosen, if one is; they are not examples.
-    Where every prompt is asked K times, K of the repeats are alike but for their index.
+    `shots` lacks arms that choose new examples for every row. `validation` are the pool's rows on which a
+    threshold is chosen, which are never examples; None without such a threshold. With K samples of every
+    prompt, K consecutive repeats differ only in their index.
     """
 
     index: int
@@ -72,7 +73,7 @@ class Repeat:
     validation: "pd.DataFrame | None" = field(default=None, repr=False)
 
     def rows(self, validation: bool) -> "pd.DataFrame":
-        """The rows that are asked about: the test rows, or those of the pool, which may be none."""
+        """The test rows, or with `validation` the validation rows (possibly 0 rows)."""
         if not validation:
             return self.split.test
         return self.split.test.iloc[:0] if self.validation is None else self.validation
@@ -82,8 +83,9 @@ class Repeat:
 class Plan:
     """A whole run before its first request.
 
-    `moved` says which defaults had to move; `saved` are the examples that were given, by their arms' source.
-    `sequential` is the design of a run that asks until it is decided, with looks at whole people.
+    `moved` has a sentence for each default that was adjusted. `saved` maps an arm's source to examples of the
+    user. `sequential` is the design of a run with `until_decided`; its looks never divide the rows of a
+    person.
     """
 
     task: "Task"
@@ -96,7 +98,7 @@ class Plan:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that a caller should read before the run."""
+        """Sentences to show before the run."""
         notes = list(self.moved)
         if more := self.n_threshold_calls:
             asked = f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and repeat"
@@ -105,7 +107,7 @@ class Plan:
 
     @property
     def _word_notes(self) -> list[str]:
-        """Sentences about answers in other words than yes and no, where a chat is to write them."""
+        """Notes on answers in other words than yes and no, for chats."""
         yes, no = self.task.words["yes"], self.task.words["no"]
         if self.settings.questions:
             return []
@@ -118,7 +120,7 @@ class Plan:
 
     @property
     def n_calls(self) -> int:
-        """The number of requests that the run makes."""
+        """The number of the run's requests."""
         size = self.settings.rows_per_request
         tests = [len(repeat.split.test) for repeat in self.repeats]
         joint = sum(-(-n // size) - n for n in tests) * len(self.arms) if size > 1 else 0
@@ -126,27 +128,28 @@ class Plan:
 
     @cached_property
     def n_threshold_calls(self) -> int:
-        """The number of requests about rows of the pool, to choose a threshold."""
+        """The number of requests about validation rows, for the choice of a threshold."""
         return len(self.arms) * sum(len(repeat.rows(validation=True)) for repeat in self.repeats)
 
     @cached_property
     def n_questions(self) -> int:
-        """The number of answers about test rows that there are to be."""
+        """The number of planned answers about test rows."""
         tests = [repeat.split.test for repeat in self.repeats]
         each = sum(1 for _ in self.variants(*next(rows_of(tests[0])))) + (self.settings.rows_per_request > 1)
         return sum(map(len, tests)) * len(self.arms) * each
 
     def part(self, rows: int) -> "Plan":
-        """The same run about the first `rows` test rows of every repeat."""
+        """The same run with only the first `rows` test rows of every repeat."""
         splits = [replace(each.split, test=each.split.test.iloc[:rows]) for each in self.repeats]
         repeats = zip(self.repeats, splits, strict=True)
         return replace(self, repeats=tuple(replace(each, split=split) for each, split in repeats))
 
     @cached_property
     def looks(self) -> list[int]:
-        """The numbers of test rows at which a run that asks until it is decided looks at its answers.
+        """The numbers of test rows at which a run with `until_decided` checks its answers.
 
-        The first has enough rows (people) of every group that has as many in all.
+        At the first look, every group has the least number of rows (people) for a look, unless it has fewer
+        in total.
         """
         from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
 
@@ -160,7 +163,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> "np.ndarray":
-        """The numbers of test rows (U,) after which a person, or a row, is complete."""
+        """The numbers of test rows (U,) after which each person is complete; 1, 2, … without clusters."""
         test = self.repeats[0].split.test
         ends = np.arange(1, len(test) + 1)
         if not self.task.cluster:
@@ -170,19 +173,19 @@ class Plan:
 
     @property
     def row_columns(self) -> dict[str, str]:
-        """The columns used for judging (`ROW_COLUMNS`); empty if missing."""
+        """The task's column for each of `ROW_COLUMNS`, "" for none."""
         names = self.task.weight, self.task.cluster, self.settings.given or ""
         return dict(zip(ROW_COLUMNS, names, strict=True))
 
     @cached_property
     def untrue(self) -> dict[str, str]:
-        """Says of each arm with untrue examples what is not true of them."""
+        """For each arm with untrue examples, a text that tells what is untrue."""
         chosen = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
         return {arm: shots.untrue for arm, shots in chosen if shots.untrue}
 
     @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
-        """The family, order and template of each arm, if there are several orders or templates."""
+        """The family, order and template of each arm; {} without several orders or templates."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
             return {}
         return {
@@ -191,8 +194,9 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Every request of the run, each built when it is needed: first those about rows of the pool, which
-        choose a threshold, then those about test rows, without the first `after`.
+        """Yield every request of the run, built on demand: validation rows first, then test rows.
+
+        The first `after` rows of each arm and repeat are skipped.
         """
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
@@ -213,7 +217,10 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The number of the joint request, in random order, that each test row of a repeat is in, if any."""
+        """The number of the multi-row request for each test row of a repeat, by row id.
+
+        Rows are assigned in random order; {} if `rows_per_request` is 1.
+        """
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
@@ -221,7 +228,7 @@ class Plan:
         return {ids[index]: number // size for number, index in enumerate(order)}
 
     def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[PlannedCall]:
-        """The requests about several rows at once."""
+        """Yield an arm's requests about several rows each."""
         members: dict[int, list[str]] = {}
         for row, number in self.requests(repeat).items():
             members.setdefault(number, []).append(row)
@@ -236,26 +243,26 @@ class Plan:
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
-        """The first request of every arm: checked before a run, kept as its example of a prompt."""
+        """The first request of every arm, to check it before the run and to keep it as a sample."""
         row = str(self.repeats[0].split.test.index[0])
         return tuple(PlannedCall(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
 
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
-        """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
+        """An arm's messages for the test row at `position` of the first repeat."""
         repeat = self.repeats[0]
         values = next(rows_of(repeat.split.test.iloc[[position]]))[1]
         return self._builder(repeat, arm, position).build(values)
 
     def _builder(self, repeat: Repeat, arm: Arm, position: int, validation: bool = False) -> Prompt:
-        """The prompt builder of an arm for a row, cached if other rows use it."""
+        """The prompt builder of an arm for a row, cached if other rows can use it."""
         shots = repeat.shots.get(arm.name)
         shared = shots is not None or not (position or validation)
-        key = repeat.seed, arm.name  # the same for all samples of a prompt
+        key = repeat.seed, arm.name  # equal for all samples of a prompt
         if shared and key in self._builders:
             return self._builders[key]
         settings = self.settings
         edits = arm.edits if settings.weights == "show" else (*arm.edits, "unweighted")
-        if shots is None:  # the arm has new examples for every row
+        if shots is None:  # the arm chooses new examples for every row
             _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
             entropy = [repeat.seed, position, *[1] * validation]
             seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
@@ -268,7 +275,7 @@ class Plan:
 
     @cached_property
     def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """Cached builders by seed and arm; if each row has its own examples, only the first row's."""
+        """Cached builders by seed and arm; for an arm with new examples per row, the first row's."""
         return {}
 
     @cached_property
@@ -286,11 +293,11 @@ class Plan:
 
     @property
     def probe_notes(self) -> list[str]:
-        """Sentences of the probes about the table."""
+        """Sentences about the table's proxies, for the probe `proxies`."""
         return [proxies.note for proxies in self._proxies]
 
     def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The row itself, then, for the probes, the row with something changed."""
+        """Yield (variant, values): "" and the row, then the changed rows of probes and counterfactuals."""
         yield "", values
         if self._named:
             yield from name_variants(self._named, row, values)
@@ -316,12 +323,13 @@ def make_plan(
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
-    Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
-    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `split` are
-    the rows where they were drawn before. `model` decides the api; m is the largest, up
-    to that of `settings`, whose prompts have at most `max_prompt_tokens`.
+    Repeat r draws test rows, examples and the solver's start with the seed `settings.seed` + r. All arms of a
+    repeat have the same test rows. Rows that equal an example of a saved shots file are never test rows, in
+    any arm. `split` has rows that were drawn before. `model` sets the api. With `max_prompt_tokens`, m is
+    reduced from that of `settings` until no prompt has more tokens.
 
-    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
+    Errors: `FwcError` for an unknown strategy, a shots file of another task, and numbers of rows that do not
+    give whole cells.
     """
     api = settings.api if model is None else traits(model).api
     if settings.consistency and api == "chat":
@@ -336,7 +344,7 @@ def make_plan(
     task = _judged(task, settings, [arm.name for arm in arms])
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
     settings, notes = fit_defaults(task, settings, chooses, api)
-    if model is not None:  # before examples are chosen: that may take minutes
+    if model is not None:  # before choosing examples, which may take minutes
         for template in settings.wordings:
             traits(model).check(bare_prompt(task, template, settings.questions))
     bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
@@ -355,7 +363,7 @@ def make_plan(
 
 
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
-    """The plan with the rows and examples of every repeat."""
+    """Complete a plan with the rows and examples of every repeat."""
     task, settings = plan.task, plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
         remedy = "leave --cluster out, or give --base-parity none"
@@ -370,7 +378,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         elif settings.until_decided and task.cluster:
             drawn = replace(drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)])
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
-        by_source, chosen = dict(plan.saved), dict[str, Shots]()  # by source: before an arm orders them
+        by_source, chosen = dict(plan.saved), dict[str, Shots]()  # `by_source` has examples before ordering
         for arm in plan.arms:
             if arm.source not in by_source and not is_per_row(arm.source, _options(arm, settings)):
                 if progress:
@@ -392,13 +400,16 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         raise FwcError(
             "rows_per_request puts rows under the same examples: leave out arms that choose them for each row"
         )
-    plan.first_calls  # noqa: B018 (finds template errors before anything is written)
-    plan.n_questions  # noqa: B018 (and probes that cannot be)
+    plan.first_calls  # noqa: B018 (raises template errors before anything is written)
+    plan.n_questions  # noqa: B018 (raises errors of impossible probes)
     return plan
 
 
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
-    """The task with the weights and people of the settings, where these name them."""
+    """The task with the columns of weights and people in the settings, if any.
+
+    `FwcError` for invalid settings of the verdict.
+    """
     from fwc_llm.gates.condition import check_arms
     from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
 
@@ -417,7 +428,7 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
 
 
 def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
-    """Notes on columns that tell the outcome or a group, repeated rows, and weights and people not named."""
+    """Notes on revealing columns, repeated rows, and columns that may be weights or people."""
     from fwc_llm.metrics.audit_table import unused_columns
 
     checks = task.checks.as_json(task.cluster)
@@ -430,7 +441,7 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
 
 
 def _training(task: "Task", repeat: Repeat) -> Training:
-    """The rows and labels that a model of rows may learn from."""
+    """The training data for table models in a repeat: the pool without validation rows."""
     from fwc_llm.shots.examples import features_frame
 
     pool = repeat.split.pool
@@ -440,12 +451,12 @@ def _training(task: "Task", repeat: Repeat) -> Training:
 
 
 def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
-    """The prompt about the first test row, without examples."""
+    """The prompt for the task's first test row, without examples."""
     return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
 
 
 def default_model(task: "Task") -> str:
-    """The model of a run that names none: the simulation where it can read the task, else the baseline."""
+    """The default model: the surrogate if it can read the task's prompts, else the baseline."""
     from fwc_llm.models.surrogate.model import Surrogate
 
     try:
@@ -456,7 +467,7 @@ def default_model(task: "Task") -> str:
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Row id and values of every row of a table, some of them in memory at a time."""
+    """Yield (row id, values) of every row; at most `_ROWS` rows are dicts at the same time."""
     names = frame.columns.tolist()
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
@@ -471,7 +482,10 @@ def _arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
-    """One arm per source, order and template, each with a unique name; fills `saved` with files' shots."""
+    """One arm per source, order and template, with unique names.
+
+    Examples of files and `Shots` objects are added to `saved`, by source.
+    """
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
@@ -499,7 +513,7 @@ def _arms(
         shows = saved[key].m > 0 if key in saved else key != "zero"
         orders = [own_order] if own_order else (shows and settings.orders) or [None]  # no examples, no order
         for order, template in product(orders, settings.templates or [None]):
-            # What several arms differ in is in their names.
+            # Order and template are in the name only if arms differ in them.
             parts = [name, *[order] * (own_order is not None or len(settings.orders) > 1)]
             parts += [_short(template or "")] * (len(settings.templates) > 1)
             arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
@@ -511,12 +525,12 @@ def _arms(
 
 
 def _short(template: str) -> str:
-    """A template set's name; of a folder its last part."""
+    """A template set's name; for a folder, the last part of its path."""
     return Path(template).name or template
 
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
-    """The strategy options that this arm's strategy takes (all of them, for a plugin that does not say)."""
+    """The strategy options that the arm's strategy accepts; all, if a plugin does not declare any."""
     accepted, given = accepted_options(arm.source), settings.strategy_options
     options = {name: given[name] for name in given if accepted is None or name in accepted}
     return options | ({"redraw": settings.redraw} if arm.source == "balanced" else {})
@@ -535,7 +549,7 @@ def _select(
 def describe_asked(
     plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
 ) -> dict[str, Any]:
-    """The content of run.json for a model that somebody else asks."""
+    """The content of run.json; the model is described by its name, parameters and marks."""
     task = plan.task
     described = {
         "format": FORMAT,
@@ -568,16 +582,16 @@ def describe_asked(
         "looks": list(getattr(plan.sequential, "rows", ())),
         "probe_notes": plan.probe_notes,
         "sample": None if on_disk is None else {"rows": len(task.pool()), "of": len(on_disk)},
-        "task_file": task.text,  # so that a report needs nothing but this folder and the data
+        "task_file": task.text,  # lets a report work with this folder and the data alone
     }
     return described | {name: value for name, value in told.items() if value}
 
 
 def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
-    """Return the largest m up to `most` whose prompts have at most `limit` `tokens`.
+    """The largest m, up to `most`, whose longest prompt has at most `limit` tokens.
 
-    Errors: `FwcError` when even the smallest m that all arms accept does not fit, and what `tokens(most)`
-    raises.
+    `tokens(m)` is the number of tokens in the longest prompt. Errors: `FwcError` if even the smallest m that
+    all arms accept exceeds `limit`; also the errors of `tokens(most)`.
     """
     if tokens(most) <= limit:
         return most
@@ -585,7 +599,7 @@ def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
     def size(m: int) -> int:
         try:
             return tokens(m)
-        except FwcError:  # too few examples for a strategy: FWC needs one a cell
+        except FwcError:  # too few examples for a strategy: FWC needs one per cell
             return 0
 
     m = bisect_right(range(1, most), limit, key=size)

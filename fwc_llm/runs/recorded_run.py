@@ -1,4 +1,4 @@
-"""A run's folder, read and checked: what the report, the comparison and the statistics start from."""
+"""Reads and checks a run's folder for reports, comparisons and statistics."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
-_BLOCK = 10_000  # lines that are held as texts
+_BLOCK = 10_000  # most lines in memory as texts
 PREDICTIONS = "assisted.json"
 _KINDS: Any = dict.fromkeys(("predicted", "means", "rows", "others"), np.float64)
 _KINDS |= dict.fromkeys(("fold", "unit"), np.int64)
@@ -49,12 +49,13 @@ class _PromptMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One finished (or interrupted) run; `described` is run.json, `results` results.json.
+    """A finished or interrupted run; `described` is run.json, `results` is results.json.
 
-    `groups` are in the order of their base rates in the test rows, lowest first. `answers` holds each arm's
-    answers to the rows as they are, `counterfactuals` and `probes` those to changed rows, `at_threshold`
-    those that P(yes) gives at the run's threshold. `label` tells runs apart that are shown together.
-    `assists` are predictions of each arm's answers. `assist` and `unread` overrule what the run says of them.
+    `groups` are sorted by their base rate in the test rows, lowest first. The following map arms to answers:
+    `answers` for unchanged rows, `counterfactuals` and `probes` for changed rows, `at_threshold` for
+    unchanged rows with P(yes) compared with the run's threshold. `assists` maps arms to predictions of their
+    answers. `label` distinguishes runs in one report. `assist` adds to the run's setting of this name;
+    `unread` replaces the run's setting.
     """
 
     folder: Path
@@ -78,50 +79,50 @@ class Run:
 
     @property
     def simulated(self) -> bool:
-        """Whether model or table are simulated."""
+        """Whether the model or the table is simulated."""
         return bool(self.described["simulated"])
 
     @property
     def simulated_answers(self) -> bool:
-        """Whether the model is simulated; a real one may well be asked about a simulated table."""
+        """Whether the model is simulated (a real model can answer about a simulated table)."""
         return bool(self.described.get("simulated_answers", self.simulated))
 
     @property
     def missing(self) -> str:
-        """A sentence on requests without a reply; empty where all have one."""
+        """A sentence on requests without a reply; "" if every request has one."""
         missing, requests = self.results.get("unanswered") or 0, self.results.get("requests") or 0
         return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
 
     @property
     def reference(self) -> bool:
-        """Whether the answers are not a language model's, but something to set beside one."""
+        """Whether the answers are those of a reference model, which is no language model."""
         return bool(self.described.get("reference", False))
 
     @property
     def created(self) -> str:
-        """When the run began, in ISO 8601; empty if not recorded."""
+        """When the run began, in ISO 8601; "" if not recorded."""
         return str(self.described.get("created") or "")
 
     @property
     def n_test(self) -> int:
-        """The test rows of a repeat."""
+        """The number of test rows per repeat."""
         until = self.results.get("until_decided")
         return int(until["rows"] if until else self.described["settings"]["n_test"])
 
     @property
     def times(self) -> int:
-        """Requests per prompt: that number of consecutive repeats shares one draw of examples."""
+        """Samples per prompt: this number of consecutive repeats has the same rows and examples."""
         asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
     @property
     def table_checks(self) -> dict[str, str]:
-        """What should be checked in the run's table: a sentence by column; "": the one on repeated rows."""
+        """Warnings about the run's table, by column; the key "" has that about repeated rows."""
         return self.described.get("table_checks") or {}
 
     @cached_property
     def answered(self) -> RunAnswers:
-        """The input of the statistics; reads the examples, to know which repeats share them."""
+        """The input of the statistics; reads the saved examples to find repeats that share them."""
         settings, variations = self.described["settings"], self.described.get("variations") or {}
         return RunAnswers(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
@@ -151,8 +152,10 @@ class Run:
         )
 
     def _examples(self, arm: str) -> "Names":
-        """A name of the set of examples under which each question was asked: two names, two prompts. An arm
-        without saved examples, in a run that saved others', chose new examples for every row.
+        """The name of the set of examples for each question; different sets have different names.
+
+        In a run that saved the examples of any arm, an arm without saved examples (except zero) chose new
+        examples for every row.
         """
         a = self.answers[arm]
         if shots := self.shots(arm):
@@ -166,7 +169,7 @@ class Run:
         return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
 
     def shots(self, arm: str) -> "dict[int, Shots]":
-        """Return the arm's examples by repeat; empty for an arm with new examples for every row."""
+        """An arm's examples by repeat; {} for an arm with new examples for every row."""
         from fwc_llm.shots.storage import load_shots
 
         folder = self.folder / "shots"
@@ -175,7 +178,7 @@ class Run:
         return {repeat: load_shots(path) for repeat, path in paths.items() if path.is_file()}
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
-        """Return the arm's example of a full prompt as messages; empty when it was not kept."""
+        """An arm's saved sample of a full prompt, as messages; [] if none was saved."""
         path = self.folder / "prompts" / f"{file_name(arm)}.json"
         if not path.is_file():
             return []
@@ -189,15 +192,15 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """Read a run's folder.
 
-    Raises `FwcError` for a folder that is not a run, an empty run (nothing was answered), and a damaged one:
-    missing or unreadable files, or results that are not those of the answers.
+    Raises `FwcError` for a folder without a run, for a run without any reply, and for a damaged run: files
+    are missing or unreadable, or results.json does not agree with answers.csv.
     """
     folder = RunFolder.existing(path)
     described, results = folder.describe(), folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     try:
-        check_arms(answers)  # paired tests rest on it
+        check_arms(answers)  # paired tests need equal rows in all arms
     except FwcError as error:
         raise damaged(folder.path / "answers.csv", str(error)) from None
     groups = groups_by_rate(next(iter(answers.values())))
@@ -228,7 +231,7 @@ def read_run(path: str | Path) -> Run:
 
 
 class _PredictionsFile(BaseModel):
-    """assisted.json: `answers` and `table` are hashes of what the predictions of `arms` are of."""
+    """assisted.json: predictions by arm, with hashes of the `answers` and the `table` they belong to."""
 
     format: Literal["fwc-llm-assisted/1"] = "fwc-llm-assisted/1"
     answers: str
@@ -237,11 +240,12 @@ class _PredictionsFile(BaseModel):
 
 
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
-    """Return the run with predictions of its answers (docs/fewer-questions.md, "Assisted").
+    """The run with predictions of its answers (docs/fewer-questions.md, "Assisted").
 
-    They are made where its `task` has the table in memory, and kept, so that no output needs the table again.
-    None for few rows, answers all alike, weights, rows that were not asked about at random, other answers,
-    and another table than the run's.
+    Predictions are read from the run's assisted.json if they belong to its answers and table. Otherwise they
+    are computed if `task` has the run's table in memory, and saved, so that later outputs do not need the
+    table. There are no predictions for few rows, for constant answers, with weights, and if test rows were
+    not drawn at random.
     """
     path, fingerprint = run.folder / PREDICTIONS, run.described.get("fingerprint")
     if task is None and not path.is_file():
@@ -255,7 +259,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         return run
     try:
         samples = assisted_samples(run.answered, run.answered.plain_samples, table_of(task))
-    except FwcError:  # weights, or rows that were not asked about at random
+    except FwcError:  # weights, or test rows that were not drawn at random
         return run
     arms = {
         arm: {name: plain(getattr(sample.assist, name).round(6).tolist()) for name in _KINDS}
@@ -265,7 +269,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
         RunFolder(run.folder).write_json(PREDICTIONS, content.model_dump())
-    return replace(run, assists={arm: _arrays(lists) for arm, lists in arms.items()})  # the file's digits
+    return replace(run, assists={arm: _arrays(lists) for arm, lists in arms.items()})  # rounded
 
 
 def _key(answered: RunAnswers) -> str:
@@ -284,7 +288,7 @@ def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
-    """Return the run with assisted values; `FwcError` without predictions and without a `task` (`why`)."""
+    """The run with assisted estimates; `FwcError` with `why` if predictions and `task` are missing."""
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")
@@ -292,7 +296,7 @@ def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
 
 
 def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, ArmAnswers]:
-    """The answers of arms that have any to rows told otherwise: as counterfactuals, or for a probe."""
+    """The answers about changed rows, of counterfactuals or of probes, by arm that has any."""
     by_arm = {}
     for arm, a in answers.items():
         names = a.variant.categories
@@ -309,10 +313,11 @@ def score_run(
     task: "Task | None" = None,
     parse: bool = True,
 ) -> dict[str, Any]:
-    """Score a run, put every arm's values and verdicts into results.json; return its as `score` does.
+    """Score a run, and write each arm's values and verdicts into results.json.
 
-    Values are those that all reports show; the means of the repeats' own are in `paper_summary`.
-    With its `task` the answers are predicted for all rows of the table too (`with_predictions`).
+    Returns the content of results.json, with `reparsed` as in `score`. The values are those in all reports;
+    `paper_summary` has the means over repeats of the values per repeat. With `task`, answers are also
+    predicted for all rows of the table (`with_predictions`).
     """
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
@@ -335,9 +340,10 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs of one task for one report; `unread` applies to all. Raises as `read_run` does.
+    """Read several runs of one task for one report; errors as in `read_run`.
 
-    Runs of one model are distinguished by their folder's name.
+    `unread` replaces the setting of all runs. If two runs have the same model, the labels contain the
+    folders' names.
     """
     if not paths:
         raise FwcError("name at least one run's folder")
@@ -352,16 +358,19 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
 
 
 def check_same_task(run: Run, other: Run) -> None:
-    """Raise `FwcError` for a comparison of runs of different tasks."""
+    """Raise `FwcError` for runs of different tasks."""
     if run.task != other.task:
         both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
         raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
 
 
 def _check_results(run: Run) -> None:
-    """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
+    """Raise `FwcError` if the accuracies in results.json are not those of answers.csv.
+
+    This detects edited and incompletely written folders.
+    """
     where = run.folder / "results.json"
-    usual: Mapping[str, Any] = {"accuracy": {}}  # of earlier versions: `accuracy` itself
+    usual: Mapping[str, Any] = {"accuracy": {}}  # earlier versions have only `accuracy`
     recorded = {
         arm["arm"]: arm.get("paper_summary", usual)["accuracy"].get("mean", arm.get("accuracy"))
         for arm in run.results["arms"]
@@ -379,7 +388,7 @@ def _check_results(run: Run) -> None:
 def answers_by_arm(
     folder: RunFolder, arms: Sequence[str]
 ) -> tuple[dict[str, ArmAnswers], dict[str, ArmAnswers]]:
-    """Return every arm's answers as they were given, and those at the threshold where the run has one."""
+    """Every arm's answers as given, and its answers at the threshold ({} for a run without one)."""
     where, names = folder.path / "answers.csv", _columns(folder)
     if not names:
         raise FwcError(f"{where} is empty: the run never began")
@@ -408,7 +417,10 @@ def answers_by_arm(
 
 
 def _columns(folder: RunFolder) -> "dict[str, Names]":
-    """The columns of answers.csv but the replies, as names; block by block, to hold few texts at a time."""
+    """The columns of answers.csv except the replies, as categories.
+
+    The file is read in blocks, so that few texts are in memory.
+    """
     import pandas as pd
     from pandas.api.types import union_categoricals
 
@@ -421,11 +433,11 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
 
 
 def _numbers(names: "Names") -> npt.NDArray[np.float64]:
-    """Yes as 1, no as 0, a number as it is, an empty text as NaN."""
+    """The numbers (n,) of texts: yes is 1, no is 0, "" is NaN."""
     numbers = [VALUES[text] if text in VALUES else float(text) for text in names.categories]
     return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
 
 
 def damaged(path: Path, why: str) -> FwcError:
-    """Return the error for a file of a run's folder that no run writes."""
+    """The error for a damaged file in a run's folder."""
     return FwcError(f"{path} is damaged: {why}")

@@ -1,4 +1,4 @@
-"""From a run's journal to its numbers: answers.csv and results.json."""
+"""Scores a run: computes answers.csv and results.json from questions and journal."""
 
 import math
 import sys
@@ -41,9 +41,9 @@ _UNKNOWN = "no P(yes)"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
-    """Write questions.jsonl with every question of the run: what `score` joins the replies to.
+    """Write the run's questions, to which `score` joins the replies.
 
-    Those about rows of the pool, which choose a threshold, go into pool.jsonl.
+    Questions about test rows go into questions.jsonl, those about validation rows into pool.jsonl.
     """
     folder.write_questions(list(questions(plan)))
     if plan.n_threshold_calls:
@@ -51,7 +51,7 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
 
 
 def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]]:
-    """Every question of the run in the order of its calls; `validation`: those about rows of the pool."""
+    """Yield the questions about test rows, or with `validation` those about validation rows."""
     from fwc_llm.runs.plan import rows_of
 
     for repeat in plan.repeats:
@@ -72,7 +72,7 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
 
 
 class _Last(NamedTuple):
-    """The last reply to a question: the cells of `PARSED_COLUMNS`, and what a record says besides them."""
+    """The last reply to a question: cells of `PARSED_COLUMNS`, and further fields of its record."""
 
     cells: tuple[Any, ...] = ("", "error", None, "")
     error: str = ""
@@ -83,11 +83,12 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words`, else the journal's.
+    """The last reply to each question in a journal, parsed by `words` or the journal's words.
 
-    `models` are the names that services returned, `others` by arm the answers to the same question in other
-    words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
-    mark of a simulation; `truncated` counts replies to inputs that the service cut off, as it says itself.
+    `models` are the model names in replies. `simulated` means that at least one reply is marked as simulated.
+    `truncated` counts replies whose input the service reported as truncated. `others` has, by arm, a pair for
+    each row that was also asked in other wordings: P(yes) of the question itself, and P(yes) by the name of
+    the wording.
     """
 
     def __init__(self, journal: Journal, words: Words | None = None) -> None:
@@ -109,13 +110,13 @@ class Replies:
                 self.others.setdefault(arm, []).append((last.p_yes, last.others))
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The question as a line of answers.csv."""
+        """The question with its parsed reply, as a line of answers.csv."""
         cells_asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
         cells = self._last.get(key_of(question), _Last()).cells
         return cells_asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
     def error(self, question: Mapping[str, Any]) -> str:
-        """The reason why the question has no reply; empty where nobody knows."""
+        """The reason why the question has no reply; "" if unknown."""
         return self._last.get(key_of(question), _Last()).error
 
 
@@ -129,11 +130,11 @@ def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
 def score(
     folder: RunFolder, journal: Journal, stopped: str | None = None, parse: bool = True
 ) -> dict[str, Any]:
-    """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
+    """Parse all replies, write answers.csv and results.json; return the content of the latter.
 
-    `stopped` says why the run ended before its last request. Without `parse` the answers of answers.csv stay.
-    Where another version of the parser wrote them, what is returned has `reparsed`: how many this one reads
-    otherwise, by arm.
+    `stopped` is the reason why the run ended before its last request. Without `parse`, the answers in
+    answers.csv stay. If another version of the parser wrote answers.csv, the returned value also has
+    `reparsed`: by arm, the number of answers that this version parses differently.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -162,7 +163,7 @@ def score(
             row[THRESHOLD_COLUMN] = at_threshold(row, chosen[_arm_and_repeat(row)]["threshold"])
     folder.write_answers(rows)
     by_arm: dict[str, list[dict[str, Any]]] = {}
-    requests: dict[tuple[str, ...], dict[str, Any]] = {}  # one for all rows of a joint one
+    requests: dict[tuple[str, ...], dict[str, Any]] = {}  # a multi-row request has one entry
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
         own_row = "" if row["variant"].startswith(ROWS) else row["row"]
@@ -219,7 +220,7 @@ def _arm_and_repeat(row: Mapping[str, Any]) -> tuple[str, int]:
 def _at_thresholds(
     arm: str, rows: Sequence[Mapping[str, Any]], per_repeat: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """An arm's thresholds, and its metrics where P(yes) answers by them."""
+    """An arm's thresholds, and its metrics if P(yes) is compared with them."""
     thresholds = {each["repeat"]: each["threshold"] for each in per_repeat}
     plain, moved = [row for row in rows if not row["variant"]], []
     for row in plain:
@@ -240,7 +241,7 @@ VALUES = {"yes": 1.0, "no": 0.0, "": math.nan}
 
 
 def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an arm by its lines of answers.csv: mean and deviation over repeats, each repeat."""
+    """The metrics of an arm from its lines of answers.csv: mean, SD and value of each repeat."""
     from fwc_llm.metrics.arm_estimates import ArmEstimates
     from fwc_llm.metrics.variance import arrays_of
 
@@ -270,7 +271,7 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     seen = dict.fromkeys(group for names, _ in measured for group in names)
 
     def mean(rate: str) -> dict[str, float | None]:
-        """The mean over repeats, of which one may lack a group."""
+        """A rate's mean over repeats, by group; None for a group that a repeat lacks."""
         values = [dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured]
         return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
 
@@ -286,12 +287,15 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _null(value: Any) -> float | None:
-    """JSON has no NaN."""
+    """None for NaN, which JSON lacks."""
     return None if math.isnan(value) else float(value)
 
 
 def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions by the other question; `asked` are the P(yes) of one and of the others."""
+    """An arm's contradictions, for each other wording of the question.
+
+    `asked` has a pair per row: P(yes) of the question itself, and P(yes) by the name of the wording.
+    """
     if not asked:
         return {}
     from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions

@@ -1,4 +1,4 @@
-"""The rows, repeats, requests and dollars that it takes to find a difference."""
+"""Sample size: rows, repeats, requests and dollars needed to detect a difference."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from fwc_llm.runs.splits import design_of, whole_step
 from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
-_ROWS = 20  # prompts counted per arm, at least
+_ROWS = 20  # least number of prompts per arm in a forecast
 
 
 def needed(
@@ -27,12 +27,13 @@ def needed(
     assumptions: Assumptions,
     cost: Forecast | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and those set.
+    """Yield the sample sizes that detect `difference` with power 80 %.
 
-    `n_test` are the fewest rows with this number of `repeats`, None if the table has too few; `question` is
-    one of `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are those of all
-    arms. Dollars, with the provider's cache and without, are shares of `cost`, a forecast of a few such
-    requests.
+    There is one dict per question and number of repeats (1 to 50, and that of `settings`). `question` is one
+    of `metrics.planning.QUESTIONS`; `of` is the scope of its answer (these examples or the strategy).
+    `n_test` is the smallest number of test rows per repeat; None if the table has too few. `requests` is the
+    total over all arms. `dollars` (with the provider's cache) and `dollars_most` (without) are scaled from
+    `cost`, a forecast of a few requests.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
@@ -55,10 +56,11 @@ def needed(
 
 
 def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
-    """Return what a run asks until its first condition on the DP gap is decided, at a few true gaps.
+    """Simulate the rows until a run's first condition on the DP gap is decided, at some true gaps.
 
-    Simulated (`metrics.sequential.expected_rows`), for rates around one half and rows that are drawn
-    one by one; `condition` says what is decided. None of a run without such a condition, or with one group.
+    The simulation (`metrics.sequential.expected_rows`) assumes rates near one half and independently drawn
+    rows. `condition` has the condition's text. None without a condition on the DP gap, or with fewer than two
+    groups.
     """
     most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]
     sequential = sequential_design(settings.as_json(), arms, equal_looks(most))
@@ -78,7 +80,7 @@ def questions_until_decided(design: Design, settings: Settings, arms: Sequence[s
 def sample_cost(
     task: Task, arms: Sequence[str], settings: Settings, model: Model, price: Price | None, batch: bool
 ) -> Forecast:
-    """Forecast a few requests of every arm, enough to know what one costs. Nothing is asked."""
+    """Forecast the cost of a few requests per arm, without sending any."""
     rows = 1 if settings.base_parity is None else whole_step(task.groups, settings.base_parity)
     plan = make_plan(task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1))
     return forecast(model, plan.calls(), price, batch)

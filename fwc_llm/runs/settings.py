@@ -1,4 +1,4 @@
-"""`Settings`: everything that determines a run."""
+"""`Settings`: everything that determines a run's questions and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ from fwc_llm.shots.base import DEFAULT_M
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
-JUDGED = ("margin", "min_group", "unread", "cluster", "weight", "given", "against")  # how answers are judged
+JUDGED = ("margin", "min_group", "unread", "cluster", "weight", "given", "against")  # options of verdicts
 
 
 def _rows(values: Mapping[str, Any]) -> int:
@@ -24,10 +24,11 @@ def _template(values: Mapping[str, Any]) -> str:
 
 
 class Settings(Options):
-    """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
+    """Everything that determines what is asked; the defaults are the paper's experiment.
 
-    The defaults of `m`, `n_test` and `base_parity` are adjusted to the nearest value that the table allows; a
-    given number of rows is rounded to whole cells. The plan's notes say so (docs/own-data.md, "Defaults").
+    The defaults of `m`, `n_test` and `base_parity` are adjusted to what the table allows, and a given number
+    of rows is rounded to whole cells. The plan's notes list these changes (docs/own-data.md, "Defaults";
+    docs/protocol.md).
     """
 
     m: int = option(
@@ -173,14 +174,14 @@ class Settings(Options):
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The template sets, one or several."""
+        """The names or folders of the template sets: `templates`, else `template` alone."""
         return self.templates or (self.template,)
 
     @property
     def questions(self) -> Literal["", "one", "several"]:
-        """The questions that prompts hold apart from the input; see `Prompt`."""
+        """The value of `Prompt`'s argument `questions`."""
         return "" if self.api == "chat" else "several" if self.consistency else "one"
 
     def as_json(self) -> dict[str, Any]:
-        """The settings in the form of run.json."""
+        """The settings as in run.json."""
         return self.model_dump(mode="json")

@@ -1,7 +1,7 @@
-"""Test rows with controlled base rates, and the rows that may still become examples.
+"""Draws test rows with controlled base rates, and marks the candidates for examples.
 
-The rules of the evaluation protocol: test rows are drawn first; a pool row with equal values cannot become
-an example; groups have equal numbers of test rows, with base rates evenly spaced over 0.5 ± b/2.
+Test rows are drawn first. A pool row with the values of a test row cannot become an example. With a base
+parity b, groups have equal numbers of test rows, and base rates evenly spaced over 0.5 ± b/2.
 """
 
 import math
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
 
-_VALIDATION, _PEOPLE = 1, 2  # beside the seed: what is drawn apart from test rows
+_VALIDATION, _PEOPLE = 1, 2  # added to the seed: independent streams for other draws than test rows
 
 
 @dataclass(frozen=True)
 class Split:
-    """`test` rows in the order they are asked; `candidates` (n,) marks the rows of `pool` for examples."""
+    """`test` rows in the order of asking; `candidates` (n,) marks rows of `pool` for examples."""
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
@@ -43,12 +43,12 @@ def draw_split(
 ) -> Split:
     """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
 
-    `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
-    in the order of `task.groups`; None draws from all test rows alike. Rows that equal one of `not_equal_to`
-    in every feature and protected attribute are not drawn. The same `seed` draws the same rows.
+    With a `base_parity` b, each of the G groups has n_test / G rows, and the base rates are evenly spaced
+    from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly. Rows that equal one of
+    `not_equal_to` in all features and protected attributes are not drawn. The draw is determined by `seed`.
 
-    Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
-    cell with too few rows (naming it).
+    Raises `FwcError` for b outside [0, 1], for an `n_test` without whole cells (with the nearest possible
+    number), and for a cell with too few rows (with its name).
     """
     drawn = n_test, base_parity, np.random.default_rng(seed)
     if task.disk_table is not None:
@@ -69,9 +69,10 @@ def draw_split(
 def hold_out(
     task: Task, split: Split, n: int, base_parity: float | None, seed: int
 ) -> "tuple[pd.DataFrame, Split]":
-    """`n` validation rows of the split's pool, drawn like test rows, and the split without them as examples.
+    """Draw `n` validation rows from the split's candidates, like test rows.
 
-    None equals a test row, or a candidate that is left. Raises `FwcError` as `draw_split` does.
+    Returns these rows, and the split without candidates that equal one of them. Raises `FwcError` as
+    `draw_split`.
     """
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
@@ -83,7 +84,10 @@ def hold_out(
 def design_of(
     task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
 ) -> "Design":
-    """The rows per cell that a run asks about, and those that it can draw from. Raises as `draw_split`."""
+    """The design of a run: rows per cell that are drawn, and rows available per cell.
+
+    Raises as `draw_split`.
+    """
     from fwc_llm.metrics.planning import Design
 
     table = task.cells_of(task.test())
@@ -97,13 +101,16 @@ def design_of(
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
-    """The group and answer (n,) of every row, as `DiskTable.cells` has them."""
+    """The cell (n,) of every row, encoded as in `DiskTable.cells`."""
     levels = np.array(sorted(task.groups))
     return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
 
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
-    """The positions of the rows that are `free` (n,), by cell (2G), of which `cells` (n,) are the numbers."""
+    """Positions of the rows that are `free` (n,), for each of the 2G cells in the order of `task.groups`.
+
+    `cells` (n,) are the rows' cells, encoded as in `DiskTable.cells`.
+    """
     numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
@@ -116,7 +123,7 @@ def draw(
     base_parity: float | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """The positions of n of the rows that are `free`, drawn as `draw_split` says, in random order."""
+    """Positions of `n` of the rows that are `free`, drawn as in `draw_split`, in random order."""
     if base_parity is None:
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
@@ -130,7 +137,10 @@ def draw(
 
 
 def interleave_cells(cells: np.ndarray) -> np.ndarray:
-    """An order of rows (n,) in which every beginning has the same shares of cells, each in its old order."""
+    """A permutation of rows (n,) whose prefixes all have about the same shares of cells.
+
+    Rows of one cell keep their order.
+    """
     rank = np.zeros(len(cells))
     for cell in np.unique(cells):
         rows = np.flatnonzero(cells == cell)
@@ -139,16 +149,17 @@ def interleave_cells(cells: np.ndarray) -> np.ndarray:
 
 
 def whole_people(people: Any, seed: int) -> np.ndarray:
-    """An order of rows (n,) in which whole people come in random order, however many rows they have."""
+    """A permutation of rows (n,) with people in random order, and each person's rows together."""
     names, code = np.unique(np.asarray(people, dtype=str), return_inverse=True)
     rank = np.random.default_rng([seed, _PEOPLE]).permutation(len(names))
     return np.argsort(rank[code], kind="stable")
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
-    """Rows (G, 2) of each group with "no" and "yes": `n` with base-rate parity b over `groups`, low to high.
+    """The numbers of test rows (G, 2) by group and outcome, "no" first, for base parity b.
 
-    Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
+    Group k = 0, …, G − 1 gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes. `FwcError` if these
+    numbers are not whole.
     """
     rates = _base_rates(groups, base_parity)
     step = whole_step(groups, base_parity)
@@ -163,7 +174,7 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
 
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
-    """The smallest number of test rows with whole cells; its multiples are the only others."""
+    """The smallest number of test rows with whole cells; all such numbers are its multiples."""
     return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
 
 
@@ -185,7 +196,7 @@ def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
 
 
 def check_size(n: int, available: int) -> None:
-    """Refuse to draw no row, or more than there are."""
+    """Raise `FwcError` for a number of test rows below 1 or above `available`."""
     if n < 1:
         raise FwcError(f"the number of test rows must be at least 1; it is {n}")
     if n > available:
@@ -193,7 +204,10 @@ def check_size(n: int, available: int) -> None:
 
 
 def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
-    """Refuse a cell (G, 2) with fewer rows than are to be drawn; say how many test rows there can be."""
+    """Raise `FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2).
+
+    The message has the largest possible number of test rows.
+    """
     if (available >= counts).all():
         return
     n, times, drawn = int(counts.sum()), int(np.gcd.reduce(counts.ravel())), counts > 0
@@ -206,19 +220,19 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
 
 
 def cell_words(task: Task, index: int) -> str:
-    """The group and the answer of one of the cells (2G)."""
+    """One of the 2G cells in words: its group and outcome."""
     group, answer = task.groups[index // 2], ("no", "yes")[index % 2]
     return f"{' & '.join(task.protected)} = {group}, {task.outcome} = {answer}"
 
 
 def population(task: "Task") -> list[dict[str, Any]]:
-    """Return the rows per group and label of the table that test rows are drawn from, for run.json."""
+    """Numbers of rows by group and outcome in the table of test rows, for run.json."""
     cells = zip(task.groups, task.cells_of(task.test()).tolist(), strict=True)
     return [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
 
 
 def table_of(task: "Task") -> "FeatureTable":
-    """Return the table that test rows are drawn from, for assisted estimates; `FwcError` for one on disk."""
+    """The table of test rows, for assisted estimates; `FwcError` for a table on disk."""
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
     if task.disk_table is not None:
@@ -230,15 +244,15 @@ def table_of(task: "Task") -> "FeatureTable":
 
 
 def value_names(task: Task) -> list[str]:
-    """The columns by which rows are compared.
+    """The columns by which rows are compared: features and protected attributes.
 
-    Extras and the outcome are left out: people who differ only in a sampling weight give one question.
+    Extras do not count: people who differ only in a sampling weight give the same question.
     """
     return [column.name for column in task.features] + list(task.protected)
 
 
 def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
-    """One tuple per row for comparing rows by value, of `value_names`."""
+    """The values of `value_names` as one tuple per row; `FwcError` if an example lacks one."""
     names = value_names(task)
     if isinstance(rows, Sequence):
         if lacking := {name for row in rows for name in names if name not in row}:
@@ -250,7 +264,7 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
 def equal_rows(
     task: Task, rows: "pd.DataFrame", others: "pd.DataFrame | Sequence[Mapping[str, Any]]"
 ) -> np.ndarray:
-    """Mark the rows (n,) that equal one of the others by value, or are of the same person."""
+    """Mark the rows (n,) that equal one of the others by value, or belong to a person among them."""
     import pandas as pd
 
     other_values = set(row_values(task, others))

@@ -1,6 +1,7 @@
-"""The choice of a threshold: rows of the pool, replies about them, and answers by it.
+"""Chooses a threshold on P(yes) from answers about validation rows, and applies it.
 
-See docs/protocol.md, "A threshold". answers.csv has all digits of P(yes), which give the same answers.
+See docs/protocol.md, "A threshold". answers.csv has P(yes) with all digits, so that a threshold gives the
+same answers from the file.
 """
 
 import math
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FILE_NAME = "pool.jsonl"
-NEVER = 1.000001  # the threshold that no P(yes) reaches
-TRIED = 8  # questions after which a model that gives no P(yes) is known
-_MOST, _LEAST = 200, 20  # rows, where nobody says how many
+NEVER = 1.000001  # a threshold that no P(yes) reaches
+TRIED = 8  # first questions, after which a model without P(yes) stops the run
+_MOST, _LEAST = 200, 20  # limits of the default number of validation rows
 
 Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or None
 
@@ -40,10 +41,11 @@ Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or Non
 def draw_validation_rows(
     task: "Task", split: Split, settings: Settings, seed: int, examples: Sequence[Mapping[str, Any]]
 ) -> "tuple[pd.DataFrame | None, Split]":
-    """The validation rows of one repeat, drawn like its test rows, and the split without them as examples.
+    """Draw the validation rows of one repeat, like its test rows, from the pool.
 
-    None for a threshold that takes no rows. No validation row equals a test row or one of the saved
-    `examples`. `FwcError` for a pool with too few rows.
+    Returns these rows, and the split without them as candidates for examples. The rows are None if the
+    threshold needs none. No validation row equals a test row or one of the saved `examples`. `FwcError` for a
+    pool with too few rows.
     """
     if settings.threshold not in FITTED:
         return None, split
@@ -60,7 +62,10 @@ def draw_validation_rows(
 
 
 def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
-    """As many rows as are tested, at most 200, and at most half of what any cell has."""
+    """The default number of validation rows: that of test rows, at most 200.
+
+    Fewer if they would take more than half of a cell's candidates.
+    """
     most, parity = min(settings.n_test, _MOST), settings.base_parity
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
@@ -74,12 +79,11 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
 def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """The threshold of every arm and repeat in `keys`, with how it was chosen on validation `rows`.
+    """The threshold of every (arm, repeat) in `keys`, with its statistics on validation `rows`.
 
-    A `rule` that is a number is the threshold. "fit" takes the most accurate threshold, of equal ones that of
-    the least gap, then the nearest to one half; "base-rate" the one whose rate of yes is nearest to the share
-    of label yes among these rows, of equal ones the most accurate. `threshold` is None where no row has a
-    P(yes).
+    If `rule` is a number, it is the threshold. "fit" takes the most accurate threshold; ties go to the
+    smallest DP gap, then to the nearest to 0.5. "base-rate" takes the threshold whose share of yes is nearest
+    to the base rate of these rows; ties go to the most accurate. `threshold` is None if no row has a P(yes).
     """
     by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
@@ -111,14 +115,14 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def at_threshold(row: Row, threshold: float | None) -> str:
-    """The answer by P(yes): yes from the threshold up; empty where either is not known."""
+    """Yes if P(yes) is at least the threshold, else no; "" if either is None."""
     if threshold is None or row["p_yes"] is None:
         return ""
     return "yes" if row["p_yes"] >= threshold else "no"
 
 
 def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
-    """Refuse with `ProviderError` a model whose replies to these calls are there and have no P(yes)."""
+    """`ProviderError` if the model has replied to some of these calls, always without P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}
     replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]

@@ -176,7 +176,6 @@ class Shots:
         return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}{marked}>"
 
     def _repr_html_(self) -> str:
-        """The examples with their weights, and the certificate."""
         shown = {example.row: weight or "" for example, weight in self.shown()}
         rows = []
         for example in self.examples[:MOST_ROWS]:

@@ -1,4 +1,4 @@
-"""Baselines: no examples, given rows, random rows, rows by group and label, and altered copies.
+"""Baselines: no examples, given or random rows, strata, and altered copies.
 
 With sampling weights, "uniform" draws are in proportion to these weights. Altered examples are diagnostics of
 what a model learns from examples; every output marks them.
@@ -119,8 +119,9 @@ def strata(
     """Examples with given shares of one group and of yes; uniform in each cell, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
-    2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
-    `group_share=1, positive_share=1` (its positives only) and `group_share=0.5, positive_share=0.5` (both).
+    2024). The paper's strategies are `group_share=1, positive_share=0.5` (the minority group only; the
+    default), `group_share=1, positive_share=1` (positives of the minority group only) and `group_share=0.5,
+    positive_share=0.5` (both groups).
 
     Options: `group`, the protected level to prefer (default: the smallest of the table). The share
     `group_share` of the m examples comes from this level, all other levels share the rest equally. The share
@@ -203,14 +204,14 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 
     The counterfactual baseline of Bhaila, Van, Edemacu, Zhao, Chen, Wu (*Fair In-Context Learning via Latent
     Concept Variables*, 2024): minority examples with copies whose protected attribute is changed, same
-    answer. They change one binary attribute; here, with more levels, copies cycle through the other levels.
+    answer. The paper changes one binary attribute; here, with more levels, copies cycle through the others.
     If m is odd, the last row has no copy. The rows are drawn uniformly, labels alternating.
 
-    A copy's `altered` describes the change, and every output marks it.
+    A copy's `altered` describes the change, and every output marks the copy.
 
     Option: `group`, a protected level to take instead of the smallest.
 
-    Errors: `FwcError` for an unknown group, for a table of one group, and for a stratum that is too small.
+    Errors: `FwcError` for an unknown group, for a table of one group, and for a cell that is too small.
     """
     task = request.task
     half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
@@ -244,7 +245,7 @@ def flipped(request: Request, flip: str) -> Shots:
 
     Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
     Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a
-    model follows them; here that is `flip="all"`. By default, as few labels as possible are flipped to give
+    model follows them; `flip="all"` does this. By default, as few labels as possible are flipped to give
     every group the overall share of yes of the m rows, up to rounding.
 
     A diagnostic: **its labels are not true.** The strategy runs only when named; `altered` marks each flipped

@@ -1,4 +1,4 @@
-"""Strategies from coresets: Fair Wasserstein Coresets, sensitivity sampling and clustering."""
+"""Strategies from coresets: FWC, sensitivity sampling and clustering."""
 
 from collections import Counter
 from collections.abc import Callable

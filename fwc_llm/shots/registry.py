@@ -1,4 +1,4 @@
-"""The registry of strategies: built-in ones, those of installed plugins, and `module:function`."""
+"""The registry of strategies: built-in, from plugins, and `module:function`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Examples chosen by features: rows near the queried row, and rows whose group is hard to predict."""
+"""Examples near the queried row, and examples whose group is hard to predict."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

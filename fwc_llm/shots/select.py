@@ -105,7 +105,6 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:
-    """Raise `FwcError` if a strategy returned an invalid result."""
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
         raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
     check_examples(shots.examples, f"strategy {strategy!r}")

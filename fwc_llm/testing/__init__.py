@@ -1,17 +1,17 @@
-"""Answers for applications' own tests: OpenAI's SDK without key, cost or network.
+"""Mocks OpenAI's SDK in tests of applications, without key, cost or network.
 
     def test_the_desk_decides(fwc_openai):          # a pytest fixture; the surrogate answers
-        fwc_openai.use("No")                        # or something else does
+        fwc_openai.use("No")                        # from now on, the answer is "No"
         assert decide(PERSON) == "no"
         assert len(fwc_openai.calls) == 1
 
     with fwc_llm.testing.answers("Yes") as openai:  # the same without pytest
         ...
 
-Every call of the SDK (`openai` 3, clients sync and async) to chat completions, responses and decisions is
-answered here, and so is every request to System One (`/systemone`) through its transport; any other call, and
-any other request through the SDK's transport that would leave this machine, fails the test by name. Calls of
-a client with another transport (aiohttp, a mock) are not intercepted.
+Every call of the SDK (`openai` 3, sync and async clients) to chat completions, responses and decisions is
+answered, and so is every request to System One (`/systemone`) through the SDK's transport. Any other call of
+the SDK, and any other request through its transport to another machine, fails the test with an error that
+names the request. Calls through another transport (aiohttp, a mock) are not intercepted.
 """
 
 from typing import TYPE_CHECKING
@@ -24,5 +24,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "Call", "Failure", "answers"]
 
-if not TYPE_CHECKING:  # a type checker knows the names above
+if not TYPE_CHECKING:  # type checkers use the imports above
     __getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "answering"))

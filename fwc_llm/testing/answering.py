@@ -1,4 +1,4 @@
-"""Answers the calls of an application under test from a source, and keeps what was asked."""
+"""Answers an application's calls from a source of answers, and records the calls."""
 
 import math
 import os
@@ -28,25 +28,26 @@ Source: TypeAlias = "Answer | Path | Sequence[Answer] | Callable[[Call], Answer]
 
 @contextmanager
 def answers(source: Source = None) -> "Iterator[Answers]":
-    """Answer all calls of OpenAI's SDK within the block; the value has the `calls`.
+    """Answer all calls of OpenAI's SDK within the `with` block; yields an `Answers` with the `calls`.
 
     `source` determines the answers:
 
-    None or a `Surrogate`     the simulated model: it reads the prompt, which must be from this package
-    text                      that text ("Yes"); in a decision, yes or no is a probability of 1 or 0
-    number                    P(yes); a chat answers with the likelier word and its log-probabilities
-    `fwc_llm.Reply`           a refusal, a reply that was cut off, its usage
-    `Failure(429)`            an HTTP error; an exception is raised where a connection would be made
+    None or a `Surrogate`     the simulated model; it needs prompts of this package
+    text                      this text ("Yes"); for a decision, "yes" and "no" are probabilities of 1 and 0
+    number                    P(yes); a chat gets the likelier word and its log-probabilities
+    `fwc_llm.Reply`           this reply, for example a refusal, a truncated reply, or one with usage
+    `Failure(429)`            an HTTP error
+    other exception           raised instead of a connection
     mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
-    any other mapping         recorded answers: that of the first key found in the last message
-    list                      recorded answers, one after the other
-    a `pathlib.Path`          the folder of a run: the replies recorded there, by the messages
-    function                  any of these, from the `Call`; None where the call is not expected
+    any other mapping         answers by key: the first key found in the last message selects the answer
+    list                      answers, one for each call in turn
+    a `pathlib.Path`          the folder of a run: its recorded replies to the same messages
+    function                  returns any of these for a `Call`; None for an unexpected call
 
     If OPENAI_API_KEY is not set, it has a dummy value within the block.
 
-    Raises `AssertionError` at the end of the block for unexpected calls, and any exception of the function.
-    Raises `FwcError` for other sources.
+    At the end of the block, raises `AssertionError` for unexpected calls, and the function's exception, if
+    any. Raises `FwcError` for other sources.
     """
     answering = Answers(source)
     send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
@@ -73,12 +74,12 @@ def answers(source: Source = None) -> "Iterator[Answers]":
 
 
 def _passes(request: httpx2.Request) -> bool:
-    """Whether a request goes to a test's own server on this machine, not to the mock."""
+    """Whether a request is for a server on this machine, and none of the mocked interfaces."""
     return is_local(str(request.url)) and not request.url.path.endswith(PATHS)
 
 
 class Answers:
-    """Answers calls from a source, and records them: `calls` holds every request that was answered."""
+    """Answers calls from a source; `calls` has every answered call."""
 
     def __init__(self, source: Source = None) -> None:
         self.calls: list[Call] = []
@@ -91,7 +92,7 @@ class Answers:
         self._source = _answerer(source)
 
     def respond(self, request: httpx2.Request, content: bytes) -> httpx2.Response:
-        """The response to a request; raises an exception if the source gives one, like a connection."""
+        """The response to a request; raises the exception that the source returns, if any."""
         url = request.url
         path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
         try:
@@ -108,7 +109,7 @@ class Answers:
         )
 
     def _answer(self, call: Call) -> Reply | Mapping[str, Any]:
-        """The source's answer. What the test's own function does wrong is kept for `check`."""
+        """The source's answer; exceptions of the test's function are kept for `check`."""
         try:
             answer: Reply | Mapping[str, Any] | Exception | None = self._source(call)
             if isinstance(answer, Surrogate):
@@ -137,7 +138,7 @@ class Answers:
         return Failure(400, f"fwc_llm.testing: the test did not expect {what}")
 
     def check(self, cause: Exception | None = None) -> None:
-        """Raise an error for unexpected calls, and the errors of the function."""
+        """Raise the function's first exception, or `AssertionError` for unexpected calls."""
         if self._raised is not None:
             raise self._raised
         if self._unexpected:
@@ -148,14 +149,14 @@ class Answers:
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:
-    """The function that gives the answer to a call, None if missing."""
+    """The function that returns the answer to a call, or None for an unexpected call."""
     if source is None:
         source = Surrogate()
     if isinstance(source, Path):
         replay = Replay(f"{PREFIX}{source}", Client())
         return lambda call: replay.next_reply(call.messages)
     if isinstance(source, str | int | float):
-        source = _as_reply(source)  # refuse at once what is not an answer
+        source = _as_reply(source)  # raises for an invalid answer
     if isinstance(source, Mapping) and not {"choices", "answers", "output"} & source.keys():
         return lambda call: next(
             (answer for key, answer in source.items() if key in call.messages[-1]["content"]), None
@@ -171,7 +172,7 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
 
 
 def _as_reply(answer: Any) -> Reply:
-    """An answer as a reply; `FwcError` if it is invalid."""
+    """Convert an answer to a reply; `FwcError` if the answer is invalid."""
     if isinstance(answer, Reply):
         return replace(answer, text=answer.text or "")
     if isinstance(answer, bool):

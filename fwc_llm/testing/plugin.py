@@ -1,4 +1,4 @@
-"""The pytest fixture; pytest finds it by entry point, in every project: it imports nothing else."""
+"""The pytest fixture. pytest loads this module in every project, so it imports nothing else."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fwc_openai() -> "Iterator[Answers]":
-    """OpenAI's SDK answered without a network; by the surrogate, or by what `fwc_openai.use` is given."""
+    """OpenAI's SDK without a network: the surrogate answers, or the source of `fwc_openai.use`."""
     from fwc_llm.testing import answers
 
     with answers() as answering:

@@ -1,6 +1,7 @@
-"""respx for OpenAI's SDK, whose transport (httpx2) plain `respx.mock` does not see: calls would go out.
+"""Lets respx intercept OpenAI's SDK, whose transport is httpx2.
 
-Import this module in a `conftest.py`; `respx.mock(using="httpcore2")` then intercepts the SDK.
+Plain `respx.mock` does not intercept httpx2: calls would reach the network. Import this module in a
+`conftest.py`; `respx.mock(using="httpcore2")` then intercepts the SDK.
 """
 
 from typing import Any
@@ -10,14 +11,14 @@ from respx.mocks import HTTPCoreMocker
 
 
 class HTTPCore2Mocker(HTTPCoreMocker):  # type: ignore[misc]
-    """respx's mocker of httpcore, aimed at httpcore2. Being defined is enough: respx knows it by its name."""
+    """respx's mocker of httpcore, for httpcore2; respx registers the subclass by its `name`."""
 
     name = "httpcore2"
     targets = [target.replace("httpcore.", "httpcore2.", 1) for target in HTTPCoreMocker.targets]  # noqa: RUF012
 
     @classmethod
     def from_sync_httpx_response(cls, httpx_response: Any, target: Any, **kwargs: Any) -> Any:
-        """The response in the words of httpcore2."""
+        """Convert an httpx response to one of httpcore2."""
         return httpcore2.Response(
             status=httpx_response.status_code,
             headers=httpx_response.headers.raw,

@@ -1,1 +1,1 @@
-"""The descent, Algorithm 1 of the paper: assign rows, solve the inner problem, move representatives."""
+"""The descent (the paper's Algorithm 1): assign, solve, move representatives."""

@@ -1,15 +1,15 @@
-"""Compiled kernels that find each row's nearest representative in every cell; bounds skip most distances.
+"""Compiled kernels that find each row's nearest representative in every cell.
 
-Results are the same for any number of threads. Bounds are distances in a metric (for squared L2, the root of
-the cost). For row i and cell g two numbers are kept:
+Bounds make most distances unnecessary. Results are the same for any number of threads. Bounds are distances
+in a metric (for squared L2, the root of the cost). For row i and cell g two numbers are kept:
 
     cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
     second[i, g]  lower bound of the distance to all others of g, in the iteration that `packed` notes
 
-An iteration subtracts from the first what the nearest representative moved. The second has lost at most the
-longest move of any representative of g since its iteration (Hamerly 2010, per cell and iteration). Bounds may
-be wrong by the rounding of float32; the kernels may then choose another representative, as near as float32
-can tell.
+An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is lowered by
+the longest move of any representative of g since the noted iteration (Hamerly 2010, per cell and iteration).
+Bounds may be wrong by the rounding of float32; the kernels may then choose another representative that is
+equally near within this rounding.
 """
 
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Representatives(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The ground cost, and float32's largest errors: relative, and absolute in the inputs.
+    """The ground cost, and bounds of float32's relative error and of its absolute error in the inputs.
 
     With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with errors of 0,
     float32 decides.

@@ -1,4 +1,4 @@
-"""The descent: assign rows, solve the inner problem, move representatives, until they stay put.
+"""The descent: assign rows, solve the inner problem, move representatives.
 
 Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md, "The problem").
 """
@@ -34,7 +34,7 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
 
 
 class Steps:
-    """The steps of an iteration in numpy, for small tables: they should not wait for a compiler.
+    """The steps of an iteration in numpy, for small tables, so that these need no compilation.
 
     `prices` (G,) are those of the last inner problem.
     """
@@ -98,7 +98,7 @@ class Descent:
     """The result of a descent: the best `points` (m, p), and their `rows` (m,) unless they are free.
 
     `history` is the falling list of objectives: the start's, then one for every iteration that lowered it.
-    `converged` says whether the descent ended before `max_iter`.
+    `converged` says whether the descent ended by itself, before `max_iter`.
     """
 
     points: np.ndarray
@@ -122,7 +122,7 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
 
     The descent ends when no representative moves, when an iteration lowers the objective by less than the
     share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
-    move twice as far, which passes by poor local optima (over-relaxation; Xiao 2010).
+    move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None

@@ -1,4 +1,4 @@
-"""The steps of an iteration in compiled code, for tables that are large enough to be worth compiling.
+"""The steps of an iteration in compiled code, for large tables.
 
 Rows and representatives are compared in float32. A pair of a row and a cell that cannot matter keeps a lower
 bound as its cost. If the plan uses such pairs, their costs are computed and the inner problem is solved
@@ -201,7 +201,7 @@ class CompiledSteps(Steps):
 
 
 def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cost (n, G) and the index (G, n) of each cell's nearest of the points (m, p), in float64."""
+    """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in each cell."""
     steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
     return steps.nearest(points)
 

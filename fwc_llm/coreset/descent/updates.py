@@ -1,4 +1,4 @@
-"""Move each representative to the point of least cost for the rows that it carries, with numpy.
+"""Move each representative to the point of least cost for its rows, with numpy.
 
 See docs/method.md, "Updates of the representatives".
 """
@@ -22,8 +22,8 @@ class RowAssignment:
     """The representative of each row, and of each part of split rows.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`. `masses`: of the rows; None: 1 per row. `row_mass` (n,): each row's share of all
-    mass in the plan, which may leave out the lightest rows; None: 1/n per row.
+    which go to `part_label`. `masses` are those of the rows (None: 1 per row). `row_mass` (n,) is each row's
+    share of all mass in the plan, which may leave out the lightest rows (None: 1/n per row).
     """
 
     label: np.ndarray
@@ -35,7 +35,7 @@ class RowAssignment:
     row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
-        """(m,) share of all mass that each representative carries; without `row_mass`, number of rows."""
+        """(m,) share of all mass that each representative carries; if `row_mass` is None, number of rows."""
         if self.row_mass is not None:
             own = np.ones(len(self.label))
             np.subtract.at(own, self.part_row, self.part_weight)
@@ -78,9 +78,9 @@ class RowAssignment:
         return Groups(row, units, start, 1 / UNIT if self.masses is None else self.masses.unit)
 
     def _parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List all parts of the ascending `rows`, which include the split ones, sorted by label.
+        """List all parts of `rows`, sorted by label; `rows` are ascending and include all split rows.
 
-        Returns the row, the label and the mass in units of each part.
+        Returns the row, the label and the mass (in units) of each part.
         """
         rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
         part = self.part_units()
@@ -111,7 +111,7 @@ class Changes:
     """Finds the representatives to move: those that carry other rows than at the last move."""
 
     def __init__(self) -> None:
-        self._label: np.ndarray | None = None  # (n,) of the last move; m for a split row
+        self._label: np.ndarray | None = None  # (n,) labels at the last move; m for a split row
         self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
         self._points = np.empty(0)
 

@@ -1,1 +1,1 @@
-"""Tables larger than memory: a sample is solved in memory; passes over all rows certify the result."""
+"""Tables larger than memory: solve a sample, and certify the result on all rows."""

@@ -1,4 +1,4 @@
-"""Read tables as blocks of rows: Parquet files, pyarrow's datasets, memory maps, collections of Dask.
+"""Read Parquet files, pyarrow datasets, memory maps and Dask as blocks of rows.
 
 Threads work on the blocks. The blocks of a Dask collection are its partitions, and Dask runs the work on
 them: on the workers of the current client, else on the scheduler that Dask is set to. No cluster is started.
@@ -64,7 +64,7 @@ class BlockTable:
         shrink: Callable[[list[Part]], list[Part]],
         tick: Callable[[float], None],
     ) -> list[Part]:
-        """Return `task(block)` for every block, in order; this thread reads, each other works on a block.
+        """Return `task(block)` for every block, in order; this thread reads, the others run the tasks.
 
         `shrink` gets the results of consecutive blocks now and then, and returns smaller ones. `task` and
         `shrink` can be pickled. `tick` gets the share of the rows that are done.
@@ -100,7 +100,7 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
 
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
     `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column names;
-    for a memory map, arrays (n,); for a dask.array, dask collections with its partitions.
+    for a memory map, arrays (n,); for a dask.array, dask collections with the same partitions.
 
     Raises `InputError`: files cannot be read or have incompatible columns, or a column does not exist.
     """
@@ -145,7 +145,6 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
 
 
 def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> BlockTable:
-    """Open a pyarrow `Dataset`, such as Parquet files."""
     import pyarrow as pa
 
     def named(frame: Any) -> Columns:
@@ -240,7 +239,7 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections with its partitions.
+    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned alike.
 
     Raises `InputError`: X is neither, or labels do not fit X.
     """

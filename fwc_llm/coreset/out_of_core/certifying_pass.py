@@ -1,4 +1,4 @@
-"""The second pass: the inner problem of the whole table for fixed representatives, solved exactly.
+"""The second pass: solve the inner problem of the whole table exactly.
 
 At the sample's prices, most rows have one cell that is cheapest by more than a margin. In each cell these
 rows become one heavy row, an *anchor*. In all other cells, cost minus price of the anchor is higher by the

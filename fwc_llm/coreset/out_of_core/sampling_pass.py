@@ -1,8 +1,8 @@
-"""The first pass over a table: sums per group of labels, and a random sample of rows.
+"""The first pass: sums per group of labels, and a random sample of rows.
 
-A row's key is a random number, fixed by the seed and its position, divided by its weight. The rows with the
-smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007), which does not depend on
-blocks, threads or workers.
+A row's key is a random number divided by the row's weight; the seed and the row's position fix the number.
+The rows with the smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007). The sample
+does not depend on blocks, threads or workers.
 """
 
 from collections.abc import Callable
@@ -103,7 +103,7 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
-    """Return the groups of labels in a block, and the group's index (u,) of each of the rows `used`.
+    """Return the groups of labels in a block, and the index (u,) of the group of each row in `used`.
 
     Raises `InputError`: a label is missing, or there are too many distinct labels.
     """
@@ -147,7 +147,6 @@ class _Part:
     columns: Columns
 
     def take(self, rows: np.ndarray) -> "_Part":
-        """Keep some of the rows drawn."""
         return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
 
 
@@ -288,7 +287,6 @@ def _some(part: Any, rows: np.ndarray) -> Any:
 
 
 def _stacked(parts: list[Any]) -> Any:
-    """Concatenate the rows of several parts."""
     if parts[0] is None:
         return None
     if not hasattr(parts[0], "iloc"):

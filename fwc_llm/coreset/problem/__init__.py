@@ -1,1 +1,1 @@
-"""The problem to solve: the encoded table, its cells, the slots, and all other fixed data."""
+"""The problem to solve: encoded table, cells, slots, and all other fixed data."""

@@ -1,4 +1,4 @@
-"""Slots: how many of the m representatives each cell gets (docs/method.md, "Slots")."""
+"""Slots: the number of representatives per cell (docs/method.md, "Slots")."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -61,7 +61,7 @@ class Cells:
         return level_names(self.levels, True)[level], str(self.outcomes[outcome])
 
     def name(self, g: int) -> str:
-        """The cell in the words of messages."""
+        """The cell as text for messages."""
         level, outcome = self.labels(g)
         return f"(sensitive = {level}, y = {outcome})"
 
@@ -71,7 +71,7 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
 
     `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all rows.
 
-    Raises `InputError`: wrong shapes, missing values, or numbers that are no labels.
+    Raises `InputError`: wrong shapes, missing values, or measurements instead of labels.
     """
     alike = np.zeros(n, np.int8)
     own = _labels(alike if y is None else y, "y", n, columns=False)[0]
@@ -97,7 +97,6 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
 
 
 def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np.ndarray]:
-    """The `counts` and `sizes` of cells."""
     counts = np.bincount(cell, minlength=n_cells)
     sizes = counts if masses is None else np.bincount(cell, masses.values, n_cells)
     return {"counts": counts, "sizes": sizes}

@@ -20,8 +20,8 @@ from fwc_llm.errors import InputError
 class EncodedInput:
     """The encoded rows of X with a positive weight.
 
-    `masses`: of these rows; None: 1 per row. `used` (n',): their positions among the `n` rows of X; None: all
-    rows. `has_y` and `has_levels` say whether labels were given.
+    `masses` are those of these rows (None: 1 per row). `used` (n',) are the rows' positions among the `n`
+    rows of X (None: all rows). `has_y` and `has_levels` say whether labels were given.
     """
 
     X: Any

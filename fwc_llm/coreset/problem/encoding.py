@@ -1,4 +1,4 @@
-"""Encode a table as numbers and codes: a DataFrame by the kinds of its columns, an array as numbers.
+"""Encode a DataFrame or an array as numbers and codes.
 
 Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
 equality. See docs/method.md, "Ground cost and scaling".

@@ -1,4 +1,4 @@
-"""Convert tables of other libraries to pandas, and determine the kind of each column."""
+"""Convert tables of other libraries to pandas, and classify their columns."""
 
 import os
 from collections.abc import Callable
@@ -106,10 +106,10 @@ def plain_array(x: Any) -> np.ndarray:
 def take_named(
     X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
 ) -> Columns:
-    """Replace names of columns in y, sensitive and sample_weight by these columns, and drop these from X.
+    """Look up the columns that y, sensitive and sample_weight name, and drop them from X.
 
-    `sensitive` may also be a list of names; a list as long as X has values (unless `only_names`). Values are
-    returned as they are; `only_names` refuses them.
+    `sensitive` may also be a list of names; a list as long as X counts as values (unless `only_names`).
+    Arguments that are values are returned as they are; `only_names` refuses them.
 
     Raises `InputError`, which calls the table `what`: X lacks a column.
     """

@@ -1,4 +1,6 @@
-"""The ground cost of moving a row to a point (docs/method.md, "Ground cost and scaling").
+"""The ground cost of moving a row to a point.
+
+See docs/method.md, "Ground cost and scaling".
 
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']

@@ -97,7 +97,7 @@ class Problem:
         return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 
     def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
-        """Solve the inner problem for costs (n, G), starting from prices (G,); `masses` replace the rows'."""
+        """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of the rows."""
         return fair_transport(
             cost,
             self.cells.n_levels,

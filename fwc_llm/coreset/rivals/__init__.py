@@ -1,4 +1,4 @@
-"""Other coresets to compare with Fair Wasserstein Coresets: arrays in, weighted points out.
+"""Rivals of Fair Wasserstein Coresets: arrays in, weighted points out.
 
 All rivals have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names them.
 """

@@ -1,4 +1,4 @@
-"""Shared parts of the rivals: the rows as points (x, d, y), and the `Coreset` that every rival returns.
+"""Shared parts of the rivals: rows as points (x, d, y), and `Coreset`.
 
 Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take row weights
 `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float array, which is not scaled, or a
@@ -126,7 +126,7 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
 def prepare(
     X: Any, y: Any, sensitive: Any, m: int, seed: int, candidates: Any = None, sample_weight: Any = None
 ) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
-    """Return the encoded rows, the positions of at least m rows that may be chosen, and the generator."""
+    """Return the encoded rows, the positions of the rows that may be chosen (at least m), and a generator."""
     rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
     allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))

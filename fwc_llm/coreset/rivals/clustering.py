@@ -69,7 +69,7 @@ def kmedoids(
 ) -> Coreset:
     """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
 
-    The result is a local optimum: no swap of one medoid for one candidate improves it. There are at most
+    The search ends in a local optimum, where no swap of one medoid for one candidate lowers the sum, or after
     `max_passes` passes over all candidates. Of more than 100,000 candidates a seeded sample of 100,000 (or m)
     is tried, and the coreset's note says so.
     """

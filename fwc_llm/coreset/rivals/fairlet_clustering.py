@@ -1,7 +1,8 @@
-"""Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters balanced in two levels.
+"""Fairlets: clusters that are balanced in two protected levels.
 
-The rows are divided into small balanced fairlets, whose centres are clustered, by k-medoids without a
-distance matrix or by k-means. Every fairlet joins the cluster of its centre.
+Backurs et al., *Scalable Fair Clustering*, ICML 2019. The rows are divided into small balanced fairlets,
+whose centres are clustered, by k-medoids without a distance matrix or by k-means. Every fairlet joins the
+cluster of its centre.
 """
 
 import math

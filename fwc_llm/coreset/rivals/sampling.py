@@ -1,4 +1,4 @@
-"""Rivals that draw rows: uniformly, by Kamiran and Calders' weights, or by sensitivity."""
+"""Rivals that draw rows: uniformly, by reweighing, or by sensitivity."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _FAIRNESS_SLACK = 0.1
 def uniform(
     X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
 ) -> Coreset:
-    """m rows drawn without replacement, in proportion to their weight, each of weight n/m."""
+    """m rows drawn without replacement, in proportion to `sample_weight`; each gets the weight n/m."""
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     chosen = rng.permutation(allowed) if rows.mass is None else allowed[random_order(rows.mass[allowed], rng)]
     return rows.chosen(chosen[:m], np.full(m, rows.n / m))
@@ -24,7 +24,7 @@ def uniform(
 def reweighing(
     X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
 ) -> Coreset:
-    """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
+    """m rows drawn without replacement, by their Kamiran–Calders weights; each gets the weight n/m.
 
     In expectation the draw has about the same parity as the reweighed table.
     """

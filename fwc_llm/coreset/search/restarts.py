@@ -1,8 +1,8 @@
 """Repeat starts on small tables until several agree on the best optimum.
 
-One start ends in a local optimum: of tables of 14 to 18 rows, it finds the best of all coresets for two in
-three. If only few coresets of rows exist, `best_of_all` compares all. Otherwise the number of starts that end
-at the best objective shows how sure it is (docs/method.md, "Starts and local optima").
+A single start finds the best of all coresets for two in three tables of 14 to 18 rows. If only few coresets
+of rows exist, `best_of_all` compares all. Otherwise the number of starts that end at the best objective shows
+how certain this optimum is (docs/method.md, "Starts and local optima").
 """
 
 from itertools import combinations
@@ -28,11 +28,11 @@ _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 def best_start(
     solver: Solver, init: str, rng: np.random.Generator, starts: int | None
 ) -> tuple[Descent, int, int, bool, float | None]:
-    """Run `starts` starts from `init`, and return the best descent; None chooses by the size of the table.
+    """Run several starts from `init`, and return the best descent.
 
-    Returns the descent, the number of starts, how many of them ended at its objective, whether all coresets
-    were compared, and the spread: the mean relative excess of the starts' objectives over the least (None if
-    unknown).
+    `starts` is the number of starts; None: by the size of the table. Returns the descent, the number of
+    starts, how many of them ended at its objective, whether all coresets were compared, and the spread: the
+    mean relative excess of the starts' objectives over the least (None if unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:

@@ -26,7 +26,7 @@ _GROWN = 64  # rows per free representative from which samples grow
 _PROGRESSIVE = 8192  # rows from which samples grow with support "rows" or "features"
 _TRIES = 2  # starts on the smallest sample
 _GROWTH = 4  # ratio of the sizes of successive samples
-_FEW = 1000  # n · m up to which repeated starts need no swaps
+_FEW = 1000  # n · m up to which free points are not swapped
 _NUMBERS = 2**20  # n · m up to which free points are swapped, or start from swapped rows, without categories
 # Relative gains of an iteration that end the descent: on a sample, on all rows, and for free points that move
 # twice as far.
@@ -36,12 +36,12 @@ _SCREENED, _SCREENED_EACH = 1024, 16  # candidates tried on all rows: at least, 
 _LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
 _PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
 _SAMPLE = 8192  # rows on which free points are swapped, at least
-_EACH = 24  # of these rows per representative
+_EACH = 24  # rows per representative on which free points are swapped, at least
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The caller's settings of the search, as in `FairCoreset`; `n_jobs` counts threads, None: all."""
+    """The caller's settings, as in `FairCoreset`; `n_jobs` is a number of threads, None: all processors."""
 
     max_iter: int
     swaps: bool | str
@@ -193,7 +193,7 @@ def swap(
     threads: Threads,
     sampled: bool = True,
 ) -> np.ndarray:
-    """Swap representatives of a descent for candidates, at prices (G,), on all rows or if `sampled` on some.
+    """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
 
     Of many candidates, only those with the largest estimated gains are tried. Returns points (m, p), or rows
     (m,) if the descent has rows.

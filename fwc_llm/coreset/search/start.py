@@ -1,4 +1,4 @@
-"""Choose starts of the descent, by k-means++ within cells or at random, and samples of rows.
+"""Choose starts of the descent, and samples of rows.
 
 See docs/method.md, "Starts and local optima".
 """
@@ -87,8 +87,9 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked far rows that make much of the objective.
 
-    `reached` is the optimum on the sample, `objective` its cost on the larger table, which is higher: the
-    fewer sampled rows per representative (`each`), the more.
+    `reached` is the objective of the sample's optimum on the sample, `objective` that of the same
+    representatives on the larger table. The fewer sampled rows per representative (`each`), the larger their
+    ratio may be.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
@@ -98,8 +99,8 @@ def sample_rows(
 ) -> np.ndarray:
     """Sample `count` rows or more, at random or by the highest `priority` (n,); return them ascending.
 
-    A cell with fewer distinct candidates in the sample than four per seat gets more, so that the sample is
-    slightly richer in small cells.
+    A cell with fewer than four distinct sampled candidates per seat gets more, so that the sample is slightly
+    richer in small cells.
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)

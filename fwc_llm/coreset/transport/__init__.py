@@ -1,1 +1,1 @@
-"""The inner problem F(C), solved exactly with a certificate by `inner_problem.fair_transport`."""
+"""The inner problem F(C), solved by `inner_problem.fair_transport`."""

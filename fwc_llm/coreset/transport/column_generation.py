@@ -1,4 +1,4 @@
-"""Solve tables that are too large for the simplex method: narrow them to the rows whose cell is in doubt.
+"""Solve large tables by narrowing them to the rows whose cell is in doubt.
 
 1. Solve a sample of the rows: its prices differ from the table's only by sampling noise.
 2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin is settled;
@@ -86,8 +86,8 @@ class CostTable:
     def noise(self) -> float:
         """Largest random change of costs that breaks ties: far below the certificate's tolerance of 1e-9.
 
-        It scales with the rows' second smallest costs, so that huge costs do not raise it, nor rows of hardly
-        any mass.
+        It scales with the rows' second smallest costs, so that neither huge costs nor rows of hardly any mass
+        raise it.
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
@@ -118,7 +118,7 @@ class CostTable:
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def margin(self, prices: Floats, share: float) -> float:
-        """Return a margin at which this share of the rows is in doubt, with no gap of a row close to it."""
+        """Return a margin with this share of the rows in doubt, midway between two distinct gaps of rows."""
         _, least, second = two_cheapest(self.cost, prices)
         gaps = np.sort(second - least)
         gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
@@ -169,9 +169,9 @@ class CostTable:
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell at the prices, the first on ties, its reduced cost and the next one.
+    """Return each row's cheapest cell, its reduced cost, and the reduced cost of the next cell.
 
-    The reduced cost is cost minus price.
+    The reduced cost is cost minus price. On ties the first cell is returned.
     """
     least = cost[:, 0] - prices[0]
     second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
@@ -184,7 +184,7 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
-    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: these replace a sample's prices."""
+    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: they replace a sample's prices."""
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
         _check(table.cost, np.arange(table.size))
@@ -194,7 +194,7 @@ def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
     while not warm:
         before = prices
         _, prices = narrow(table.sample(count), before, margin, fair)
-        # Sampling noise falls with 1/√rows: the prices go on to move by about this.
+        # Sampling noise falls with 1/√rows: the table's prices differ from these by about the margin.
         margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
         warm = margin == 0 or _GROWTH * count >= table.size  # with whole numbers, prices soon stop moving
         count *= 1 if warm else _GROWTH

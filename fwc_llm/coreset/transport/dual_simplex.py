@@ -60,7 +60,7 @@ def dual_simplex(
 
     A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
     of at most `noise`, break ties: a simplex method cycles if more ties meet than it has slots, as in tables
-    of whole numbers. The error of the result is of the order of `noise`. Each `turn` has other changes.
+    of whole numbers. The error of the result is of the order of `noise`. Every `turn` has different changes.
 
     Raises `InfeasibleError`: no plan satisfies the limit. Raises `StalledError`: rounding stalls the method.
     """
@@ -310,7 +310,7 @@ class _Basis:
         self.owner[slot] = HELD
         scaled = np.square(self.basis / self.size).sum()  # np.linalg.norm is slow for hundreds of cells
         scaled *= np.square(self.inverse * self.size[:, None]).sum()
-        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # below: rounding
+        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # less is rounding
         edge = np.where(np.abs(edge) > least, edge, 0.0)
         tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
@@ -417,7 +417,8 @@ class _Basis:
 def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
     """Make the largest part of each row its `key`; return the other parts with a mass as the splits.
 
-    `row`, `to` and `amount` list all parts of the split rows. The key then has no small difference as mass.
+    `row`, `to` and `amount` list all parts of the split rows. So no mass at a key is a small difference of
+    large numbers.
     """
     order = np.lexsort((-amount, row))
     largest = order[np.unique(row[order], return_index=True)[1]]

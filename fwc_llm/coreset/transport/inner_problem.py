@@ -1,4 +1,4 @@
-"""The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
+"""The inner problem: move every row to a cell at least cost, within parity.
 
 This is the paper's problem F(C), reduced to cells. Any prices u of the cells give the lower bound D(u)
 (docs/method.md, "The inner problem").

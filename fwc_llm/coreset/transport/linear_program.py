@@ -1,7 +1,7 @@
-"""The inner problem as a linear program for HiGHS, if the dual simplex method stalls, or for groups.
+"""The inner problem as a linear program for HiGHS.
 
-With `crossed=False`, a level of one attribute is a group of crossed levels that share a limit; groups of
-different attributes overlap.
+This program is solved if the dual simplex method stalls, or for groups. With `crossed=False`, a level of one
+attribute is a group of crossed levels that share a limit; groups of different attributes overlap.
 """
 
 from typing import Any
@@ -115,7 +115,7 @@ class GroupedParitySet(ParitySet):
 def parity_set(
     target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
 ) -> ParitySet | None:
-    """Return the set of masses for a parity limit, per group if `groups`, or a penalty; None for neither."""
+    """Return the set of masses for a parity limit, per group if `groups`, or for a penalty; else None."""
     if penalty is not None:
         return SoftParitySet(target, penalty, n_levels)
     if epsilon is not None and groups is not None:

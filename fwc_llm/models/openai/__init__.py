@@ -1,1 +1,1 @@
-"""Services that speak OpenAI's protocol: chat completions, Azure, the Batch API, pacing and prices."""
+"""OpenAI-compatible services: chat completions, Azure, Batch API, pacing, prices."""

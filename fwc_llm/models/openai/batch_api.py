@@ -1,7 +1,7 @@
-"""OpenAI's Batch API: one file of requests in, one file of replies out, at half the price within a day.
+"""OpenAI's Batch API: a file of requests, answered within a day at half the price.
 
-Each call is repeated while it fails for reasons that pass. Creating a batch is the one step that must not
-happen twice, so `submit` first looks for a batch of the same input file.
+Calls are repeated after temporary failures. A batch must not be created twice, so `submit` first looks for a
+batch of the same input file.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
-_BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
-_SILENCE_SECONDS = 600.0  # without a byte
-_CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
+_BATCHES_SEEN = 1000  # newest batches of the account that are searched for a file's batch
+_SILENCE_SECONDS = 600.0  # longest time without a received byte
+_CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # limits for one call, and for the transfer of a file
 _LIVE = (
     "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
     "was sent off"
@@ -42,12 +42,12 @@ _T = TypeVar("_T")
 
 
 class GoneError(ProviderError):
-    """The service does not know what it was asked for."""
+    """The service has no Batch API, or no longer has a batch or file."""
 
 
 @dataclass(frozen=True)
 class BatchState:
-    """A batch's progress: status, how many of its requests are done, its files once it has ended."""
+    """A batch's status, its numbers of completed and failed requests, its result files."""
 
     status: str
     completed: int
@@ -58,15 +58,15 @@ class BatchState:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the status is final."""
         return self.status in _ENDED
 
 
 class BatchClient:
-    """The files and batches of the account behind `model`.
+    """Files and batches of the account of `model`.
 
-    Errors: `FwcError` when the model has no Batch API here; `ProviderError` when the service rejects a step
-    or keeps failing.
+    Errors: `FwcError` if the Batch API is not supported for the model; `ProviderError` if the service rejects
+    a call or fails 8 times in a row.
     """
 
     def __init__(self, model: Model, backoff: float = 1.0) -> None:
@@ -76,13 +76,13 @@ class BatchClient:
         self.request_body, self.read_body = model.request_body, model.read_body
 
     async def upload(self, path: Path) -> str:
-        """Upload a file of requests; returns the file's id."""
+        """Upload a file of requests; return the file's id."""
         return await self._patiently(
             lambda client: client.files.create(file=path, purpose="batch"), self._id, _FILE_SECONDS
         )
 
     async def submit(self, file_id: str) -> str:
-        """Start, or find again, the batch of an uploaded file; returns the batch's id."""
+        """Find or create the batch of an uploaded file; return the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> Any:
             return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
@@ -92,14 +92,14 @@ class BatchClient:
         return await self._patiently(call, self._id)
 
     async def find(self, file_id: str) -> str | None:
-        """The id of the batch of an uploaded file, if one was started."""
+        """The id of the batch of an uploaded file; None without a batch."""
         return await self._patiently(
             lambda client: self._batch_of(client, file_id, {"failed"}),
             lambda batch: self._id(batch) if batch else None,
         )
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
+        """Ask the service to stop a batch; completed requests can be fetched once it has ended."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
             if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
@@ -108,13 +108,14 @@ class BatchClient:
         await self._patiently(call, bool)
 
     async def state(self, batch_id: str) -> BatchState:
-        """The batch's progress."""
+        """The batch's status and progress."""
         return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
 
     async def download(self, file_id: str, path: Path) -> None:
-        """Fetch a result file whole; `path` appears only when it is complete.
+        """Download a result file to `path`, which appears only when the file is complete.
 
-        What is kept is what was understood of every line: bounded, and without the key.
+        Every line that is a JSON object is kept, cut to bounded size and without the key; other lines are
+        dropped.
         """
 
         async def call(client: "openai.AsyncOpenAI") -> None:
@@ -133,7 +134,7 @@ class BatchClient:
         read: Callable[[Any], _T],
         seconds: float = _CALL_SECONDS,
     ) -> _T:
-        """Reads the answer of a call, and repeats the call while it fails for reasons that pass."""
+        """Make a call and `read` its answer; repeat both after temporary failures."""
         client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -164,7 +165,10 @@ class BatchClient:
         )
 
     async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
-        """The batch of an uploaded file among the account's newest, or None."""
+        """The batch of an uploaded file among the account's 1,000 newest batches, or None.
+
+        Batches with a status in `useless` are skipped.
+        """
         left = _BATCHES_SEEN
         async for batch in client.batches.list(limit=100):  # the newest first
             useful = getattr(batch, "status", None) not in useless
@@ -175,14 +179,14 @@ class BatchClient:
         return None
 
     def _id(self, answer: Any, name: str = "id") -> str:
-        """The id in an answer of the service; it becomes part of addresses."""
+        """The id in a service's answer, validated because it becomes part of URLs."""
         value = getattr(answer, name, None)
         if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
             raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
     def _read(self, batch: Any) -> BatchState:
-        """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
+        """Read a batch of the SDK, which validates nothing: any field may be missing or of another type."""
         counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
         details = getattr(errors, "data", None)
         texts = [
@@ -199,7 +203,10 @@ class BatchClient:
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a result file; one that is longer than any reply can be is left out."""
+    """Yield the lines of a result file; drop a line of more than 16 MiB.
+
+    `AttemptError` for a file of more than `MOST_RESULT_BYTES`.
+    """
     rest, size = b"", 0
     async for part in parts:
         if (size := size + len(part)) > MOST_RESULT_BYTES:

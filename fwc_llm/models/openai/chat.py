@@ -1,4 +1,4 @@
-"""Any service that speaks OpenAI's chat-completions protocol, asked with patience; Azure OpenAI is one."""
+"""Client for OpenAI-compatible chat completions and Azure, with retries and pacing."""
 
 import asyncio
 import json
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
-FILTERED = "content_filter"  # the finish_reason of what a filter kept back
-# As other makers say it: Gemini, Zhipu, Anthropic, Inspect.
+FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld
+# finish_reason of other makers (Gemini, Zhipu, Anthropic, Inspect): OpenAI's word for it.
 _FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None} | dict.fromkeys(
     ("safety", "prohibited_content", "blocklist", "sensitive", "content-filter"), FILTERED
 )
-ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
-JSON_TOKENS = 60  # enough for an object with one answer and white space
-REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
+ANSWER_TOKENS = 20  # enough for "Yes", and to recognize a refusal (DecodingTrust's limit)
+JSON_TOKENS = 60  # enough for a JSON object with one answer and white space
+REASONING_TOKENS = 2000  # token limit of reasoning models, which includes their reasoning
 EFFORT = "reasoning_effort"
 RESPONSE_FORMAT = "response_format"
 YES_OR_NO = ("yes", "no")
-_FORM = "fwc_llm_answer"  # the name of the schema of an answer
-# Up to the answer's first letter. llama.cpp's grammar lets a model fence the object in.
+_FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
+# The text before the answer's first letter. llama.cpp's grammar allows a code fence around the object.
 _JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
 _TOP_LOGPROBS = 20
@@ -69,19 +69,19 @@ _NAMES_A_KEY = re.compile(
 )
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
-_MOST_TOKENS = 1_000_000_000  # of one request; a count beyond is none
+_MOST_TOKENS = 1_000_000_000  # of one request; a larger count is invalid
 LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 ATTEMPT_SECONDS = 60.0
-_BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
-_MOST_REFUSALS = 12  # 429s in a row, pauses doubling in between, without a single success
-_MOST_NOTICES = 50  # a service may name another model with every reply
+_BLIP_SECONDS = 20.0  # since its last reply, a service may fail any number of times
+_MOST_REFUSALS = 12  # consecutive 429s, with doubling pauses, that stop the run
+_MOST_NOTICES = 50  # limit for services that name another model with every reply
 
 Notice = Callable[[str], None]
 
 
 def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
-    """Refuse with `FwcError` a parameter that the client itself sets (`ours`), or that may hold a key."""
+    """`FwcError` for a parameter that the client itself sets (`ours`), or that may hold a key."""
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
@@ -95,11 +95,12 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
 
 
 def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
-    """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
+    """The parameters of every request: temperature 0, a small token limit, the user's `params`.
 
-    A reasoning model of OpenAI's gets `max_completion_tokens` (its reasoning included) and no temperature,
-    unless `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set
-    nothing. One of another maker gets room for its reasoning.
+    A reasoning model of OpenAI gets `max_completion_tokens`, which includes its reasoning, and no
+    temperature, unless `reasoning_effort` is "none". With `logprobs`, `reasoning_effort` is set to "none" if
+    the model accepts it and the user set no effort. A reasoning model of another maker gets a higher token
+    limit.
 
     Errors: as `check_parameters`.
     """
@@ -130,7 +131,10 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
 
 
 def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
-    """Return what is sent, where the messages ask about several rows: a higher limit, answers in lines."""
+    """Adapt the parameters `sent` to messages about several rows.
+
+    The token limit rises, and the JSON format of a single answer is dropped: the answers are lines of text.
+    """
     if not (more := more_tokens(messages)):
         return dict(sent)
     left_out = RESPONSE_FORMAT if asks_json(sent) else ""
@@ -142,9 +146,9 @@ def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, 
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
-    """The reply in a chat-completions response body; nothing optional is relied upon.
+    """The reply in the body of a chat-completions response; every optional field may be missing.
 
-    Errors: `AttemptError` when the body is not a completion (an error object, HTML, no choices).
+    Errors: `AttemptError` if the body is not a completion (an error object, HTML, no choices).
     """
     choices = body.get("choices") if isinstance(body, Mapping) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -152,7 +156,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
     if choice is None or not isinstance(message, Mapping):
         raise body_failure(body)
     content, refusal = message.get("content"), message.get("refusal")
-    if isinstance(content, list):  # some servers send a list of parts, reasoning among them
+    if isinstance(content, list):  # some servers send a list of parts that includes reasoning
         parts = [part for part in content if isinstance(part, Mapping)]
         answers = (part for part in parts if not re.search("think|reason", str(part.get("type"))))
         content = "".join(str(part.get("text") or "") for part in answers)
@@ -177,14 +181,14 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
 
 
 def asks_json(parameters: Mapping[str, Any]) -> bool:
-    """Whether these parameters of a model hold it to an answer in JSON."""
+    """Whether these parameters enforce an answer in JSON."""
     form = parameters.get(RESPONSE_FORMAT)
     schema = form.get("json_schema") if isinstance(form, Mapping) else None
     return isinstance(schema, Mapping) and schema.get("name") == _FORM
 
 
 def json_answer(text: str) -> Any:
-    """Extract the answer from a JSON reply, or None."""
+    """The answer in a JSON reply; None without one."""
     try:
         reply = parse_json(text)
     except ValueError:
@@ -193,7 +197,10 @@ def json_answer(text: str) -> Any:
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """Token counts by their names, each 0 where the service sends no such number; None without any."""
+    """Token counts in a response's `usage`, missing counts as 0; None without `usage`.
+
+    `prompt` and `completion` are the service's names of the two counts.
+    """
     if not isinstance(usage, Mapping):
         return None
     details = usage.get(f"{prompt}_details")
@@ -204,14 +211,16 @@ def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
-    """A short text in what a service sent, or None."""
+    """The text in a field of a service's response, shortened; None for other values."""
     value = body.get(field)
     return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
-    """The top tokens where the answer begins: at the first token that holds a letter; in JSON, at the
-    answer's first letter, cut to what belongs to the answer.
+    """The most likely tokens where the answer begins; None if that is not found.
+
+    The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
+    "answer", and the tokens lose their part before it.
     """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
@@ -234,7 +243,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
 
 
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
-    """Yield the tokens that begin with `before`, without that, and their log-probabilities."""
+    """Yield (token, log-probability) of the tokens that begin with `before`, without this prefix."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
         logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
         token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
@@ -243,14 +252,14 @@ def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
 
 
 class Service:
-    """The part of a model that does not depend on how it is asked: name, notices, patience."""
+    """Base class of models of services: name, notices, redaction of keys, failure limit."""
 
-    where, who = "", "the service"  # what the service is called in messages
-    where_to_look = "check its name"  # for the models that it knows
+    where, who = "", "the service"  # names of the service in messages
+    where_to_look = "check its name"  # advice after "does not know the model"
     key_hint = "check the key, or name its variable with --api-key-env"
-    parameters: Mapping[str, Any]  # what is sent besides the messages, before any adaptation
+    parameters: Mapping[str, Any]  # sent with the messages; before any adaptation
     _options: Client
-    _sent: dict[str, Any]  # after adaptation; never part of a request's identity
+    _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
     _answers: Sequence[str] = YES_OR_NO
     _secret = Secret()
 
@@ -263,7 +272,7 @@ class Service:
 
     @property
     def completion_limit(self) -> int | None:
-        """The most tokens that one reply can have, or None."""
+        """The largest number of tokens of one reply; None if it is unlimited."""
         limits = [parse_uint(self.parameters.get(name)) for name in _LIMITS]
         return max((limit for limit in limits if limit), default=None)
 
@@ -272,19 +281,22 @@ class Service:
         raise NotImplementedError
 
     def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
-        """Ask for one of two words, as a word ("word") or in a JSON object ("json"); `why` is printed."""
+        """Ask for one of two `words`, as plain text ("word") or in a JSON object ("json").
+
+        `why` is printed as the reason; "" prints nothing.
+        """
         self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
-        self.__dict__.pop("parameters", None)  # they are made again
+        self.__dict__.pop("parameters", None)  # clears the cached property
         if why:
             self._tell(f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}")
 
     def redact(self, text: str) -> str:
-        """`text` without the keys, which a service might echo."""
+        """`text` without API keys, which a service might echo."""
         return self._secret.redact(text)
 
     def explain(self, failure: AttemptError) -> str:
-        """One line about a failure that stops the run: what, where, what to do, and the service's words."""
+        """One line about a failure that stops the run: place, fault, remedy, and the service's words."""
         if failure.parameter:
             why = f"refuses the parameter {failure.parameter!r} for {self.name}"
             remedy = "change or drop it (--param, --logprobs, --max-tokens)"
@@ -299,16 +311,16 @@ class Service:
         return self.redact(f"{self.where} {why} ({failure}): {remedy}")
 
     def _tell(self, notice: str) -> None:
-        """Say something once."""
+        """Record and print a notice, unless it was given before."""
         notice = self.redact(replace_invisible(notice))
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
-                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
+                with suppress(OSError, ValueError):  # a closed terminal must not lose a paid reply
                     self._notice(notice)
 
     def _no_reply(self, failure: AttemptError, seconds: float) -> Reply:
-        """The row without a reply; `ProviderError` where every other row would fail alike."""
+        """A reply without text; `ProviderError` if every other row would fail in the same way."""
         if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure)) from None
         if failure.scope is not FailureScope.ROW:
@@ -317,7 +329,7 @@ class Service:
         return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
-        """Count a failure; `ProviderError` after too many in a row, unless `tolerant`."""
+        """Count a failure; `ProviderError` after too many consecutive ones, unless `tolerant`."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._breaker and not tolerant:
             raise ProviderError(
@@ -327,7 +339,7 @@ class Service:
 
 
 def _without_custom_headers() -> dict[str, Any]:
-    """The headers in OPENAI_CUSTOM_HEADERS, each marked for the SDK to leave it out."""
+    """Headers that make the SDK omit those of OPENAI_CUSTOM_HEADERS."""
     import openai
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
@@ -336,7 +348,7 @@ def _without_custom_headers() -> dict[str, Any]:
 
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` if it is missing or malformed."""
-    # Somebody may write the key itself in the place of the variable's name: only a plain name is repeated.
+    # A user may pass the key instead of a variable's name: the message repeats only a plausible name.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     source = f"the environment variable {variable}" if is_name else "that variable"
     key = os.environ.get(variable, "").strip()
@@ -352,8 +364,8 @@ def read_key(variable: str, model: str) -> str:
 
 
 def check_address(url: str) -> None:
-    """Refuse with `FwcError` what is not an http(s) address, and one with a user, a password or a query."""
-    if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # it is written into run.json and into errors
+    """`FwcError` for an address that is not http(s), or has a user, a password or a query."""
+    if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # run.json and errors would show a secret
         raise FwcError(
             "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
             "--api-key-env"
@@ -369,28 +381,28 @@ def check_address(url: str) -> None:
 
 
 class ChatModel(Service):
-    """A model behind an OpenAI-compatible service, asked as `client` or its `options` say.
+    """A model of an OpenAI-compatible service, with the options of `client` or `options`.
 
-    With a base URL a key is sent only when `api_key_env` is given. Without one, OPENAI_BASE_URL names the
-    service, as for OpenAI's SDK, with a notice; else it is OpenAI. Keys are read at the first request, so
-    that a run that is answered already needs none.
+    The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI. To a
+    `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first request, so a run
+    whose questions are all answered needs no key.
 
-    name     the model's name, sent as it is
-    notice   called once for each thing worth saying (an adapted parameter, an unexpected model)
-    timeout  seconds for one attempt (default 60; the whole deadline for a reasoning model)
-    backoff  seconds before the first retry (doubling, with jitter)
-    breaker  failed attempts in a row, over all rows, that stop the run (default 30, or 4 times
-             concurrency); once anything was answered, only if they span 20 s
-    today    the day that a model's announced end is seen from
+    name     the model's name, sent unchanged
+    notice   called once for each notice (an adapted parameter, an unexpected model)
+    timeout  seconds for one attempt (default 60; for a reasoning model, the row's deadline)
+    backoff  seconds before the first retry; later waits double, with jitter
+    breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of 30 and
+             4 times `concurrency`); within 20 s of a success, failures do not stop the run
+    today    the date for notices about the model's announced end
 
-    Errors: `FwcError` for options that make no sense and, at the first request, for a missing key;
-    `ProviderError` when the service rejects the run as a whole.
+    Errors: `FwcError` for invalid options and, at the first request, for a missing key; `ProviderError` if
+    the service rejects the run as a whole.
     """
 
     api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
-    _prefix = ""  # of the model's name, for us alone: what it names may answer as any model
+    _prefix = ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
     _path = "/chat/completions"
 
     def __init__(
@@ -416,9 +428,9 @@ class ChatModel(Service):
             check_address(self._base_url)
         self.address = self._base_url or OPENAI_URL
         self.where = f"the service at {self._base_url}" if self._base_url else "OpenAI"
-        self.simulated = is_simulation(name)  # also behind HTTP; or a reply says it
+        self.simulated = is_simulation(name)  # or set by a reply
         self._deadline, self._backoff = client.deadline, backoff
-        # A reasoning model may think for long before it answers.
+        # A reasoning model may need long before it answers.
         family = family_of(self._served_name)
         self._reasons, self._openai = self.api == "chat" and family.reasons, family.openai
         self._timeout = timeout or (client.deadline if self._reasons else ATTEMPT_SECONDS)
@@ -429,7 +441,7 @@ class ChatModel(Service):
         self._tell_first(today or date.today())
 
     def _tell_first(self, today: date) -> None:
-        """Say where the question goes, what a reasoning model makes of it, and when the model ends."""
+        """Give the first notices: an address from the environment, reasoning, the model's end."""
         if self._url_is_named:
             self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
         effort = self.parameters.get(EFFORT)
@@ -469,7 +481,7 @@ class ChatModel(Service):
         return request_parameters(self._served_name, self._options, self._answers)
 
     def require_key(self) -> None:
-        """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
+        """`FwcError` if the key is missing, or a client cannot be created."""
         self.sdk()
 
     async def aclose(self) -> None:
@@ -479,20 +491,20 @@ class ChatModel(Service):
             await sdk.close()
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
-        """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
+        """The request's body for `messages`, without parameters that the model has refused."""
         return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
 
     def read(self, body: Any, messages: Messages) -> Reply:
-        """The reply in the body of a response to `messages`. Raises `AttemptError` if it is missing."""
+        """The reply in the body of a response to `messages`; `AttemptError` if it is missing."""
         return read_reply(body)
 
     async def ask(self, messages: Messages) -> Reply:
-        """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
+        """Ask, with retries, until there is a reply, the service refuses the row, or its deadline passes."""
         return await self.ask_within(messages, Attempts())
 
     async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; `attempts` hears of those that were lost and is asked before each further one."""
-        self.sdk()  # its imports are no part of the row's time
+        """As `ask`; reports failed attempts to `attempts` and asks it before each further attempt."""
+        self.sdk()  # imports before the row's time begins
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
         began, number = time.monotonic(), 0
@@ -529,7 +541,7 @@ class ChatModel(Service):
             return reply
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
-        """Send the conversation once, and again after an adaptation. Raises `AttemptError`."""
+        """Send the conversation once, or again after an adaptation; `AttemptError` if it fails."""
         sent, sent_at = self._sent, time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
@@ -550,10 +562,10 @@ class ChatModel(Service):
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
-        """One HTTP request through the SDK; whatever goes wrong becomes an `AttemptError`.
+        """Send one HTTP request through the SDK; every failure becomes an `AttemptError`.
 
-        The SDK's `create` validates every message (5.5 ms for 34 of them); `post` takes the same path
-        without that. The response is read here, not by the SDK: it takes a page of HTML for a completion.
+        The SDK's `create` validates every message (5.5 ms for 34 messages); `post` skips the validation. The
+        SDK would accept a page of HTML as a completion, so this class reads the response itself.
         """
         import httpx2
 
@@ -568,7 +580,10 @@ class ChatModel(Service):
             raise self.failure_of(error) from None
 
     def failure_of(self, error: Exception) -> AttemptError:
-        """Classifies what the SDK raised: whatever a service sends is at most a failed attempt."""
+        """Classify an exception of the SDK as an `AttemptError`.
+
+        `FwcError`, `AssertionError` and `MemoryError` are raised again.
+        """
         import httpx2
         import openai
 
@@ -590,7 +605,10 @@ class ChatModel(Service):
         return AttemptError(FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
-        """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
+        """Seconds to wait before the next attempt; None to give up the row.
+
+        `ProviderError` for a failure that stops the run.
+        """
         if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure))
         if failure.scope is FailureScope.ROW:
@@ -602,8 +620,8 @@ class ChatModel(Service):
                 "its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
-            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python's answer to a schema
-        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # everybody is asked to wait
+            failure.scope = FailureScope.UNCLEAR  # llama-cpp-python answers 500 to a schema
+        if failure.status == 429 and failure.scope is FailureScope.ATTEMPT:  # all rows must wait
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
@@ -622,11 +640,14 @@ class ChatModel(Service):
         return began + self._deadline - time.monotonic()
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Leave out or rename a default parameter that the model refuses, each once, with a notice."""
+        """Omit or rename a default parameter that the model refuses, once each, with a notice.
+
+        Returns whether the request should be sent again.
+        """
         name = failure.parameter
         if name in self._options.params or name not in sent:
             return False
-        if self._sent.get(name) != sent[name]:  # another request under way has adapted already
+        if self._sent.get(name) != sent[name]:  # a concurrent request has adapted it already
             return True
         if name in self._adapted or name not in (*_LIMITS, "temperature"):
             return False
@@ -635,7 +656,7 @@ class ChatModel(Service):
         note = "it accepts no temperature: sent without, so replies may vary"
         if name in _LIMITS:
             other = _LIMITS[1 - _LIMITS.index(name)]
-            self._adapted.add(other)  # what comes in is not swapped back
+            self._adapted.add(other)  # never rename it back
             self._sent[other] = sent[name]
             note = f"it takes {other} in place of {name}: sent so"
         self._tell(f"{self.name}: {note}")
@@ -643,25 +664,28 @@ class ChatModel(Service):
 
     def _check_model(self, reply: Reply) -> None:
         served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-        alike = wanted in served or served in wanted or self._prefix  # a deployment has any model
+        alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
         if served and not alike:
             self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     @property
     def _key_name(self) -> str | None:
-        """The variable of the key; None where none is sent: an address that the user gives gets none."""
+        """The environment variable of the key; None if no key is sent.
+
+        A `base_url` of the user gets a key only by `api_key_env`.
+        """
         named = self._url_is_named and self._key_variable in os.environ
         default = self._key_variable if self._base_url is None or named else None
         return self._options.api_key_env or default
 
     @property
     def key_hint(self) -> str:  # type: ignore[override]
-        """The advice about a key that is rejected."""
+        """Advice for a rejected key."""
         sent = f"check the key in {self._key_name}"
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
     def read_body(self, text: str) -> Any:
-        """Parse what a service sent: a bounded value without the key, the text where it is not JSON."""
+        """Parse a response: sanitized JSON without the key; sanitized text if it is not JSON."""
         try:
             return sanitize_json(parse_json(text), self.redact)
         except ValueError:
@@ -672,13 +696,13 @@ class ChatModel(Service):
         return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
-        """The SDK's client, opened if need be; it retries nothing by itself.
+        """The SDK's client, created on first use, without retries of its own.
 
-        `FwcError` for a missing key, and for an environment in which no connection can be made.
+        `FwcError` for a missing key, and if the client cannot be created.
         """
         if self._sdk is None:
             key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-            self._secret = Secret(key)  # "no-key" is too short for one
+            self._secret = Secret(key)  # "no-key" is too short to be redacted
             try:
                 import httpx2
 
@@ -695,7 +719,7 @@ class ChatModel(Service):
                     "URL and the variables for proxies (HTTPS_PROXY, ALL_PROXY) and certificates "
                     "(SSL_CERT_FILE)"
                 ) from None
-            # No other service learns of the user's account at OpenAI, which the environment names.
+            # The environment may name the user's account at OpenAI: no other service gets it.
             if self._base_url is not None:
                 self._sdk.organization = self._sdk.project = None
         return self._sdk
@@ -703,21 +727,21 @@ class ChatModel(Service):
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
 
-        # Headers that the environment names are for the address that it names, or OpenAI.
+        # Custom headers of the environment go only to the environment's address, or to OpenAI.
         theirs = self._base_url is None or self._url_is_named
         headers = {} if theirs else _without_custom_headers()
         headers["Authorization"] = f"Bearer {key}"
         return openai.AsyncOpenAI(api_key=key, base_url=self.address, default_headers=headers, **options)
 
 
-# The domains of Azure's resources, those of its separate clouds included.
+# The domains of Azure's resources, including those of sovereign clouds.
 _AZURE = re.compile(
     r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)(?::443)?(?:/|$)", re.I
 )
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """The scheme, the host and the port of an address."""
+    """(scheme, host, port) of an address."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port
 
@@ -725,12 +749,12 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 class AzureModel(ChatModel):
     """A deployment on Azure OpenAI, written `azure:DEPLOYMENT`.
 
-    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT, the API's version in OPENAI_API_VERSION
+    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT. The API's version is OPENAI_API_VERSION
     (default: 2024-10-21). The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and
-    to Azure's own domains; to any other address only a key that `api_key_env` names.
-    A deployment's name says nothing about its model: set `params` for a reasoning model's own.
+    to Azure's own domains; any other address gets a key only by `api_key_env`. A deployment's name does not
+    tell its model: for a reasoning model, set its parameters with `params`.
 
-    Errors: as `ChatModel`; a missing address is an `FwcError` before any request.
+    Errors: as `ChatModel`; `FwcError` for a missing address, before any request.
     """
 
     _key_variable = "AZURE_OPENAI_API_KEY"

@@ -1,4 +1,7 @@
-"""Prices of tokens, what OpenAI's models accept and when they end: two dated files."""
+"""Token prices, parameters that model families accept, end dates of OpenAI's models.
+
+The facts are in prices.toml and families.toml, which are dated.
+"""
 
 import re
 from collections.abc import Iterable
@@ -21,15 +24,15 @@ _FAMILIES = Path(__file__).with_name("families.toml")
 _VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
 _BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
 _SOON_DAYS = 60
-LONG = (2.0, 1.5)  # how many times as much input and output of a long request cost (prices.toml: `long`)
+LONG = (2.0, 1.5)  # price factors of input and output in a long request (prices.toml: `long`)
 
 
 class Price(BaseModel, frozen=True):
-    """One model's prices in dollars per million tokens. `date` and `source` say how far to trust them.
+    """One model's prices in US dollars per million tokens, with their date and source.
 
-    `cached` is for prompt tokens from the provider's cache, `write` for those that it puts there. A request
-    with more than `long` prompt tokens costs `LONG` times as much. `batch` is the share of the price that the
-    Batch API charges; `context` the model's window in tokens.
+    `cached` is the price of prompt tokens read from the provider's cache, `write` of prompt tokens written to
+    it. For a request with more than `long` prompt tokens, the prices are multiplied by `LONG`. `batch` is the
+    Batch API's share of these prices. `context` is the model's context window in tokens.
     """
 
     model: str
@@ -44,7 +47,7 @@ class Price(BaseModel, frozen=True):
     source: str = "a file of your own"
 
     def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
-        """The cost of `usage`, where no request has more than `longest` prompt tokens."""
+        """The cost of `usage` in dollars; `longest` is the most prompt tokens of one request."""
         cached, written = usage.cached_tokens, usage.cache_write_tokens
         fresh = max(usage.prompt_tokens - cached - written, 0)
         prompts = fresh * self.input + cached * self.cached + written * self.write
@@ -54,17 +57,18 @@ class Price(BaseModel, frozen=True):
 
 
 def no_price(model: str) -> Price:
-    """The price of a model that this process runs itself: nothing."""
+    """The price of a model that runs in this process: 0."""
     return Price(model=model, input=0.0, output=0.0, date="any day", source="no service was asked")
 
 
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
-    """The price of `model` (dated versions included) in the built-in file or in `path`; None if not listed.
+    """The price of `model` in the file `path` or the built-in file; None if not listed.
 
-    An `api` other than "chat" has a list of its own; a file with one list is taken to mean it for all, and
-    its list of decisions for System One too. The built-in prices of decisions are OpenAI's alone.
+    A listed name covers its dated versions. A file may have a separate list for another `api` than "chat". If
+    it has only one list, this list holds for every `api`. In a file of the user, the list for "decisions"
+    holds for "systemone", too. The built-in list for "decisions" has OpenAI's prices only.
 
-    Errors: `FwcError` when the file cannot be read or is not a price file.
+    Errors: `FwcError` if the file cannot be read or is not a price file.
     """
     lists = _read(_PRICES if path is None else Path(path))
     if api == "systemone" and path is not None and api not in lists:
@@ -75,19 +79,19 @@ def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> P
 
 
 def priced() -> tuple[str, ...]:
-    """The chat models whose price is built in."""
+    """The chat models with a built-in price."""
     return tuple(_read(_PRICES)["chat"])
 
 
 def covering(name: str, listed: Iterable[str]) -> str | None:
-    """The listed name that is this model's, or whose dated version it is; None without one."""
+    """The listed name that equals `name`, or of which `name` is a dated version; else None."""
     versions = [each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])]
     return name if name in set(listed) else max(versions, key=len, default=None)
 
 
 @cache
 def _read(path: Path) -> dict[str, dict[str, Price]]:
-    """The lists of prices by interface; a list has its own date and source, or those of the file."""
+    """The lists of prices by `api`; a list without date or source takes those of the file."""
     try:
         file = parse_toml(read_text(path))
         lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
@@ -107,7 +111,7 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models, and what they accept; see families.toml."""
+    """The parameters that a family of models accepts; see families.toml."""
 
     pattern: str = ""
     reasons: bool = False
@@ -117,7 +121,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Ending:
-    """The day on which a model is announced to be switched off, and the successor that was named, if any."""
+    """The announced end of a model, and its announced successor or None."""
 
     model: str
     day: date
@@ -125,13 +129,13 @@ class Ending:
     source: str
 
     def words(self, today: date) -> str:
-        """When it ends or ended, in words."""
+        """A phrase such as "gpt-x ends on 2026-12-01 (in 8 days)"."""
         days = (self.day - today).days
         when = f"ended on {self.day}" if days <= 0 else f"ends on {self.day} (in {days} days)"
         return f"{self.model} {when}" + (f"; named successor {self.successor}" if self.successor else "")
 
     def soon(self, today: date) -> bool:
-        """Whether it has ended, or ends within 60 days."""
+        """Whether the model has ended, or ends within 60 days."""
         return (self.day - today).days <= _SOON_DAYS
 
 
@@ -141,14 +145,18 @@ def _families() -> dict[str, Any]:
 
 
 def family_of(model: str) -> Family:
-    """The family that a model's name begins like; one that accepts everything where no pattern fits."""
+    """The first family whose pattern matches the beginning of a model's name.
+
+    Prefixes such as "ft:" and "provider/" are ignored. Without a match, and for "-chat" models, the family
+    accepts every parameter and does not reason.
+    """
     name = _BEFORE.sub("", model, count=1).lower()
     families = [Family(**each) for each in _families()["family"] if re.match(each["pattern"], name)]
     return families[0] if families and "-chat" not in name else Family()
 
 
 def ending_of(model: str) -> Ending | None:
-    """When a model of OpenAI's ends, dated versions included; None where no end is announced."""
+    """The announced end of a model of OpenAI, or of its undated name; None if none is known."""
     facts = _families()
     name = covering(model, facts["ends"])
     if name is None:
@@ -158,6 +166,6 @@ def ending_of(model: str) -> Ending | None:
 
 
 def facts_date() -> date:
-    """The day on which the older of the two files was last compared with the world."""
+    """The older date of the two files."""
     prices = parse_toml(_PRICES.read_text(encoding="utf-8"))["date"]
     return min(map(date.fromisoformat, (prices, _families()["date"])))

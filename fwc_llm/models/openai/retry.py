@@ -1,4 +1,4 @@
-"""Tells how far a failed request reaches (run, row or attempt), and when the next request may go out."""
+"""Classifies failed requests (stop run, give up row, retry), and limits the rate."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ _FILTER_CODES = {
     "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed",
     "moderation_blocked",
 }  # fmt: skip
-# A gateway hands the refusal of a filter on as a text: LiteLLM's code is then "400", its type None.
+# A gateway passes on a filter's refusal as text: LiteLLM's code is then "400" and its type None.
 _FILTER_WORDS = re.compile(
     r"content ?policy ?violation|content management policy|content[ _-]?filter(?:ed|ing polic)|responsibleai"
     r"|content exists risk|(?:prompt|input|request|content)\w* (?:was|were|has been|is) (?:flagged|filtered)",
@@ -38,24 +38,24 @@ _KEY_WORDS = re.compile(
 _UNKNOWN_ARGUMENT = re.compile(r"unrecognized request arguments? supplied: (\w+)", re.I)
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_WORD = 100
-_LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
-_LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
+_LONGEST_WAIT = 120.0  # seconds; caps what a service asks for
+_LONGEST_PAUSE = 60.0  # seconds; caps a pause whose length the service does not give
 
 
 class FailureScope(Enum):
-    """The scope of a failure."""
+    """What a failure means for the run."""
 
-    RUN = "run"  # every other request would fail alike: stop
-    ROW = "row"  # this request can never succeed, others can
-    UNCLEAR = "unclear"  # an unknown refusal: tried again, but not for long
-    ATTEMPT = "attempt"  # try again
+    RUN = "run"  # every other request would fail in the same way: stop the run
+    ROW = "row"  # this request can never succeed, others can: give up the row
+    UNCLEAR = "unclear"  # an unknown refusal: retry a few times
+    ATTEMPT = "attempt"  # temporary: retry until the deadline
 
 
 @dataclass(eq=False)
 class AttemptError(Exception):
     """A failed attempt. `reason` is one line without secrets.
 
-    `filtered` says that a content filter refuses the prompt, `sent` False that no connection came about.
+    `filtered`: a content filter refuses the prompt. `sent`: False if no connection was established.
     """
 
     scope: FailureScope
@@ -72,19 +72,19 @@ class AttemptError(Exception):
 
     @property
     def about_model(self) -> bool:
-        """Whether the service does not know the model, or not here."""
+        """Whether the service reports the model as unknown or not available."""
         return self.parameter == "model" or self.code in _MODEL_CODES
 
     @property
     def billed(self) -> bool:
-        """Whether the service may charge for the attempt: it took the request, and refused nothing."""
+        """Whether the service may charge for the attempt: it got the request and did not reject it."""
         if self.status is None:
             return self.sent
         return self.filtered or self.status == 408 or not 300 <= self.status < 500
 
 
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
-    """The failure behind a response with a status of 300 or above; `body` is JSON, text or None."""
+    """Classify a response with a status of at least 300; `body` is JSON, text or None."""
     error, message = _error(body)
     inner, metadata = error.get("innererror"), error.get("metadata")
     code, kind = _word(error, "code").lower(), _word(error, "type").lower()
@@ -121,7 +121,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
 
 
 def body_failure(body: Any) -> AttemptError:
-    """The failure behind a response with status 200 that is not a completion."""
+    """Classify a response with status 200 that is not a completion."""
     if isinstance(body, Mapping) and body.get("error"):
         error, message = _error(body)
         status = parse_uint(error.get("code"), 600) or parse_uint(error.get("status"), 600) or 0
@@ -139,7 +139,7 @@ def body_failure(body: Any) -> AttemptError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the service asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
+    """The wait in seconds (at most 120) from `retry-after-ms` or `Retry-After`, or None."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             if math.isfinite(seconds := unit * float(headers.get(name, ""))):
@@ -152,7 +152,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _error(body: Any) -> tuple[Mapping[str, Any], str]:
-    """The error and its message, in any dialect: {"error": {…} or text}, {"detail": …}, {"message": …}."""
+    """The error object and its message, from {"error": {…} or text}, {"detail": …} or {"message": …}."""
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     if not isinstance(error, Mapping):
         error = {"message": error}
@@ -161,16 +161,16 @@ def _error(body: Any) -> tuple[Mapping[str, Any], str]:
 
 
 def _word(error: Mapping[str, Any], name: str) -> str:
-    """A code or name in an error, which is short."""
+    """A field of an error, such as its code, on one line of at most 100 characters."""
     return as_single_line(str(error.get(name) or ""))[:_LONGEST_WORD]
 
 
 class Pace:
-    """Says when the next request may go out: one pause for all, and the spacing that `rpm` and `tpm` ask for.
+    """Rate limiter: a common pause after refusals, and spacing by `rpm` and `tpm`.
 
-    A refusal (429) pauses all requests of a model at once, for as long as the service says or `first_pause`
-    seconds, doubling with every further one. `refusals` counts those in a row without a success in between;
-    a burst of them counts once.
+    A refusal (429) pauses all requests of a model, for the time that the service gives. Without such a time,
+    the pause is `first_pause` seconds and doubles with every further refusal. `refusals` counts refusals
+    without a success in between; a burst of refusals counts once.
     """
 
     def __init__(
@@ -189,9 +189,10 @@ class Pace:
         self.refusals = 0
 
     async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
-        """Wait for this request's turn; `tokens` is what it is expected to use.
+        """Wait for a request's turn; `tokens` is its expected number of tokens.
 
-        It waits for a pause of the service at most `patience` seconds, and for `rpm` and `tpm` always.
+        A pause after a refusal is waited for at most `patience` seconds. The spacing by `rpm` and `tpm` is
+        always kept.
         """
         latest = self._clock() + patience
         while (at := max(self._next, min(self._paused_until, latest))) > (now := self._clock()):
@@ -199,11 +200,14 @@ class Pace:
         self._next = now + max(self._per_request, tokens * self._per_token)
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the spacing once a request's real number of tokens is known, by a minute at most."""
+        """Correct the spacing by a request's actual number of tokens, adding at most a minute."""
         self._next += min((used - expected) * self._per_token, _LONGEST_PAUSE)
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
-        """Pause everybody after a 429. Requests sent before a pause began belong to the refusal before it."""
+        """Pause all requests after a 429.
+
+        If the refused request was sent before the current pause began, it counts as the same refusal.
+        """
         now = self._clock()
         pause = retry_after
         if sent_at > self._pause_began:
@@ -215,7 +219,7 @@ class Pace:
         self._paused_until = max(self._paused_until, now + (pause or 0.0))
 
     def succeeded(self, sent_at: float) -> None:
-        """Count from zero again once a request sent after the last pause went through."""
+        """Reset `refusals` after the success of a request that was sent after the last pause began."""
         if sent_at > self._pause_began:
             self.refusals = 0
 

@@ -1,6 +1,6 @@
-"""The HTTP client below the SDK: responses of bounded size, no redirects, no way round for this machine.
+"""The HTTP client for OpenAI's SDK: bounded responses, no redirects, no proxy to localhost.
 
-Imported where a client is made, because httpx2 takes a while to import.
+Import this module only where a client is created: importing httpx2 is slow.
 """
 
 from typing import Any
@@ -9,18 +9,18 @@ import httpx2
 
 from fwc_llm.models.base import HEADER
 
-LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes, unpacked
-_KEPT = ("content-type", "retry-after", "location", HEADER, f"llm_provider-{HEADER}")  # the last by LiteLLM
+LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes after decompression
+_KEPT = ("content-type", "retry-after", "location", HEADER, f"llm_provider-{HEADER}")  # the last is LiteLLM's
 
 
 class TooLargeError(Exception):
-    """A response larger than any reply can be."""
+    """The response exceeds `LARGEST_RESPONSE`."""
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """An `AsyncClient` for services that may send anything. It follows no redirect.
+    """An `AsyncClient` for untrusted services; it follows no redirects.
 
-    Requests to this machine (`local`) never go through the proxy that the environment names.
+    With `local`, requests go to this machine and ignore the proxy in the environment.
     """
 
     def __init__(self, local: bool, **options: Any) -> None:
@@ -29,7 +29,10 @@ class BoundedClient(httpx2.AsyncClient):
         super().__init__(follow_redirects=False, headers={"accept-encoding": "gzip, deflate"}, **options)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """Send, and read the response as far as its size allows; a stream is left to its reader."""
+        """Send a request and read its response; `TooLargeError` above `LARGEST_RESPONSE`.
+
+        With `stream`, the response is returned unread.
+        """
         response = await super().send(request, stream=True, **options)
         self.cookies.clear()
         if stream:

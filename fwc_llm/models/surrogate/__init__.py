@@ -1,1 +1,1 @@
-"""The surrogate: an offline simulation of gpt-4-0314 on Adult rows, and the server that offers it."""
+"""The surrogate, an offline simulation of gpt-4-0314 on Adult rows, and its server."""

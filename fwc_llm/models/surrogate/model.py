@@ -1,14 +1,15 @@
-"""The surrogate: an offline simulation of gpt-4-0314 on Adult rows. Never a measurement of any model.
+"""The surrogate: an offline simulation of gpt-4-0314 on Adult rows, never a measurement.
 
-It reads the text of the prompt and nothing else, and answers yes with the probability
+It reads only the text of the prompt, and answers yes with the probability
 
     σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·terms) )
 
-`φ` are the features of the queried row, `log-odds` those of a logistic regression of income on the same
-features over adult.data (what a language model knows of the world before it sees an example), `terms` what
-the examples say (`context`). Which terms are right, the recordings cannot tell: a *form* has some of them,
-and the forms disagree about what no recording shows. Everything is fitted by `evals/fit_surrogate.py` to
-recorded zero-shot, 4-, 16- and 30-shot answers; evals/surrogate.md says what it can and cannot tell.
+`φ(x)` are features of the queried row x. `log-odds(x)` come from a logistic regression of income on these
+features over adult.data; they model what a language model knows before it sees examples. `[examples]` is 1
+for a prompt with examples, else 0. `terms` summarize the examples (`context`). The recorded answers do not
+tell which terms are right, so there are several *forms* with different terms; they differ where no recording
+exists. `evals/fit_surrogate.py` fits all coefficients to recorded zero-shot, 4-, 16- and 30-shot answers.
+evals/surrogate.md has the limits of the simulation.
 """
 
 import hashlib
@@ -29,13 +30,13 @@ from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, apart, read
 
 NAME = "surrogate"
-# Spread of Adult's numeric attributes (standard deviations over adult.data), for the distance between people.
+# Standard deviations of Adult's numeric attributes over adult.data, for the distance between people.
 _SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
-_FARTHEST = 3.0  # a numeric attribute counts for at most so many standard deviations
-_REACH = 4.0  # distance over which an example's say falls by e
+_FARTHEST = 3.0  # caps the distance in one numeric attribute, in standard deviations
+_REACH = 4.0  # distance at which an example's weight falls by the factor e
 CONTEXT = ("examples", "vote", "surprise", "own", "other")
-FORMS = ("surprise+rates", "rates", "vote+surprise")  # the default first; on unseen recordings they tie
-# Adult's categories; a value that is not among them sets none of the indicators.
+FORMS = ("surprise+rates", "rates", "vote+surprise")  # the first is the default; held-out fit is equal
+# Adult's categories; any other value sets all indicators of its attribute to 0.
 _LEVELS = {
     "occupation": (
         "Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing",
@@ -60,7 +61,7 @@ _count_words = lru_cache(maxsize=8192)(lambda text: len(text.split()))
 
 
 def features(person: Person) -> dict[str, float]:
-    """The features of one person by name, on their natural scales (the model standardises them)."""
+    """The features of one person by name, on their natural scales."""
     age, hours = person.number("age"), person.number("hours per week")
     schooling = person.number("highest education level") - 10  # 10 is some college
     gain, loss = person.number("capital gain"), person.number("capital loss")
@@ -121,16 +122,16 @@ def feature_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=8192)
 def vector(person: Person) -> NDArray[np.float64]:
-    """`features` as an array (p,) in their fixed order; do not write into it."""
+    """`features` as a cached array (p,) in fixed order; do not modify it."""
     return np.fromiter(features(person).values(), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """A fitted surrogate. All arrays are on the natural scale of their features.
+    """Coefficients of a fitted surrogate, on the natural scales of the features.
 
-    `world` (p,) and `world_intercept` give log-odds(x); `prior` (p + 1,) weighs φ and those log-odds;
-    `context` (5,) weighs what examples add, in the order of `CONTEXT`, 0 for a term that the form lacks.
+    `world` (p,) and `world_intercept` give log-odds(x). `prior` (p + 1,) are the weights of φ and log-odds.
+    `context` (5,) are the weights of the terms in `CONTEXT`, 0 for terms that the form lacks.
     """
 
     world: NDArray[np.float64]
@@ -142,7 +143,7 @@ class Coefficients:
     @classmethod
     @cache
     def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
-        """The coefficients of a form that come with the package, as `evals/fit_surrogate.py` wrote them."""
+        """The packaged coefficients of a form, written by `evals/fit_surrogate.py`."""
         content = json.loads(Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8"))
         names, fitted = feature_names(), content["forms"][form]
         return cls(
@@ -154,17 +155,18 @@ class Coefficients:
         )
 
     def log_odds(self, person: Person) -> float:
-        """Log-odds of a high income, as the census of 1994 has it."""
+        """Log-odds of a high income in the census of 1994 (adult.data)."""
         return float(vector(person) @ self.world + self.world_intercept)
 
 
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """The terms that the examples add (5,): all zero without examples.
+    """The terms (5,) of the examples, in the order of `CONTEXT`; all 0 without examples.
 
-    The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 4) and by their
-    shown weights; the surprise is the same mean of how far each label lies from what the world would say. The
-    mean labels of examples of the person's own sex and of the other sex use the displayed weights, and are 0
-    without examples.
+    examples  1
+    vote      mean label (−1 no, 1 yes), weighted by exp(−distance / 4) and the weights in the prompt
+    surprise  mean of label (0 or 1) minus P(yes) of the logistic regression, with the same weights
+    own       mean label of the examples of the queried person's sex, by the weights in the prompt, or 0
+    other     the same for examples of the other sex
     """
     if not reading.examples:
         return np.zeros(len(CONTEXT))
@@ -187,11 +189,11 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
 
 
 class Surrogate:
-    """The simulated model, behind the same interface as a real one.
+    """The simulated model, with the interface of a real one.
 
-    `temperature` 0 (the default) gives the likelier answer; above 0 it answers yes with the simulated
-    probability sharpened or flattened accordingly, drawn by `seed` and the prompt alone. `form`, one of
-    `FORMS`, says how it reacts to examples.
+    `temperature` 0 gives the likelier answer. A temperature above 0 divides the log-odds of the simulated
+    probability, and the answer is drawn; `seed` and prompt determine the draw. `form`, one of `FORMS`,
+    selects the reaction to examples.
     """
 
     simulated = True
@@ -206,31 +208,28 @@ class Surrogate:
 
     @property
     def name(self) -> str:
-        """`surrogate`, and its form where it is not the default."""
+        """`surrogate` for the default form, else `surrogate:FORM`."""
         return NAME if self.form == FORMS[0] else f"{NAME}:{self.form}"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The settings that decide an answer besides the messages."""
+        """Everything except the messages that decides an answer."""
         return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp(self.form)}
 
     def check(self, messages: Messages) -> None:
-        """Raise `UnreadablePromptError` for a prompt in which it finds no person to answer for."""
+        """Raise `UnreadablePromptError` for a prompt without a readable person."""
         read(messages)
 
     def p_yes(self, messages: Messages) -> float:
-        """The simulated probability of "yes".
-
-        Raises `UnreadablePromptError` for a prompt in which it does not find a person to answer for.
-        """
+        """The simulated P(yes); `UnreadablePromptError` for a prompt without a readable person."""
         return self._p_yes(read(messages))
 
     async def ask(self, messages: Messages) -> Reply:
-        """Answer at once; the reply has log-probabilities and, as usage, the words counted."""
+        """Answer at once, with log-probabilities; `usage` counts words."""
         return self.reply(messages)
 
     def reply(self, messages: Messages) -> Reply:
-        """`ask` for callers without an event loop. Numbered records are answered one by one."""
+        """`ask` without an event loop; numbered records are answered one by one."""
         parts = apart(messages[-1]["content"]) if messages else []
         if parts:
             alone = [self.reply([*messages[:-1], {**messages[-1], "content": part}]) for part in parts]
@@ -257,7 +256,7 @@ class Surrogate:
         )
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no connections."""
 
     def _p_yes(self, reading: Reading) -> float:
         fitted, person = self._fitted, reading.person
@@ -268,7 +267,7 @@ class Surrogate:
         return min(max(_logistic(score), 1e-6), 1 - 1e-6)
 
     def _draw(self, messages: Messages) -> float:
-        """A number in [0, 1) that depends on the seed and the prompt alone."""
+        """A pseudorandom number in [0, 1) from seed and prompt."""
         text = json.dumps([self.seed, list(messages)], ensure_ascii=False, sort_keys=True)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:7], "big") / 2**56
@@ -276,7 +275,7 @@ class Surrogate:
 
 @cache
 def _stamp(form: str) -> str:
-    """The identity of the coefficients."""
+    """A hash of the coefficients, 12 hexadecimal digits."""
     fitted = Coefficients.fitted(form)
     return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
 

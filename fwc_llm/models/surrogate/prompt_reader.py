@@ -1,8 +1,8 @@
-"""Reads a conversation for the surrogate: the people described in it, and the answers given.
+"""Parses prompts for the surrogate: described people, and answers in examples.
 
-It has the messages' text and nothing else, as a language model would. A description is one message that
-names every attribute once, with the words of Adult ("age", "marital status", …), each followed by its value:
-on a line of its own ("- age: 39 years") or up to the next comma ("age 39, workclass Private, …").
+Its only input is the messages, as for a language model. A person is described by one message. It has every
+attribute of Adult once, by name ("age", "marital status", …), followed by the value: on its own line ("- age:
+39 years") or up to the next comma ("age 39, workclass Private, …").
 """
 
 import re
@@ -17,19 +17,16 @@ NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "ho
 CATEGORICAL = (
     "workclass", "education", "marital status", "occupation", "relationship", "race", "sex", "native country",
 )  # fmt: skip
-# As our templates ask for an answer.
+# The two answer words in the request of a template: "one word, yes or no."
 _WORDS = re.compile(
     r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or '?([^'.\n]{1,40}?)'?\."
 )
-_pairs = lru_cache(maxsize=8192)(_WORDS.findall)  # the examples of an arm come with every question
+_pairs = lru_cache(maxsize=8192)(_WORDS.findall)  # every question of an arm repeats the same examples
 _WEIGHTS = ("weight of this example", "weight")
 
 
 class UnreadablePromptError(ProviderError):
-    """A conversation in which the surrogate does not find what it needs; nothing is guessed.
-
-    It stops the run, but the fault is the input's: exit code 2.
-    """
+    """The surrogate cannot read the prompt. The error stops the run, with exit code 2."""
 
     exit_code = 2
 
@@ -39,27 +36,29 @@ class UnreadablePromptError(ProviderError):
 
 @dataclass(frozen=True)
 class Person:
-    """Adult's attributes parsed from a message: numbers and literal words."""
+    """A person described in a message.
+
+    `numbers` are in the order of `NUMERIC`, `words` in that of `CATEGORICAL`; `weight` is that of an example.
+    """
 
     numbers: tuple[float, ...]
     words: tuple[str, ...]
     weight: float | None = None
 
     def number(self, name: str) -> float:
-        """The numeric attribute `name`."""
+        """The value of a numeric attribute."""
         return self.numbers[NUMERIC.index(name)]
 
     def word(self, name: str) -> str:
-        """The categorical attribute `name`."""
+        """The value of a categorical attribute."""
         return self.words[CATEGORICAL.index(name)]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A conversation as the surrogate understands it.
+    """A parsed prompt: the queried person, m examples and their m answers (True: yes).
 
-    `answers` (m) are True for yes; `words` say yes and no, as the prompt asks for them and the last example
-    spells them.
+    `words` are the prompt's words for yes and no, capitalized if the last example's answer is.
     """
 
     person: Person
@@ -69,9 +68,9 @@ class Reading:
 
 
 def read(messages: Messages) -> Reading:
-    """Find the queried person (the last message) and the examples with their answers (the turns before it).
+    """Parse a prompt: the last message is the queried person, the turns before are examples.
 
-    Raises `UnreadablePromptError` naming what was looked for.
+    Raises `UnreadablePromptError` if a part of the prompt is missing or malformed.
     """
     told = [(role_of(message), message["content"]) for message in messages]
     turns = [(role, text) for role, text in told if role in ("user", "assistant")]
@@ -101,7 +100,7 @@ def read(messages: Messages) -> Reading:
 
 
 def apart(text: str) -> list[str]:
-    """The numbered records ("Record 1:") in a message, separately; empty without examples."""
+    """The texts of the numbered records ("Record 1:") in a message; [] without any."""
     return re.split(r"^Record \d+:$", text, flags=re.MULTILINE)[1:]
 
 
@@ -114,7 +113,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 
 @lru_cache(maxsize=8192)
 def describe(text: str) -> Person:
-    """The person that `text` describes."""
+    """Parse the description of a person; `UnreadablePromptError` if an attribute is missing."""
     values: dict[str, str] = {}
     for name, value in filter(None, map(_attribute, re.split(r"[,;\n]", text))):
         if name in values:
@@ -138,7 +137,7 @@ def describe(text: str) -> Person:
 
 @lru_cache(maxsize=8192)
 def _attribute(segment: str) -> tuple[str, str] | None:
-    """The name and the value of the attribute that a segment of a message tells, if any."""
+    """(name, value) of the attribute in a segment of a message, or None."""
     if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
         return None
     name = re.sub("[ _-]", " ", match[1].lower())

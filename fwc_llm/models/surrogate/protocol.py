@@ -1,7 +1,8 @@
-"""Chat completions, Responses, Decisions and System One from the server's side: calls read, bodies written.
+"""The server's side of Chat Completions, Responses, Decisions and System One.
 
-Functions from JSON to JSON: `server.py` puts them on a socket, `fwc_llm.testing` under OpenAI's SDK. What
-would change an answer is honoured or refused with 400; `max_tokens`, `stop` and their like are ignored.
+It parses requests and builds responses. `server.py` serves them over HTTP, `fwc_llm.testing` to OpenAI's SDK
+in the same process. A parameter that would change the answer is honoured, or refused with status 400; others,
+such as `max_tokens` and `stop`, are ignored.
 """
 
 import json
@@ -20,8 +21,9 @@ from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError, apart
 
 PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = "/chat/completions", "/responses", "/decisions", "/systemone"
-_P_YES = {"predicate": "probability", "noul": "noul"}  # kinds of yes/no questions, where P(yes) stands
-# The surrogate knows one question. It takes every yes/no question for that one, and these for its opposite.
+_P_YES = {"predicate": "probability", "noul": "noul"}  # type of a yes/no question: the key of P(yes)
+# The surrogate can answer one question, and takes every yes/no question for it. A question that matches this
+# pattern is taken for its negation.
 _OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORECASE)
 _ABOUT_RECORD = re.compile(r"About record (\d+):")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -31,9 +33,7 @@ Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event str
 
 @dataclass(eq=False)
 class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a Failure(429))
-    """An HTTP error in place of an answer. The SDK retries some of them, unless the application disables
-    that.
-    """
+    """An HTTP error instead of an answer; the SDK retries some of them, by default."""
 
     status: int
     message: str = "a failure that the test asked for"
@@ -54,11 +54,11 @@ def _invalid(message: str, param: str | None = None) -> Failure:
 
 @dataclass(frozen=True)
 class Call:
-    """One request that an application sent.
+    """One request of an application.
 
-    `messages` are those of a chat, or the input of a decision with its `questions`; `question` is the one
-    that a function is asked about. `form` is the JSON schema that the answer must have, `tool` the function
-    that must be called with it, `choice` the number of the answer where a chat asks for `n`.
+    `messages` are those of a chat, or the input of the decision `questions`; `question` is the one of them to
+    answer now. `form` is the JSON schema required for the answer. `tool` is the function that the answer must
+    call with it. `choice` is the answer's index, from 0, if a chat asks for `n` answers.
     """
 
     path: str
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The model that was asked for."""
+        """The requested model's name."""
         return str(self.body.get("model", ""))
 
 
@@ -94,7 +94,7 @@ _Messages = Annotated[list[_InputMessage], Field(min_length=1)]
 
 
 class _Schema(BaseModel, extra="allow"):
-    """A part of a request that holds a JSON schema, and the schema; either may be left out."""
+    """A part of a request that may hold a JSON schema, or the schema itself."""
 
     type: str | list[str] | None = None
     name: str | None = None
@@ -132,7 +132,7 @@ class _Chat(_Asked):
     logprobs: bool | None = None
     stream_options: dict[str, Any] | None = None
     response_format: _Form | None = None
-    functions: None = None  # what came before tools
+    functions: None = None  # replaced by `tools`
 
 
 class _Responses(_Asked):
@@ -142,7 +142,7 @@ class _Responses(_Asked):
     text: _Form | None = None
     stream: Literal[False] | None = None
     background: Literal[False] | None = None
-    previous_response_id: None = None  # no conversation is kept
+    previous_response_id: None = None  # the server stores no conversations
     conversation: None = None
 
 
@@ -168,14 +168,14 @@ _BODIES: dict[str, type[BaseModel]] = dict(
 
 
 def read_call(path: str, content: bytes) -> Call:
-    """The call to one of the `PATHS`. Raises `Failure`."""
+    """Parse a request to one of the `PATHS`; `Failure` for an invalid request."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
         raise Failure(400, "We could not parse the JSON body of your request") from None
     interface = next(end for end in PATHS if path.endswith(end))
     if interface == DECISIONS and isinstance(body, dict) and "state" in body:
-        interface = SYSTEMONE  # its format, at the other's address
+        interface = SYSTEMONE  # the System One format, sent to /decisions
     try:
         parsed: Any = _BODIES[interface].model_validate(body)
     except ValidationError as error:
@@ -207,23 +207,24 @@ def read_call(path: str, content: bytes) -> Call:
 
 
 def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
-    """The name and the parameters of the function that must be called; None where text will do."""
+    """(name, parameters) of the function that must be called; (None, None) if text is allowed."""
     if parsed.tool_choice in (None, "none", "auto"):
         return None, None
     choice = {} if isinstance(parsed.tool_choice, str) else parsed.tool_choice or {}
     wanted = (choice.get("function") or choice).get("name")
     for each in parsed.tools or ():
-        tool = each.get("function") or each  # the Responses API has it flat
+        tool = each.get("function") or each  # the Responses API does not nest it
         if tool.get("name") and wanted in (None, tool["name"]):
             return str(tool["name"]), tool.get("parameters") or {}
     raise _invalid("tool_choice names no function among the tools", "tool_choice")
 
 
 def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
-    """The response body, from the answer to a call or, one after the other, to each of its questions.
+    """Build the response body; `answer_to` is called for each answer or question of the call.
 
-    An answer is a reply, or a whole body or answer as it is. The reply to a question says P(yes); one without
-    is a refusal. Raises `Failure` for unsupported requests.
+    It returns a `Reply`, or a mapping: the whole body, or the answer to one question, taken unchanged. To a
+    question, the reply needs `p_yes`; without it, the answer is a refusal. `Failure` for unsupported
+    requests.
     """
     if call.questions:
         return _decision_body(call, answer_to)
@@ -241,7 +242,7 @@ def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) 
 
 
 def encoded(body: Body) -> tuple[str, bytes]:
-    """The content type of a response, and its content."""
+    """(content type, content) of a response."""
     if isinstance(body, str):
         return "text/event-stream", body.encode()
     return "application/json", json.dumps(dict(body)).encode()
@@ -255,9 +256,9 @@ def _is_json(text: str | None) -> bool:
 
 
 def simulated(model: Surrogate, call: Call) -> Reply:
-    """The surrogate's reply to a chat or a question. Raises `Failure` where it has none.
+    """The surrogate's reply to a chat or a question; `Failure` for an unreadable prompt.
 
-    Temperature and seed are its own unless a chat names others.
+    A chat may set temperature and seed; the defaults are those of `model`.
     """
     try:
         if call.question is not None:
@@ -277,13 +278,16 @@ def simulated(model: Surrogate, call: Call) -> Reply:
     said = reply.text in ("yes", "Yes")
     texts = [json.dumps(_filled(call.form, yes)) for yes in (said, not said)]
     begin = next(index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
-    words = (text[begin:].rstrip('"}') for text in texts)  # in which both differ
+    words = (text[begin:].rstrip('"}') for text in texts)  # from the first differing character on
     logprobs = [(word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)]
     return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
 
 
 def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
-    """The answer in the form of a JSON schema: truth values, choices of yes and no, or a single text."""
+    """Fill a JSON schema with the answer.
+
+    Its fields must be booleans, enums with yes and no, or one free text; else `Failure`.
+    """
     fields = schema.get("properties") or {"answer": {"type": "string"}}
     values: dict[str, Any] = {}
     for name, each in fields.items():
@@ -302,7 +306,7 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
 
 
 def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) -> float:
-    """The simulated P(yes) of a question about an input, which is a conversation or one text."""
+    """The simulated P(yes) of a question about a call's input."""
     messages, instructions = call.messages, str(question.get("instructions", ""))
     about = _ABOUT_RECORD.match(instructions)
     if about and (parts := apart(messages[-1]["content"])) and 0 < int(about[1]) <= len(parts):
@@ -312,11 +316,11 @@ def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) 
     if not any(message["role"] == "assistant" for message in messages):
         messages = conversation("\n\n".join(message["content"] for message in messages))
     p = model.p_yes(messages)
-    return 1.0 - p if _OPPOSITE.search(instructions.partition("\nTrue: ")[0]) else p  # without criteria
+    return 1.0 - p if _OPPOSITE.search(instructions.partition("\nTrue: ")[0]) else p  # ignores the criteria
 
 
 def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The answers to a call's questions; as tokens, words are counted."""
+    """The response body with answers to all questions of a call; `usage` counts words."""
     answers, model, fingerprint = [], call.model, None
     for question in call.questions:
         kind, name = question.get("type"), question.get("name")
@@ -338,7 +342,7 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
 
 
 def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
-    """Token counts by the names of an interface."""
+    """The `usage` object; `prompt` and `completion` are the interface's names of the two counts."""
     return {
         f"{prompt}_tokens": usage.prompt_tokens, f"{completion}_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
@@ -352,7 +356,7 @@ def _new_id(kind: str) -> str:
 
 
 def chat_body(call: Call, *replies: Reply) -> Body:
-    """The response that gives `replies` to a chat; the text of an event stream if requested."""
+    """The response body with `replies` to a chat; the text of an event stream if requested."""
     request, usage = call.body, replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
     counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
@@ -375,7 +379,7 @@ def chat_body(call: Call, *replies: Reply) -> Body:
 
 
 def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
-    """One of the answers to a chat."""
+    """One of the `choices` in the response to a chat."""
     request = call.body
     content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal}
@@ -391,7 +395,7 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
 
 
 def _responses_body(call: Call, reply: Reply) -> Body:
-    """The response that gives `reply` in the Responses API."""
+    """The response body with `reply` for the Responses API."""
     request = call.body
     part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
     if "message.output_text.logprobs" in (request.get("include") or ()):
@@ -422,7 +426,7 @@ def _responses_body(call: Call, reply: Reply) -> Body:
 
 
 def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
-    """The answer's token with the likeliest of both answers, in JSON with what stands around it."""
+    """Log-probability entries: the answer as one token; for JSON, the texts around it, too."""
 
     def entry(token: str, logprob: float) -> dict[str, Any]:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}

@@ -1,7 +1,8 @@
-"""The surrogate behind HTTP, for trying any OpenAI-compatible client without a key or a network.
+"""HTTP server of the surrogate, to try OpenAI-compatible clients without key or network.
 
-The standard library's threading server: one thread a connection, kept alive. Every answer says that it is
-simulated: in its `system_fingerprint` and in a header, whatever name the surrogate is served by.
+It is the standard library's threading server, with one thread per connection, and connections are kept alive.
+Every answer is marked as simulated in its `system_fingerprint` and in a header, under any name of the
+surrogate.
 """
 
 import hmac
@@ -25,10 +26,10 @@ _POSTED = tuple(f"/v1{path}" for path in PATHS)
 
 
 class SurrogateServer(ThreadingTCPServer):  # HTTPServer looks up the host's name, which can take seconds
-    """Listens from the start; `serve_forever` answers until `shutdown`.
+    """Listens as soon as it is created; `serve_forever` answers until `shutdown`.
 
-    `port` 0 takes a free one (`url` says which). With `key` only requests that carry it are answered. `name`
-    is a second name that the surrogate answers to. Raises `FwcError` when it cannot listen there.
+    `port` 0 takes a free port, which `url` contains. With `key`, only requests with this key are answered.
+    `name` is a second name of the surrogate. `FwcError` if the server cannot listen on host and port.
     """
 
     allow_reuse_address = True
@@ -52,26 +53,24 @@ class SurrogateServer(ThreadingTCPServer):  # HTTPServer looks up the host's nam
             raise FwcError(f"cannot listen on {host}, port {port}: {reason}; try --port 0") from None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what went wrong, unless a client merely hung up."""
+        """Report an error, unless a client closed the connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
-        """The base URL for a client, for example http://127.0.0.1:40001/v1."""
+        """The base URL for clients, such as http://127.0.0.1:40001/v1."""
         host, port = self.server_address[:2]
         return f"http://[{host!s}]:{port}/v1" if ":" in str(host) else f"http://{host!s}:{port}/v1"
 
 
 class _Connection(BaseHTTPRequestHandler):
-    """One connection: requests in, JSON out."""
-
     server: SurrogateServer
     protocol_version = "HTTP/1.1"
     server_version = f"fwc-llm/{__version__}"
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave in one piece
-    timeout = 75.0  # seconds that a connection may idle
+    wbufsize = -1  # buffered: head and body are sent together
+    timeout = 75.0  # seconds before an idle connection is closed
 
     def _answer(self) -> None:
         try:
@@ -82,7 +81,7 @@ class _Connection(BaseHTTPRequestHandler):
     do_GET = do_POST = _answer  # noqa: N815
 
     def _answered(self, path: str, content: bytes) -> Body:
-        """The answer to a request; a wrong path, method, key or name is refused."""
+        """The response body; `Failure` for a wrong path, method, key or model."""
         server = self.server
         if path not in (_POSTED if self.command == "POST" else [_MODELS]):
             raise Failure(404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}")
@@ -102,7 +101,7 @@ class _Connection(BaseHTTPRequestHandler):
         return respond(call, partial(simulated, server.model))
 
     def _body(self) -> bytes:
-        """The request's body; read even where it is not wanted, because the next request follows it."""
+        """Read the request's body, also for a path without use for it: the next request follows it."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal() or int(length) > _LARGEST_BODY:
             self.close_connection = True
@@ -121,4 +120,4 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: request lines are no one's concern."""
+        """Log nothing."""

@@ -1,7 +1,7 @@
-/* The browser of rows: filter, sort, and one row's answers, replies and prompts. Data becomes text, never markup.
-   The rows of a run are parsed when their part of the page is opened; report/rows.py says what they have. */
-const PAGE = 50; // rows that are drawn at a time
-const MANY_ARMS = 6; // more do not fit beside each other
+/* The row browser: filters, sorting, and one row's answers, replies and prompts. Data become text nodes, never markup.
+   A run's rows are parsed when its part of the page is opened; report/rows.py documents their format. */
+const PAGE = 50; // rows that are added at a time
+const MANY_ARMS = 6; // more arms do not fit as columns
 
 const make = (name, text, kind, ...children) => {
   const made = document.createElement(name);
@@ -31,7 +31,7 @@ const changed = (twin, row) => {
 };
 const flipped = (row, arm) => row.twins.some((twin) => twin.arm === arm && changed(twin, row));
 
-/* What can be shown: its title, and whether an arm's answer to a row is such a one. */
+/* Filters: [title, predicate of (the arm's answer, row, arm)]. */
 const SHOWN = {
   "": ["all rows", () => true],
   disagree: ["arms disagree", (own, row) => row.answers.some((other) => other.answer !== own.answer)],
@@ -58,7 +58,7 @@ class Browser {
     this.apply();
   }
 
-  /* Title, what rows are sorted by, and the cell of each column. */
+  /* [title, sort key, cell] of each column. */
   columnsOf() {
     const fixed = [
       [this.repeated ? "row · repeat" : "row", (row) => row.place, (row) => this.button(row)],
@@ -113,7 +113,7 @@ class Browser {
     this.draw(0);
   }
 
-  /* What the search looks through. */
+  /* The text that a search covers. */
   text(row) {
     const said = row.answers.flatMap((own) => [own.reply, own.reason]);
     const asked = new Set(row.answers.flatMap((own) => (own.prompt ? [own.prompt[1]] : [])));
@@ -156,7 +156,7 @@ class Browser {
     return made;
   }
 
-  /* All about a row: every arm's answer and reply, and below the same row told as another group's; the prompts. */
+  /* A row's details: each arm's answer and reply, those about its counterfactuals, and the prompts. */
   choose(row) {
     const one = this.find(".rows-one"), body = make("tbody"), prompts = [];
     const withP = row.answers.some((own) => own.p !== undefined), withReplies = this.rows.some((any) => any.answers.some((own) => own.reply));
