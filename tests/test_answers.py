@@ -149,10 +149,10 @@ def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes " * 2_500_000, "<think>" * 1_400_000, "{" * 10_000_000, "no\n<" * 2_000_000]
+    "text", ["yes " * 1_000_000, "<think>" * 600_000, "{" * 4_000_000, "no\n<" * 800_000]
 )
-def test_ten_megabytes_are_parsed(text: str) -> None:
-    assert answer(text) == answer(text[:1_000_000])
+def test_megabytes_are_parsed(text: str) -> None:
+    assert answer(text) == answer(text[:400_000])
 
 
 @settings(deadline=None)

@@ -61,9 +61,8 @@ def test_what_the_fit_did_not_see_differs_from_everything(model: FairCoreset) ->
     assert (mixed[[1, 3]] >= 1).all()
 
 
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize(("make", "cost"), [(people, "l1"), (arrays, "sqeuclidean")])
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-@pytest.mark.parametrize("make", [people, arrays])
 def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str) -> None:
     table = make(120)
     model = FairCoreset(8, 0.05, cost, support, random_state=1, n_init=1).fit(*table)
@@ -203,8 +202,7 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
 EPSILONS = [0.1, 0.0, None, 0.5, 0.1]
 
 
-@pytest.mark.parametrize("support", ["free", "rows"])
-@pytest.mark.parametrize("framed", [False, True])
+@pytest.mark.parametrize(("support", "framed"), [("free", True), ("rows", False)])
 def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
     X, *rows = synthetic(300, 4, 1)
     if framed:
@@ -229,7 +227,7 @@ def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
 
 
 def test_paths_follow_penalties_and_limits_of_levels() -> None:
-    rows = synthetic(300, 3)
+    rows = synthetic(150, 3)
     levels = np.unique(rows[2]).tolist()
     soft = fair_path(*rows, penalties=[0.1, 2.0, 0.0], m=6, random_state=0)
     assert soft.to_frame().penalty.tolist() == [2.0, 0.1, 0.0]

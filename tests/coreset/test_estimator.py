@@ -30,13 +30,12 @@ def data():
 
 def test_a_dataframe_gives_dataframe_rows_and_names(data):
     x, y, d = data
-    f = FairCoreset(12, support="rows", slots="balanced-positive", positive="yes", random_state=0)
-    f.fit(x, y, d)
+    f = quick(12, support="rows", slots="balanced-positive", positive="yes").fit(x, y, d)
     pd.testing.assert_frame_equal(f.representatives_, x.iloc[f.row_index_])
     assert f.feature_names_in_.tolist() == ["town", "age"]
     assert f.n_features_in_ == 2
     assert set(f.y_) == {"yes", "no"}
-    free = FairCoreset(12, random_state=0).fit(x, y, d)
+    free = quick(12).fit(x, y, d)
     assert free.row_index_ is None
     assert list(free.representatives_.columns) == ["town", "age"]
     assert free.representatives_["town"].isin(list("ABC")).all()
@@ -52,7 +51,7 @@ def test_a_later_fit_on_an_array_forgets_the_names(data, solver):
 
 
 def test_starting_from_a_result_stays_there(data):
-    f = FairCoreset(12, random_state=0).fit(*data)
+    f = quick(12).fit(*data)
     again = FairCoreset(12, init=f.representatives_).fit(*data)
     assert again.objective_ == pytest.approx(f.objective_, rel=1e-9)
     assert again.n_iter_ <= 1  # numbers in the units of X are rounded
@@ -170,7 +169,7 @@ def test_adult_with_the_default_call(data_dir):
     assert len(set(f.row_index_)) == 16
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(seed):
     rng = np.random.default_rng(seed)
     ranks = {name: rng.integers(0, 4, 300) for name in "uv"}
@@ -189,7 +188,7 @@ def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(see
 
 def test_a_descent_that_stands_still_ends():
     table = synthetic(3000, 10)
-    fitted = FairCoreset(100, cost="sqeuclidean", random_state=0).fit(*table)
+    fitted = FairCoreset(100, cost="sqeuclidean", random_state=0, swaps=False).fit(*table)
     assert fitted.n_iter_ < 300  # rounding kept the means moving until max_iter
     assert (np.diff(fitted.history_) <= 1e-12 * fitted.objective_).all()
 

@@ -63,10 +63,10 @@ def test_where_all_coresets_were_compared_it_is_the_objective() -> None:
 def test_there_is_none_of_free_points_and_large_tables() -> None:
     with pytest.raises(InputError, match="support"):
         FairCoreset(4, prove=True).fit(*synthetic(100, 2))
-    table = synthetic(6000, 2)
+    table = synthetic(5100, 2)
     with pytest.raises(InputError, match="leave out prove"):
         FairCoreset(4, support="rows", prove=True).fit(*table)
     with pytest.raises(InputError, match="prove"):
         FairCoreset(4, support="rows", prove=1).fit(*table)
-    few = np.arange(6000) % 20 == 0
+    few = np.arange(5100) % 20 == 0
     assert FairCoreset(4, support="rows", prove=True, max_iter=1).fit(*table, candidates=few).outer_bound_ > 0

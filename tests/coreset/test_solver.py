@@ -108,7 +108,7 @@ def test_means_medians_and_modes_minimise_their_shares():
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     *(st.integers(0, 10**6), st.sampled_from([1e-9, 1.0, 1e9]), st.booleans(), st.booleans(), st.booleans()),
     *(st.sampled_from(options) for options in (["l1", "sqeuclidean"], ["free", "rows", "features"])),
@@ -133,7 +133,7 @@ def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, sup
     assert epsilon is None or f.violation_ <= epsilon + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_row_order_and_doubled_rows_do_not_matter(seed):
     """Of the descent. Sums change in their last digit only: a near-tie may fall otherwise in one order."""
     x, y, d = toy(seed=seed)
@@ -156,7 +156,7 @@ def test_many_levels_outcomes_and_crossed_attributes():
     sensitive = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)})
     y = rng.choice(["high", "low", "middle"], n)
     target = {"middle": 0.4, "high": 0.3, "low": 0.3}
-    f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1).fit(frame, y, sensitive)
+    f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1, swaps=False).fit(frame, y, sensitive)
     assert f.sensitive_.shape == (30, 2)
     assert f.violation_ <= 0.02 + 1e-9
     for level in np.unique(f.sensitive_, axis=0):

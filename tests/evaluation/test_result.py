@@ -26,7 +26,6 @@ from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.tasks import Task, census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
-from tests.models.asking import coin
 from tests.people import make_people, write_people
 from tests.report.conftest import answer_row, write_folder
 
@@ -55,32 +54,10 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
         Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp > 0.1")
 
 
-def test_every_output_has_the_same_number(tmp_path: Path) -> None:
-    """The gap of the mean rates; the mean of the repeats' gaps is the paper's summary alone."""
-    task = census_task(n_pool=500, n_test=500)
-    result = evaluate(task, FunctionModel(coin), ("zero",), n_test=90, repeats=4, out=tmp_path / "run")
-    shown = result.audit().to_dict()["arms"][0]
-    (arm,) = json.loads((result.folder / "results.json").read_text())["arms"]
-    frame, printed = result.to_frame(), str(result)
-    tidy = list(csv.DictReader(render([result.folder], "csv").splitlines()))
-    document = render([result.folder], "md")
-    for metric in METRICS:
-        value, summary = shown[metric]["value"], shown[metric]["paper_summary"]
-        assert arm[metric] == frame.loc["zero", metric] == pytest.approx(value)
-        assert f"{round(value, 3)}" in printed
-        (line,) = (x for x in tidy if (x["metric"], x["arm"], x["repeat"]) == (metric, "zero", ""))
-        assert float(line["value"]) == pytest.approx(value)
-        assert arm["paper_summary"][metric] == pytest.approx(summary)
-        assert np.mean([each[metric] for each in arm["per_repeat"]]) == pytest.approx(summary["mean"])
-    gap = shown["demographic_parity_difference"]
-    assert gap["paper_summary"]["mean"] > gap["value"] + 0.001, "or this test tells nothing"
-    assert f"{gap['value']:.3f} (" in document.replace("\\", "")
-    assert result.check("dp > 0.99").value == pytest.approx(gap["value"])
-
-
 GAP = "demographic_parity_difference"
 ODD: dict[str, dict[str, Any]] = {
     "people": {"cluster": "age"}, "weights": {"weight": "fnlwgt"}, "unread": {"base_parity": None},
+    "repeats": {"repeats": 4, "n_test": 92},
 }  # fmt: skip
 
 
@@ -92,7 +69,7 @@ def odd_run(name: str, out: Path) -> Result:
         lost = name == "unread" and "Male" in text and sum(text.encode()) % 5 == 0
         return "" if lost else "no" if "Female" in text and sum(text.encode()) % 3 else "yes"
 
-    settings = {"n_test": 200, "out": out, "progress": False, **ODD[name]}
+    settings = {"n_test": 200, "out": out, "progress": False} | ODD[name]
     return evaluate(census_task(n_pool=400, n_test=400), FunctionModel(answer), ("zero",), **settings)
 
 
@@ -105,6 +82,8 @@ def said_of_the_gap(result: Result) -> list[Any]:
     assert arm[GAP] == result.to_frame().loc["zero", GAP] == float(line["value"]) == gap["value"]
     assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
     assert arm["verdict"][GAP] == line["verdict"] == gap["verdict"]
+    assert arm["paper_summary"][GAP] == pytest.approx(gap["paper_summary"])
+    assert [arm[metric] for metric in METRICS] == result.to_frame().loc["zero", list(METRICS)].tolist()
     assert result.check("dp > 0.99").value == gap["value"]
     shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
@@ -121,8 +100,9 @@ def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name: str, tmp
     answers = pd.read_csv(result.folder / "answers.csv")
     known = answers[answers["answer"].notna()]
     weight = known.get("weight", pd.Series(1.0, known.index)).astype(float)
-    yes = (weight * (known["answer"] == "yes")).groupby(known["group"]).sum()
-    assert said_of_the_gap(result)[0] == pytest.approx(np.ptp(yes / weight.groupby(known["group"]).sum()))
+    cells = [known["group"], known["repeat"]]
+    rates = (weight * (known["answer"] == "yes")).groupby(cells).sum() / weight.groupby(cells).sum()
+    assert said_of_the_gap(result)[0] == pytest.approx(np.ptp(rates.groupby("group").mean()))
 
 
 def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

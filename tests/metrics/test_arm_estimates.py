@@ -57,7 +57,7 @@ def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(samples())
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
     found = ArmEstimates(sample)

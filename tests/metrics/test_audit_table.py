@@ -45,7 +45,7 @@ def close(one: Any, other: Any) -> bool:
     return bool(one == pytest.approx(other, rel=1e-10, abs=1e-12)) if isinstance(one, float) else one == other
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_categories_and_texts_give_the_same_statistics(seed: int) -> None:
     frame = table(seed)
     coded = frame.copy()
@@ -75,7 +75,7 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
             assert group["n"] == (own["group"] == name).sum()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> None:
     frame = table(seed)
     crossed = from_frame(frame, attributes=["sex", "race"])

@@ -30,7 +30,7 @@ METRICS = ("demographic_parity_difference", "demographic_parity_ratio", "equaliz
 
 
 def test_values_of_random_tables_are_fairlearns_weights_included() -> None:
-    assert farthest() < 1e-9
+    assert farthest(250) < 1e-9
 
 
 def test_unparsed_answers_count_for_coverage_and_nothing_else() -> None:
@@ -89,7 +89,7 @@ def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, 
     return {metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("levels", [2, 3])
 def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, levels: int) -> None:
     predicted, labels, groups = answers_with_gaps(seed, levels)

@@ -10,7 +10,7 @@ from fwc_llm.metrics.arm_comparison import adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import coverage_of_pairs, critical_value, p_value, range_critical_value
 from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of
-from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
+from fwc_llm.metrics.sequential import ConfidenceSequence
 from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
 
 
@@ -27,20 +27,6 @@ def test_two_groups_are_compared_by_students_distribution(freedom: float) -> Non
     assert range_critical_value(99.0, freedom) == pytest.approx(expected.ppf(0.95), rel=1e-4)
     wide = range_critical_value(2.0, freedom)
     assert expected.cdf(wide + 2.0) - expected.cdf(-wide) == pytest.approx(0.95)
-
-
-def test_every_look_is_less_strict_than_the_one_before() -> None:
-    looks = GroupSequential((100, 200, 300, 400))
-    strict = [looks.critical_value(rows) for rows in (*looks.rows, 999)]
-    assert strict == sorted(strict, reverse=True)
-    assert len(set(strict)) == 4, "the last look's own value is that of all rows, and of more"
-
-
-def test_five_looks_have_the_bounds_of_lan_and_demets() -> None:
-    """Their spending function in O'Brien and Fleming's form, as R's ldbounds computes it."""
-    looks = GroupSequential((20, 40, 60, 80, 100))
-    bounds = [looks.critical_value(rows) for rows in looks.rows]
-    assert bounds == pytest.approx([4.8769, 3.3569, 2.6803, 2.2898, 2.0310], abs=2e-4)
 
 
 def test_a_sequence_is_looked_at_ever_more_rarely() -> None:

@@ -50,7 +50,7 @@ def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimat
     ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
 )
 def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
-    rng, runs = np.random.default_rng(0), 100
+    rng, runs = np.random.default_rng(0), 60
     held, width, off = np.zeros(4), np.zeros(2), []
     for _ in range(runs):
         table, chance = world(rng, strength)

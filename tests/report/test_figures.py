@@ -288,25 +288,23 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
     assert "who know" in said(None, None, demographic_parity_difference={"verdict": NOT_SHOWN}, **errors)
 
 
-@pytest.mark.parametrize(
-    ("condition", "best"),
-    [
+def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
+    """A smaller gap is not enough, and is needed only where the first arm fails the gates."""
+    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
+    found = statistics(read_run(folder).answered)
+    for condition, best in (
         ("dp > 0.2", "fwc"),
         ("accuracy < 0.6", "fwc"),  # the first one does not keep to it
         ("dp > 0.9", "fwc"),  # all keep to it, and this one is more accurate
         ("dp[fwc] > 0.01", None),
         ("dp[zero] > 0.9", None),  # a limit that is set for another arm is not kept
         ("dp > 0.01", None),  # none is shown to keep to it
-    ],
-)
-def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun, condition: str, best: str | None) -> None:
-    """A smaller gap is not enough, and is needed only where the first arm fails the gates."""
-    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
-    RunFolder(folder).change(fail_if=[condition])
-    run = read_run(folder)
-    assert best_arm(statistics(run.answered), keeping(run)) == best
-    (lead, *_) = make_document([folder])["runs"][0]["findings"]
-    assert lead["text"].startswith("Best: fwc, which keeps" if best else "No arm ")
+    ):
+        RunFolder(folder).change(fail_if=[condition])
+        assert best_arm(found, keeping(read_run(folder))) == best, condition
+        if condition in {"dp > 0.2", "dp > 0.01"}:
+            (lead, *_) = make_document([folder])["runs"][0]["findings"]
+            assert lead["text"].startswith("Best: fwc, which keeps" if best else "No arm ")
 
 
 def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:

@@ -133,7 +133,7 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
     with serve_in_thread(BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")) as url:
         client = Client(base_url=f"{url}/v1", batch=True) if how == "batch" else Client()
         model = "test-model" if how == "batch" else "surrogate"
-        evaluate("adult", model, arms=arms, n_test=64, repeats=2, m=4, out=out, client=client, **options)
+        evaluate("adult", model, arms=arms, n_test=32, m=4, out=out, client=client, **options)
     content = verify(out)
     assert (content["differs"], content["not_verified"]) == (0, 0), content
     (out / "results.json").unlink()
@@ -147,9 +147,12 @@ def test_a_change_is_named_by_file_and_number(
 ) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
     change(folder / file, by)
+    if file.endswith("l") and file != "report.html":  # pages take their time
+        (folder / "report.html").unlink()
+        (folder / "report.json").unlink()
     if file != "report.html":  # also where whoever changed it writes the hashes anew
         RunFolder(folder).write_hashes()
-        RunFolder(folder).write_hashes("report.json")
+        RunFolder(folder).write_hashes(*(["report.json"] if file == "report.json" else []))
     assert any(name == file and re.search(detail, text) for name, text in differing(folder))
 
 
@@ -225,7 +228,7 @@ def own_task(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     def answer(messages: list[dict[str, str]]) -> str:
         return "Yes" if "x: 3" in messages[-1]["content"] or "colour: r" in messages[-1]["content"] else "No"
 
-    evaluate(task, answer, arms=["zero", "balanced"], n_test=12, m=4, out=folder / "run")
+    evaluate(task, answer, arms=["balanced"], n_test=12, m=4, out=folder / "run")
     (folder / "run" / "report.html").write_text(render([folder / "run"]), encoding="utf-8")
     return Path(task), folder / "run"
 
@@ -265,8 +268,8 @@ def alterations(run: Path) -> Iterator[tuple[str, str, str]]:
             text = content["task_file"].replace(line, re.sub(r'"(?=[^"]*$)', 'x"', line))
             yield "run.json", "task_file", json.dumps(content | {"task_file": text})
     results = json.loads((run / "results.json").read_text())
-    for key in (arm := results["arms"][1]):
-        changed = results | {"arms": [results["arms"][0], altered_at(arm, key)]}
+    for key in (arm := results["arms"][0]):
+        changed = results | {"arms": [altered_at(arm, key)]}
         yield "results.json", key, json.dumps(changed)
     header, first, *rest = (run / "journal.jsonl").read_text().splitlines()
     for key in (record := json.loads(first)):
@@ -336,7 +339,7 @@ def test_task_table_and_settings_are_those_of_whoever_checks(
     done = fwc("verify", folder, "--experiment", forged / "experiment.toml", code=5)
     for name in (CARD, "notes.txt"):
         (folder / name).write_text("{}")
-    (folder / "prompts" / "zero.json").unlink()
+    (folder / "prompts" / "balanced.json").unlink()
     found = verify(folder, Checker(task))
     assert {CARD, "notes.txt"} <= {one["file"] for one in found["findings"] if one["status"] != "same"}
-    assert "prompts/zero.json" in {one["file"] for one in found["findings"] if one["status"] == "differs"}
+    assert "prompts/balanced.json" in {one["file"] for one in found["findings"] if one["status"] == "differs"}

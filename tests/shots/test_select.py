@@ -215,11 +215,6 @@ def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
         assert [example.row for example in shots.examples] == list(task.pool().index[expected])
 
 
-def test_nearest_takes_an_unseen_category(two: Task) -> None:
-    query = two.test().iloc[0].to_dict() | {"job": "astronaut"}
-    assert select_shots(two, "nearest", 4, query=query).m == 4
-
-
 def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
     index = [str(row) for row in two.pool().index]
     shots = select_shots(two, "ids", rows=[index[7], index[2]])

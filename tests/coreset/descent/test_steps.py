@@ -35,20 +35,6 @@ def bounded(monkeypatch):
     monkeypatch.setattr(steps, "SMALL", 0)
 
 
-@pytest.mark.parametrize("support", ["free", "rows", "features"])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_compiled_descents_are_the_same(cost, support, bounded):
-    case = problem(cost, support)
-    start = start_rows(case, "random", np.random.default_rng(0))
-    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
-    expected, found = descend(plain, start, 40), descend(fast, start, 40)
-    np.testing.assert_allclose(found.history, expected.history, rtol=1e-6)
-    np.testing.assert_allclose(found.points, expected.points, atol=1e-5)
-    np.testing.assert_allclose(
-        fast.certify(found.points)[0].objective, plain.certify(found.points)[0].objective, rtol=1e-12
-    )
-
-
 def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     table = synthetic(20_000, 6)
     case = FairCoreset(40).problem(*table)

@@ -20,14 +20,14 @@ from fwc_llm.coreset.out_of_core.block_tables import DaskTable
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 
-N, M = 16_000, 6
+N, M = 4000, 6
 RNG = np.random.default_rng(3)
 D = np.sort(RNG.integers(0, 2, N))  # sorted, so that no partition has all cells
 Y = (RNG.random(N) < 0.3 + 0.3 * D).astype(int)
 FRAME = pd.DataFrame(
     {"a": RNG.normal(size=N) + D, "b": np.where(RNG.random(N) < 0.5, "p", "q"), "y": Y, "d": D}
 )
-CUTS = [0, 3000, 7500, 7500, 12_000, N]
+CUTS = [0, 750, 1900, 1900, 3000, N]
 
 
 def parts(change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, frame: Any = FRAME) -> Any:
@@ -37,11 +37,16 @@ def parts(change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, fra
 
 
 def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCoreset:
-    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, **options).fit(X, y, sensitive)
+    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, swaps=False, **options).fit(X, y, sensitive)
+
+
+@pytest.fixture(autouse=True)
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 300})
 
 
 def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 4000)
+    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1000)
     FRAME.to_parquet(tmp_path / "t.parquet")
     wanted = fit(tmp_path / "t.parquet")
     found = fit(dd.from_pandas(FRAME, npartitions=4))
@@ -57,19 +62,19 @@ def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytes
 
 def test_arrays_of_any_chunks() -> None:
     x = np.column_stack([FRAME.a, RNG.normal(size=N)])
-    X, y, d = da.from_array(x, chunks=(3000, 1)), da.from_array(Y, chunks=5000), da.from_array(D, chunks=3000)
+    X, y, d = da.from_array(x, chunks=(750, 1)), da.from_array(Y, chunks=1300), da.from_array(D, chunks=750)
     found = fit(X, y, d)
-    unknown = fit(X[X[:, 0] > -99], y.rechunk(3000)[X[:, 0] > -99], d[X[:, 0] > -99])
+    unknown = fit(X[X[:, 0] > -99], y.rechunk(750)[X[:, 0] > -99], d[X[:, 0] > -99])
     assert found.certify(x, Y, D).objective == pytest.approx(found.objective_, rel=1e-9)
     assert unknown.objective_ == found.objective_
 
 
 def test_a_table_that_fits_is_fitted_as_in_memory() -> None:
-    small = FRAME.iloc[::20]
-    wanted = FairCoreset(M, random_state=0).fit(small, y="y", sensitive="d")
+    small = FRAME.iloc[::5]
+    wanted = FairCoreset(M, random_state=0, n_init=1).fit(small, y="y", sensitive="d")
     text = dd.from_pandas(small, npartitions=3).astype({"b": "string[pyarrow]"})
     for X in (dd.from_pandas(small, npartitions=3), text):
-        found = FairCoreset(M, random_state=0).fit(X, y="y", sensitive="d")
+        found = FairCoreset(M, random_state=0, n_init=1).fit(X, y="y", sensitive="d")
         assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
         assert found.labels_.tolist() == wanted.labels_.tolist()
 
@@ -80,7 +85,7 @@ def ordered(part: pd.DataFrame, k: int) -> pd.DataFrame:
 
 
 def hole(part: pd.DataFrame, k: int) -> pd.DataFrame:
-    return part.assign(a=part.a.where(part.index != 7555))
+    return part.assign(a=part.a.where(part.index != 1955))
 
 
 def broken(part: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -88,7 +93,7 @@ def broken(part: pd.DataFrame, k: int) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(ordered, "'b'"), (hole, "'a' is missing .*in row 7555"), (broken, "'y'")]
+    ("change", "words"), [(ordered, "'b'"), (hole, "'a' is missing .*in row 1955"), (broken, "'y'")]
 )
 def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -137,7 +142,7 @@ def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
 def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path: Path) -> None:
     import distributed
 
-    x, y, d = (da.from_array(part, chunks=4000) for part in (RNG.normal(size=(N, 3)), Y, D))
+    x, y, d = (da.from_array(part, chunks=1000) for part in (RNG.normal(size=(N, 3)), Y, D))
     wanted = fit(x, y, d)
     quiet: Any = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
     with (

@@ -12,7 +12,14 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import block_tables, certifying_pass
 from fwc_llm.errors import InputError, SampleWarning
 
-N, M = 20_000, 6  # more rows than the sample of so many representatives
+N, M = 5000, 6
+
+
+@pytest.fixture(autouse=True)
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables have more rows than the samples, and several blocks."""
+    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 300, "sqeuclidean": 400})
+    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
 
 
 def made(levels: int = 2, dtype: Any = np.float32, ties: bool = False, n: int = N) -> tuple[Any, Any, Any]:
@@ -27,6 +34,11 @@ def made(levels: int = 2, dtype: Any = np.float32, ties: bool = False, n: int = 
 def mapped(folder: Path, x: np.ndarray) -> Any:
     np.save(folder / "x.npy", x)
     return np.load(folder / "x.npy", mmap_mode="r")
+
+
+def model(**options: Any) -> FairCoreset:
+    """A fit by blocks, of one start: what is searched is of other tests."""
+    return FairCoreset(M, sample=1, swaps=False, random_state=0, **options)
 
 
 def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> None:
@@ -53,18 +65,17 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
 )  # fmt: skip
 def test_the_certificate_is_that_of_the_whole_table(tmp_path: Path, options: Any, table: Any) -> None:
     x, y, d = made(**table)
-    fitted = FairCoreset(M, sample=1, random_state=0, **options).fit(mapped(tmp_path, x), y, d)
+    fitted = model(n_init=3, **options).fit(mapped(tmp_path, x), y, d)
     check(fitted, x, y, d)
     assert fitted.representatives_.dtype == x.dtype
-    here = FairCoreset(M, random_state=0, **options).fit(x, y, d)
+    here = FairCoreset(M, n_init=3, swaps=False, random_state=0, **options).fit(x, y, d)
     assert fitted.objective_ < 1.02 * here.objective_
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_representatives_are_rows_of_the_table(tmp_path: Path, support: str) -> None:
     x, y, d = made()
-    model = FairCoreset(M, sample=1, support=support, swaps=False, random_state=1)
-    fitted = model.fit(mapped(tmp_path, x), y, d)
+    fitted = model(support=support).fit(mapped(tmp_path, x), y, d)
     rows = fitted.row_index_
     np.testing.assert_array_equal(fitted.representatives_, x[rows])
     assert len(set(rows.tolist())) == M
@@ -87,25 +98,24 @@ def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
     frame["w"] = np.where(rng.random(N) < 0.1, 0, rng.lognormal(0, 1, N))
     frame.loc[frame.w == 0, "kind"] = "only without weight"
     for k in range(3):
-        frame.iloc[k * 7000 : (k + 1) * 7000].to_parquet(tmp_path / f"{k}.parquet", row_group_size=900)
+        frame.iloc[k * 1700 : (k + 1) * 1700].to_parquet(tmp_path / f"{k}.parquet", row_group_size=300)
     names: Any = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
-    there = FairCoreset(8, sample=1, random_state=0).fit(str(tmp_path / "*.parquet"), **names)
+    there = FairCoreset(8, sample=1, swaps=False, random_state=0).fit(str(tmp_path / "*.parquet"), **names)
     X = frame.drop(columns=["y", "d", "r", "w"])
     check(there, X, frame["y"], frame[["d", "r"]], frame["w"])
     assert there.representatives_["kind"].dtype == frame["kind"].dtype
     assert there.feature_names_in_.tolist() == list(X.columns)
 
 
-def test_threads_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
+def test_threads_and_files_change_nothing(tmp_path: Path) -> None:
     x, y, d = made()
     frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
-    for name, step in (("a", 7000), ("b", 3001)):
+    for name, step in (("a", 1700), ("b", 701)):
         (tmp_path / name).mkdir()
         for low in range(0, N, step):
-            frame.iloc[low : low + step].to_parquet(tmp_path / name / f"{low:06}.parquet", row_group_size=800)
+            frame.iloc[low : low + step].to_parquet(tmp_path / name / f"{low:06}.parquet", row_group_size=200)
     fits = [
-        FairCoreset(M, sample=1, random_state=0, n_jobs=jobs).fit(tmp_path / name, y="y", sensitive="d")
+        model(n_jobs=jobs).fit(tmp_path / name, y="y", sensitive="d")
         for name, jobs in (("a", 1), ("a", 3), ("b", 2))
     ]
     for other in fits[1:]:
@@ -118,21 +128,20 @@ def test_prices_far_off_take_another_reading(tmp_path: Path, monkeypatch: pytest
     x, y, d = made()
     monkeypatch.setattr(certifying_pass, "doubt_margin", lambda cost, prices: 1e-6)
     said: list[str] = []
-    fitted = FairCoreset(M, 0, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
+    fitted = model(epsilon=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
     check(fitted, x, y, d)
     assert any(line.startswith("pass 3") for line in said)
     monkeypatch.setattr(certifying_pass, "ROOM", 1000)
     monkeypatch.setattr(certifying_pass, "doubt_margin", lambda cost, prices: 1.0)
     with pytest.raises(InputError, match="kept in memory"):
-        FairCoreset(M, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d)
+        model().fit(mapped(tmp_path, x), y, d)
 
 
 def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
     x, y, d = made()
-    d = np.where(np.arange(N) % 500 == 7, 2, d)  # 40 rows
+    d = np.where(np.arange(N) % 125 == 7, 2, d)  # 40 rows
     y[d == 2] = np.arange((d == 2).sum()) % 2
-    model = FairCoreset(6, slots="equal", sample=1, max_iter=1, support="rows", random_state=0, swaps=False)
-    fitted = model.fit(mapped(tmp_path, x), y, d)
+    fitted = model(slots="equal", max_iter=1, support="rows").fit(mapped(tmp_path, x), y, d)
     assert sorted(set(fitted.sensitive_.tolist())) == [0, 1, 2]
     check(fitted, x, y, d)
 
@@ -149,7 +158,7 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weight
         (tmp_path / "rows.parquet", frame, names),
         (mapped(tmp_path, x), x, {"y": y, "sensitive": d, "sample_weight": weights}),
     ):
-        one, two = (FairCoreset(M, support="rows", random_state=0).fit(X, **labels) for X in (there, here))
+        one, two = (model(support="rows", n_init=1).fit(X, **labels) for X in (there, here))
         assert one.objective_ == two.objective_
         assert one.row_index_.tolist() == two.row_index_.tolist()
         assert one.labels_.tolist() == two.labels_.tolist()
@@ -160,10 +169,10 @@ def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path, monkeypatch: 
     x, y, d = made()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FairCoreset(M, sample=1, random_state=0, n_init=1).fit(mapped(tmp_path, x), y, d)
+        model().fit(mapped(tmp_path, x), y, d)
     x[:30] *= 1e5
     with pytest.warns(SampleWarning, match="sample") as told:
-        FairCoreset(M, sample=1, random_state=0, n_init=1).fit(mapped(tmp_path, x), y, d)
+        model().fit(mapped(tmp_path, x), y, d)
     assert [Path(each.filename).name for each in told] == ["test_fit.py"]
 
 
@@ -190,8 +199,8 @@ def test_a_table_that_changes_is_not_certified(tmp_path: Path) -> None:
 
         def say(words: str, change: Any = change, labels: Any = labels, weight: Any = weight) -> None:
             if words.startswith("solving"):
-                labels[:9000] = 5 if change is np.zeros else labels[:9000]
-                weight[:9000] += change(9000)
+                labels[:2000] = 5 if change is np.zeros else labels[:2000]
+                weight[:2000] += change(2000)
 
         with pytest.raises(InputError, match=f"changed while it was read: .*{word}"):
-            FairCoreset(M, sample=1, random_state=0).fit(X, labels, d, sample_weight=weight, progress=say)
+            model().fit(X, labels, d, sample_weight=weight, progress=say)

@@ -12,6 +12,7 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, FeatureCost, cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
@@ -87,13 +88,16 @@ def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -
 
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
-@pytest.mark.parametrize("n", [150, 3000])
-def test_weights_of_columns_multiply_their_costs(n: int, support: str, cost: str) -> None:
-    rng, frame = np.random.default_rng(4), mixed(n, 2, 2).assign(idle=1e6 * np.arange(n))
-    y, d = rng.integers(0, 2, n), rng.integers(0, 2, n)
+@pytest.mark.parametrize("tiny", [0, 10**9])  # compiled and plain steps
+def test_weights_of_columns_multiply_their_costs(
+    tiny: int, support: str, cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "TINY", tiny)
+    rng, frame = np.random.default_rng(4), mixed(150, 2, 2).assign(idle=1e6 * np.arange(150))
+    y, d = rng.integers(0, 2, 150), rng.integers(0, 2, 150)
     given = {"n0": 2.5, "c0": 0.25, "c1": 3.75, "idle": 0}
     terms = {"cost": cost, "support": support, "column_weights": given}
-    model = FairCoreset(8, random_state=0, **terms).fit(frame, y, d)
+    model = FairCoreset(8, random_state=0, n_init=1, **terms).fit(frame, y, d)
     points = model.representatives_
     costs = (y[:, None] != model.y_) + 1.0 * (d[:, None] != model.sensitive_)
     for name, weight in {"n0": 2.5, "n1": 1.0}.items():

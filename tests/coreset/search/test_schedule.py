@@ -41,7 +41,7 @@ def test_plain_and_compiled_steps_find_the_same_coreset(cost: str, monkeypatch: 
     assert fast.n_iter_ == plain.n_iter_
 
 
-@pytest.mark.parametrize("epsilon", [None, 0.0, 0.01])
+@pytest.mark.parametrize("epsilon", [None, 0.01])
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_swaps_improve_on_the_descent_and_no_step_rises(support: str, epsilon: float | None) -> None:
     table, terms = synthetic(800, 4), {"epsilon": epsilon, "support": support}
@@ -79,7 +79,7 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
 @pytest.mark.parametrize("support", ["free", "rows"])
 def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: str) -> None:
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(12_000, 7))
+    X = rng.normal(size=(9000, 7))
     X[:40] += 1e4 * np.repeat(rng.normal(size=(20, 7)), 2, axis=0)
     d = rng.integers(0, 2, len(X))
     y = (rng.random(len(X)) < 0.3 + 0.2 * d).astype(int)
@@ -134,9 +134,13 @@ def test_samples_hold_every_cell_and_enough_candidates() -> None:
 # --- Where there are few coresets of rows
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-@pytest.mark.parametrize("epsilon", [None, 0.0, 0.05])
+@pytest.mark.parametrize(
+    ("cost", "epsilon", "weighted"),
+    [
+        ("l1", None, True), ("l1", 0.0, False), ("l1", 0.05, True),
+        ("sqeuclidean", None, False), ("sqeuclidean", 0.0, True), ("sqeuclidean", 0.05, False),
+    ],
+)  # fmt: skip
 def test_the_best_of_all_coresets_is_found_and_proven(
     cost: str, epsilon: float | None, weighted: bool
 ) -> None:
@@ -179,12 +183,10 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support: str, jobs: int) -> None:
+def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support: str) -> None:
     X, y, d = synthetic(1500, 6)
-    kept = FairCoreset(12, support=support, random_state=0, n_jobs=jobs).fit(X, y, d)
     starts = FairCoreset(12, support=support, random_state=0, swaps=False, n_init=2).fit(X, y, d)
-    again = FairCoreset(12, support=support, random_state=0).fit(X, y, d)
+    kept, again = (FairCoreset(12, support=support, random_state=0, n_jobs=n).fit(X, y, d) for n in (1, 2))
     assert kept.objective_ < 0.995 * starts.objective_
     assert kept.objective_ == again.objective_
     assert kept.spread_ is not None
@@ -210,11 +212,10 @@ def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
     found = FairCoreset(4, random_state=0).fit(x, y, d)
     assert found.n_agreeing_ == 4 or found.n_starts_ == 30
     assert not found.proven_  # of free points
-    for n in (5000, 900):
-        x, y, d = rng.normal(size=(n, 2)), rng.integers(0, 2, n), rng.integers(0, 2, n)
-        larger = FairCoreset(8, random_state=0).fit(x, y, d)
-        assert larger.n_starts_ == 2
-        assert 0 <= larger.spread_ < 0.05
+    x, y, d = rng.normal(size=(900, 2)), rng.integers(0, 2, 900), rng.integers(0, 2, 900)
+    larger = FairCoreset(8, random_state=0).fit(x, y, d)
+    assert larger.n_starts_ == 2
+    assert 0 <= larger.spread_ < 0.05
     one = FairCoreset(8, random_state=0, swaps=False).fit(x, y, d)
     assert (one.n_starts_, one.n_agreeing_, one.proven_) == (1, 1, False)
     first = np.array([np.flatnonzero(2 * d + y == g)[0] for g in range(4)])

@@ -153,7 +153,7 @@ def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("kind", constraints.KINDS)
 def test_every_kind_of_constraint_gives_the_optimum_of_highs(kind: str) -> None:
-    for seed in range(80):
+    for seed in range(40):
         assert max(constraints.errors(constraints.KINDS[kind](seed))) <= 1e-9, seed
 
 
@@ -168,7 +168,7 @@ def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_each_level_keeps_its_own_limit(support: str) -> None:
     X, y, d = table()
     limits = {"c": 0.3, "a": 0.0, "b": 0.1}
-    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1).fit(X, y, d)
+    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1, swaps=False).fit(X, y, d)
     for level, limit in limits.items():
         own = fitted.sensitive_ == level
         shares = np.bincount(fitted.y_[own], fitted.weights_[own]) / fitted.weights_[own].sum()
@@ -178,9 +178,11 @@ def test_each_level_keeps_its_own_limit(support: str) -> None:
     assert known.is_fair
     assert known.objective == pytest.approx(fitted.objective_, rel=1e-9)
     assert not certify(X, y, d, X, y, d, np.ones(len(X)), epsilon=limits).is_fair
-    alike = FairCoreset(12, dict.fromkeys("abc", 0.05), support=support, random_state=0, n_init=1)
-    plain = FairCoreset(12, 0.05, support=support, random_state=0, n_init=1).fit(X, y, d)
-    assert alike.fit(X, y, d).objective_ == plain.objective_
+    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False}
+    alike, plain = (
+        FairCoreset(12, limit, **terms).fit(X, y, d) for limit in (dict.fromkeys("abc", 0.05), 0.05)
+    )
+    assert alike.objective_ == plain.objective_
     wasp = FairWASP(epsilon=limits).fit(X, y, d)
     assert np.abs(np.average(y[d == "a"], weights=wasp.weights_[d == "a"]) / y.mean() - 1) <= 1e-9
 
@@ -197,13 +199,13 @@ def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
 def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 50})
-    X, y, d = table(900)
+    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 20})
+    X, y, d = table()
     y[d == "c"] = 0  # a cell without rows
     np.save(tmp_path / "x.npy", X)
     given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
     support = "rows" if way == "rows" else "free"
-    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "sample": 500}
+    terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False, "sample": 300}
     none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
     unlimited = none.fit(given, y, d)
     with pytest.raises(InputError, match="no rows"):
@@ -236,12 +238,12 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
 def test_each_attribute_keeps_its_limits(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 20})
-    X, y, d = table(900)
+    X, y, d = table()
     both = np.column_stack([d, np.where(X[:, 1] > 1, "old", "young")])
     both[d == "b", 1] = "young"  # an empty crossing
     y[(both == ["c", "old"]).all(axis=1)] = 0  # one that lacks an outcome
     limits = {"a": 0.0, "b": 0.1, "c": 0.05, "old": 0.0, "young": 0.2}
-    terms: Any = {"crossed": False, "n_init": 1, "swaps": False, "random_state": 0, "sample": 300}
+    terms: Any = {"crossed": False, "n_init": 1, "swaps": False, "random_state": 0, "sample": 200}
     np.save(tmp_path / "x.npy", X)
     given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
     fitted = FairCoreset(14, limits, support="rows" if way == "rows" else "free", **terms).fit(given, y, both)
@@ -288,8 +290,9 @@ def test_limits_of_attributes_that_cannot_hold_are_named(change: dict[str, Any],
     changed = np.where(d[:, 0] == 0, terms.pop("y", y), y)
     with pytest.raises(InputError, match=words):
         FairCoreset(8, **terms).fit(X, changed, d)
-    fitted = FairCoreset(8, 0.172, target=[0.5, 0.5], crossed=False, n_init=1).fit(X, y, d)
-    assert fitted.violation_ <= 0.172 + 1e-9
+    if "does" in words:
+        fitted = FairCoreset(8, 0.172, target=[0.5, 0.5], crossed=False, n_init=1).fit(X, y, d)
+        assert fitted.violation_ <= 0.172 + 1e-9
 
 
 # --- What the inner problem takes beside the costs that it is given
