@@ -260,7 +260,7 @@ class Answer:
 def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in a reply's text.
 
-    `words` maps "yes" and "no" to a word or several, in any case: `{"yes": "bewilligt", "no": "abgelehnt"}`.
+    `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`.
     Reasons for None: error (no reply at all), refused (a tool call counts as a refusal), filtered (by the
     provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous (contradictory
     answers), other. The time is linear in the length of the text.

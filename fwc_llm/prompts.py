@@ -290,7 +290,7 @@ def instructed(template: str | Path, sentence: str) -> dict[str, str]:
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
     before, end, after = texts["system.j2"].rpartition("{% endcall %}")
     if 'message("system")' not in before:
-        why = "has no system message for an instruction: word it in a folder of templates"
+        why = "has no system message to add an instruction to: write the instruction into the templates"
         raise FwcError(f"{folder / 'system.j2'} {why}")
     return texts | {"system.j2": f"{before}\n{{{{ {sentence!a} }}}}\n{end}{after}"}
 

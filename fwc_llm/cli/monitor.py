@@ -19,7 +19,9 @@ def monitor(
     state: Path = option("SQLite file that keeps counts and hashes between calls.", default=...),
     answer: str = option("Column of decisions.", default=..., metavar="COLUMN"),
     protected: str = option("Protected columns, comma-separated and crossed.", default=...),
-    key: str = option("Column of unique row ids; each counts once.", default=..., metavar="COLUMN"),
+    key: str = option(
+        "Column of row ids, unique in FILE; known ids are skipped.", default=..., metavar="COLUMN"
+    ),
     label: str | None = option("Column of true outcomes.", metavar="COLUMN"),
     positive: str | None = option(
         "Values that mean yes, comma-separated. [default: yes, 1 or true]", metavar="VALUES"

@@ -25,7 +25,7 @@ def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
-    detect: float | None = flags.option("Difference to detect; prints the rows and repeats needed."),
+    detect: float | None = flags.option("Difference in DP gap or accuracy (a share) to plan rows for."),
     model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
     prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),

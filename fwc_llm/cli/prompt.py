@@ -85,5 +85,7 @@ def _read(record: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FwcError(f"the record {record} cannot be read: {reason(error)}") from error
     if not isinstance(content, dict):
-        raise FwcError(f"the record {record} is not a JSON object with a value for every column")
+        raise FwcError(
+            f'the record {record} is no JSON object: write {{"column": value, …}} with every column'
+        )
     return content

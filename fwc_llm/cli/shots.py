@@ -53,7 +53,7 @@ def shots(
         "Limit the parity violation of each attribute, not of each combination.", "--per-attribute"
     ),
     prove: bool = flags.switch(
-        "Bound fwc's objective over all choices of rows (up to 5,000 rows; 20 CPU s).", "--prove"
+        "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.", "--prove"
     ),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
     out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
@@ -209,9 +209,10 @@ def _chooser(
     from fwc_llm.shots.storage import kept_shots
 
     if is_per_row(strategy, options):
+        arm = f"{strategy}{' --redraw per-row' * ('redraw' in options)}"
         raise FwcError(
             f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
-            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
+            f"fwc-llm eval --shots {arm}, or measure it with --compare"
         )
     return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 

@@ -181,7 +181,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
         """Return minus the Wasserstein distance between the rows and the weighted coreset.
 
-        With y and sensitive, the score of the fitted rows is −`objective_` (without a penalty). Without y or
+        With y and sensitive, the fitted rows score −`objective_` if `penalty` is not set. Without y or
         sensitive the distance is smaller: compare only scores with the same arguments. Memory: a few times
         n · m float64.
         """

@@ -235,8 +235,8 @@ class Medoids:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
 
         A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
-        F(i, s) + F₂. F is the cost without prices, as a metric; F₂ is the cost at the second nearest point
-        plus the largest price, in the same metric.
+        F(i, s) + F₂. F is the cost without prices (its root, if squared). F₂ is likewise of the second
+        nearest point's cost, less its price, plus the largest price.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)

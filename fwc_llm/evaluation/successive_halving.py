@@ -127,9 +127,9 @@ def rank(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The order (…, c) of candidates, and a mask (…, c) of those that reach the goal.
 
-    Candidates that reach the target within the acceptable loss come first, by accuracy. Other candidates
-    within the loss follow, nearest to the target first, then the rest by accuracy. `allowed` (…, 1) is the
-    lowest accuracy within the loss.
+    Candidates that reach the target with acceptable accuracy come first, by accuracy. Others with acceptable
+    accuracy follow, nearest to the target first, then the rest by accuracy. `allowed` (…, 1) is the
+    lowest acceptable accuracy.
     """
     accuracy, short = accuracy.round(_DIGITS), goal.shortfall(metric).round(_DIGITS)
     within = accuracy >= allowed.round(_DIGITS)

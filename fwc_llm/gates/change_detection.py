@@ -164,7 +164,7 @@ class Detector:
         return of_cell
 
     def _sums(self, key: str) -> list[int]:
-        """Decisions and hits of a comparison's two groups; without groups, of all decisions, then zeros."""
+        """Decisions and hits of each of a comparison's groups; without groups, of all, then 0 and 0."""
         rate, *groups = key.split()
         counts = [self.counts[int(group)] for group in groups] or [self.counts.sum(0), 0 * self.counts[0]]
         return [int(of[kinds].sum()) for of in counts for kinds in (RATES[rate].counted, RATES[rate].hits)]

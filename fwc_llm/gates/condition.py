@@ -74,7 +74,7 @@ def parse_condition(text: str) -> GateCondition:
 
 
 def check_sequences(texts: Sequence[str]) -> None:
-    """Raise `FwcError` for conditions whose metric has no sequential interval."""
+    """Raise `FwcError` for conditions without a sequential interval."""
     for text in texts:
         if text == UNTIL_VERDICT:
             continue

@@ -70,8 +70,8 @@ def impact_tables(
     (whether every row was asked about once), and `attributes`. These are one object per protected attribute
     and, if there are several, one for all crossed. The keys of an object: `attribute`, `crossed`, `weighted`,
     `unknown` (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before
-    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate) and `pairs`: all
-    pairs of groups or, if `all_pairs` is false, those with the reference.
+    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate), `all_pairs` and
+    `pairs`: all pairs of groups or, if `all_pairs` is false, those with the reference.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
     the table that test rows were drawn from: `no` and `yes` per `group`. Groups of the table without test

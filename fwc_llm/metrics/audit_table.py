@@ -38,7 +38,7 @@ FILE_ROW = "row of the file"  # name of an index that has row numbers of the fil
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _SHOWN = 8  # values that an error lists, at most
-_PERSON = "where it names people with several rows, name it as cluster, and give every line its own row"
+_PERSON = "if the column has people with several rows, name it as cluster, and give every line its own row"
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
@@ -79,7 +79,9 @@ class DecisionValues:
         """
         given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
-            raise FwcError(f"{self._holds(counts, column)}; {strange[0]!r} is none of them")
+            raise FwcError(
+                f"{self._holds(counts, column)}; {strange[0]!r} is none of them: correct the values given"
+            )
         yes = given or [value for value in counts if value.lower() in _YES]
         no = negative or [value for value in counts if value.lower() in _NO and value not in yes]
         if both := [value for value in yes if value in no]:
@@ -252,7 +254,7 @@ def with_population(
         return frame
     rows, asked = population[key].astype(str), frame[key].astype(str)
     if rows.duplicated().any():
-        raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r}: name each once")
+        raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one")
     if lost := asked[~asked.isin(rows)].tolist():
         raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
     found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
@@ -496,7 +498,9 @@ def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Flo
     try:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        raise FwcError(f"{name} must hold numbers from {least:g} to {most:g}, or nothing") from None
+        raise FwcError(
+            f"{name} must hold numbers from {least:g} to {most:g}; correct the texts in it"
+        ) from None
     if (wrong := (numbers < least) | (numbers > most)).any():
         raise FwcError(
             f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, {most:g}]"
@@ -527,8 +531,8 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
             place = int(np.argmax(other))
             where = f" (row {index[place]} of the file)" if index.name == FILE_ROW else ""
             raise FwcError(
-                f"the row {answers.row[place]!r} has two {name}s{where}: a row is one person, with "
-                f"one group and one label; {_PERSON}"
+                f"the row id {answers.row[place]!r} has two {name}s{where}, but an id has one group and one "
+                f"label: {_PERSON}"
             )
 
 

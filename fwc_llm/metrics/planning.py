@@ -101,7 +101,7 @@ class Assumptions:
                 words = name.replace("_", " ")
                 raise FwcError(f"{words} is {value:g}: it must lie between 0 and {most:g}")
         if self.discordant == 0.0:
-            raise FwcError("discordant is 0: arms that answer every row alike have no difference to find")
+            raise FwcError("discordant is 0, as of arms that answer every row alike: give a share above 0")
 
 
 def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:

@@ -194,7 +194,7 @@ class Predictions:
 def assisted_samples(
     run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable
 ) -> dict[str, ArmArrays]:
-    """Add predictions to the arms' samples, unless there are few rows.
+    """Add predictions to the arms' samples of at least `MIN_ROWS` rows.
 
     All answers about one row (person), of all arms and repeats, are in one fold.
 

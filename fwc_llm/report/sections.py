@@ -138,7 +138,7 @@ def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
 
 
 def further(stats: Stats) -> Section:
-    """All other gaps, and AUC and Brier score per group, as far as any arm has them."""
+    """All gaps that are no headlines, and AUC and Brier score per group, if an arm has them."""
     arms, rest = stats["arms"], [metric for metric in TABLE if not metric.headline]
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []

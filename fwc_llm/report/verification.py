@@ -219,7 +219,7 @@ def _expected(file: str, recorded: Mapping[str, Any], expected: Mapping[str, Any
 
 
 def _table(folder: RunFolder, checker: Checker) -> "tuple[Claim, Task | None]":
-    """The verifier's task with its table; else the built-in or the folder's task."""
+    """The claim, and the task: the verifier's, else the built-in one, else the folder's."""
     run = read_run(folder.path)
     named, own = checker.task, checker.task is None and run.task not in task_names()
     if not own and (named is None or isinstance(named, str | Path)):

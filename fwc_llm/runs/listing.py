@@ -59,7 +59,9 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
         models = map(group.folder, group.models) if group else ()
         runs = [run for run in models if RunFolder(run).begun] if group else [path]
         if not runs:
-            raise FwcError(f"{path}: no model has been asked yet; run the same `fwc-llm eval` command first")
+            raise FwcError(
+                f"{path}: no model has been asked yet; first repeat the `fwc-llm eval` command of this folder"
+            )
         yield from runs
 
 

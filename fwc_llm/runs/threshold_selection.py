@@ -57,7 +57,9 @@ def draw_validation_rows(
     try:
         validation, left = hold_out(task, open_split, rows, settings.base_parity, seed)
     except FwcError as error:
-        raise FwcError(f"the rows of the pool for --threshold (--threshold-rows): {error}") from None
+        raise FwcError(
+            f"--threshold needs validation rows (--threshold-rows), which cannot be drawn: {error}"
+        ) from None
     return validation, replace(left, candidates=left.candidates | (split.candidates & ~free))
 
 

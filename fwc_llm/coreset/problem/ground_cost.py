@@ -114,7 +114,7 @@ def in_groups(values: np.ndarray, size: int) -> np.ndarray:
 
 @part(forceinline=True)
 def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
-    """Write the costs `out` (WIDTH, ROWS) of `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
+    """Set `out` (WIDTH, ROWS): costs from `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
     n_numeric = len(block) - len(cost.unit)
     for w in range(WIDTH):
         for lane in range(ROWS):

@@ -307,7 +307,7 @@ class _Basis:
         return slot, slope, edges[place]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
-        """Move along the edge while D rises; the change at which D stops rising becomes the slot's tie."""
+        """Move along the edge while D rises; the row or vertex that stops it becomes the slot's tie."""
         self.owner[slot] = HELD
         scaled = np.square(self.basis / self.size).sum()  # np.linalg.norm is slow for hundreds of cells
         scaled *= np.square(self.inverse * self.size[:, None]).sum()

@@ -20,7 +20,7 @@ class TooLargeError(Exception):
 class BoundedClient(httpx2.AsyncClient):
     """An `AsyncClient` for untrusted services; it follows no redirects.
 
-    With `local`, requests go to this machine and ignore the proxy in the environment.
+    `local`: the service is on this machine; the proxy in the environment is ignored.
     """
 
     def __init__(self, local: bool, **options: Any) -> None:
