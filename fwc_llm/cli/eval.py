@@ -51,7 +51,7 @@ def evaluate(
         panel=SERVICE,
     ),
     shots: str = flags.option(
-        "Arms, comma-separated: strategies or .json files; optional +removal or +instruction edits prompts. "
+        "Arms, comma-separated: strategies or .json files; +removal or +instruction edits prompts. "
         f"[default: {flags.ARMS}]",
         default=flags.ARMS,
         panel=EXPERIMENT,
