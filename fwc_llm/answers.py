@@ -261,9 +261,9 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in a reply's text.
 
     `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`.
-    Reasons for None: error (no reply at all), refused (a tool call counts as a refusal), filtered (by the
-    provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous (contradictory
-    answers), other. The time is linear in the length of the text.
+    Reasons for a `value` of None: error (no reply at all), refused (a tool call counts as a refusal),
+    filtered (by the provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous
+    (contradictory answers), other. The time is linear in the length of the text.
     """
     reply = Reply(reply) if isinstance(reply, str) else reply
     if reply.text is None:
@@ -482,7 +482,7 @@ def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Ans
 
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
-    """P(yes) of a reply, in [0, 1], by its log-probabilities, else as stated, or None."""
+    """P(yes) of a reply, in [0, 1], from `logprobs` if it has any, else `p_yes`; or None."""
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes

@@ -77,7 +77,7 @@ def as_text(cell: Any, written: Written = "") -> str:
 
 
 def _listed(cell: Any) -> Any:
-    """What JSON writes for other types: the items of an array, else the text."""
+    """Convert a type that JSON lacks: an array to its list of items, others to text."""
     return cell.tolist() if type(cell).__name__ == "ndarray" else as_text(cell)
 
 
@@ -202,7 +202,7 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
 
 
 def find_level(attribute: Protected, text: str) -> str | None:
-    """The protected level of an edited text; None if the task file has none."""
+    """The protected level of an edited text; None if the task file gives the text no level."""
     if attribute.above is None:
         return attribute.mapping.get(text) if attribute.mapping else text
     parsed = as_number(text)
@@ -210,7 +210,7 @@ def find_level(attribute: Protected, text: str) -> str | None:
 
 
 def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
-    """The protected level of an edited text; `FwcError` if the task file has none."""
+    """The protected level of an edited text; `FwcError` if the task file gives it none."""
     known = find_level(attribute, text)
     if known is None and text != UNKNOWN:
         if attribute.above is not None:

@@ -42,11 +42,11 @@ class InputTypeError(InputError, TypeError):
 
 
 class ScaleWarning(UserWarning):
-    """Columns of an array differ so much in scale that few decide the distances."""
+    """Columns of an array differ so much in scale that few columns decide the distances."""
 
 
 class SampleWarning(UserWarning):
-    """The sample of a table in blocks lacks rows with much of the objective."""
+    """The sample of a table in blocks lacks rows that contribute much to the objective."""
 
 
 class ProviderError(FwcError):
@@ -56,7 +56,7 @@ class ProviderError(FwcError):
 
 
 class IncompleteRunError(FwcError):
-    """The run finished, but at least one row has no reply: exit code 4."""
+    """At least one request has no reply, or too few replies have an answer: exit code 4."""
 
     exit_code = 4
 

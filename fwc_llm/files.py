@@ -71,7 +71,7 @@ def failing_as(
 ) -> Iterator[None]:
     """Turn an `OSError`, a `ValueError` or an error of `also` into a `kind`.
 
-    Its message is `what`, the reason and `then`. An `FwcError` passes unchanged.
+    The message of the `kind` is `what`, the reason and `then`. An `FwcError` passes unchanged.
     """
     kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:

@@ -71,7 +71,7 @@ class Silent:
 
 
 def choose(progress: bool | None = None) -> Silent:
-    """Choose the display: `Notebook`, `Terminal`, or `Silent` without either.
+    """Choose the display: `Notebook`, `Terminal`, or `Silent` if there is neither.
 
     `progress` False means `Silent`; True means `Terminal` even where standard error is not a terminal.
     """

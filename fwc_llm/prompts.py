@@ -187,7 +187,7 @@ def _only_for(task: str, template: str, *tasks: str) -> str:
 
 
 def _question_apart(template: str, apart: bool) -> str:
-    """Template function `question_apart`: `FwcError` in a chat."""
+    """Template function `question_apart`: `FwcError` in a chat (`apart` is False)."""
     if not apart:
         what = f"the template set {template!r} is for decision models (--api): it does not say the question"
         raise FwcError(f"{what}; for chats use --template default")

@@ -1,6 +1,6 @@
 """Sanitizes untrusted JSON, numbers and texts from services, files and cells.
 
-After it, values have no overlong or non-finite numbers, lone surrogates, terminal control codes or API keys.
+Sanitized values have no overlong or non-finite numbers, lone surrogates, terminal control codes or API keys.
 """
 
 import json

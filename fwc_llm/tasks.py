@@ -135,7 +135,7 @@ class Task:
 
         Raises `FwcError`, naming column and value, for rows that no evaluation covers: a level or category
         that no row of the table has, text instead of a number, a negative number in a column without negative
-        numbers, a missing value if the task keeps no rows without it. A number outside the table's range
+        numbers, a missing value that becomes no category. A number outside the table's range
         gives a sentence in `Record.notes`.
         """
         if isinstance(raw, Record):
@@ -175,7 +175,7 @@ class Task:
     def freeze(self, path: str | Path) -> None:
         """Save the task without its rows, as JSON for a service without the table.
 
-        `load_task` reads the file. `FwcError` if it cannot be written.
+        `load_task` reads the file. `FwcError` if the file cannot be written.
         """
         known: dict[str, Any] = {n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")}
         frozen = FrozenTask(text=self.rules.text, **known)
@@ -188,7 +188,7 @@ class Task:
 
     @property
     def rows(self) -> "RowCount | None":
-        """Numbers of rows read, kept and lost, by group; None if none can be lost."""
+        """Numbers of rows read, kept and lost, by group; None if no row can be lost."""
         return self._tables.rows
 
     @cached_property
@@ -235,7 +235,7 @@ class Task:
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
     def with_columns(self, weight: str, cluster: str) -> "Task":
-        """The task with other columns of sampling weights and people; "" for none."""
+        """The task with the columns `weight` (sampling weights), `cluster` (people); "" for none."""
         for name in filter(None, (weight, cluster)):
             self.column(name)
         if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
@@ -298,7 +298,7 @@ class Task:
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first.
 
-        For a table on disk they are always those of the whole table.
+        For a table on disk, the numbers are those of the whole table, whatever `frame`.
         """
         import numpy as np
 
@@ -380,7 +380,7 @@ def load_task(
     weight: Hashable | None = None,
     data: str | Path | None = None,
 ) -> Task:
-    """Load a built-in task, a task file or a frozen task, or make one of a frame.
+    """Load a built-in task, a task file or a frozen task, or make a task of a frame.
 
     The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that FWC_LLM_DATA
     names, and in the user's cache folder. If none of these has the table and the task file has a `url`, the
@@ -614,6 +614,6 @@ def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
 
 
 def _names(protected: Any) -> list[str]:
-    """The names of a list, or of a text with commas."""
+    """The names in a list, or in a comma-separated text."""
     names = protected.split(",") if isinstance(protected, str) else protected
     return [name.strip() for name in names]

@@ -287,7 +287,7 @@ def _problem(
 
 
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
-    """The error for arms with a coverage below `min_coverage`."""
+    """The error for arms with a coverage below `min_coverage`; None without such an arm."""
     from fwc_llm.report.narrative import low_coverage
 
     runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
@@ -296,7 +296,7 @@ def _unread(results: "Mapping[str, Result]") -> FwcError | None:
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
-    """A sentence on answers that this parser reads differently; [] for none."""
+    """A sentence on recorded answers that this version's parser reads differently, or []."""
     from fwc_llm.answers import PARSER
 
     counts: Mapping[str, int] = results.get("reparsed") or {}

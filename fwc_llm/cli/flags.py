@@ -27,7 +27,7 @@ ARMS = "zero,balanced,fwc"
 
 
 def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
-    """Declare an option, as a parameter's default; `default=...` makes it required."""
+    """Declare an option, as a parameter's default value; required if `default` is `...`."""
     return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
 
 
@@ -37,7 +37,7 @@ def switch(help: str, *names: str, panel: str | None = None) -> Any:
 
 
 def argument(help: str, default: Any = ..., **others: Any) -> Any:
-    """Declare a positional argument; it is required without `default`."""
+    """Declare a positional argument, which is required unless `default` is given."""
     return typer.Argument(default, help=_as_text(help), **others)
 
 
@@ -216,7 +216,7 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
-    """Convert flags to a model; `others` are further values by field.
+    """Convert flags to an options model; `others` are further values by field.
 
     Errors: `FwcError` for an invalid value of a flag.
     """

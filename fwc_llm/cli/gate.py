@@ -143,7 +143,7 @@ class Gates:
 def settle_folders(
     gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None, unread: Unread = None
 ) -> None:
-    """Decide the gates of complete runs (`check_whole`), by label; see `Gates.settle`."""
+    """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
     from fwc_llm.report.impact import is_designed
     from fwc_llm.runs.recorded_run import read_run

@@ -30,7 +30,7 @@ def census_tables(
 ) -> "CleanTables":
     """Simulate a pool of `n_pool` rows and `n_test` rows to draw test rows from.
 
-    `adult` is the task file of the task "adult", whose columns they have.
+    `adult` is the task file of the task "adult", whose columns the rows have.
     """
     from fwc_llm.data.clean_table import CleanTables
 

@@ -358,7 +358,7 @@ def _check_ids(name: str, cells: pd.Series) -> None:
 
 
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:
-    """Raise `FwcError` for a single level, too many, or one with control characters."""
+    """Raise `FwcError` for a single level, too many levels, or control characters in a level."""
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())

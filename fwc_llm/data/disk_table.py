@@ -167,7 +167,7 @@ def domains(columns: Sequence[Column], parts_of: "Callable[[str], Iterable[pd.Se
 
 
 def _values(values: Collection[Any], numeric: bool) -> Any:
-    """A pyarrow array of the untrusted values that the column's type can hold."""
+    """A pyarrow array of those (untrusted) `values` that the column's type can hold."""
     import pyarrow as pa
 
     if numeric:

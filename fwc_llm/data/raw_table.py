@@ -153,7 +153,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
 
 
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
-    """Name and bytes of the file inside a .gz, .bz2 or .zip file, else unchanged."""
+    """Name and bytes of the file in a .gz, .bz2 or .zip file; those of any other file itself."""
     ending = path.suffix.lower()
     try:
         if ending == ".zip":

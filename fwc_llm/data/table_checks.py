@@ -108,7 +108,7 @@ def _sentence(target: str, is_outcome: bool, finding: str) -> str:
 
 
 def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str:
-    """How surely a column reveals the `classes` (n,), -1 if unknown, or "" if not."""
+    """A phrase on how surely a column reveals `classes` (n,; -1: unknown); "" if it does not."""
     known = classes >= 0
     sizes = np.bincount(classes[known])
     if not 1 < len(sizes) <= _MOST_CLASSES:

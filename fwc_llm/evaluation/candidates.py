@@ -59,7 +59,7 @@ class Candidate:
 
     @property
     def wording(self) -> str:
-        """The template set; with an instruction, its name in the tuning's folder."""
+        """The template set; with an instruction, the name of its copy in the tuning's folder."""
         digest = sha256(json.dumps([self.template, self.instruction]).encode()).hexdigest()
         return f"instruction-{digest[:8]}" if self.instruction else self.template
 
@@ -102,7 +102,7 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 
 
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
-    """The kinds of candidates with m examples; counter-stereotypical ones alternate.
+    """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
     In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
     with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
@@ -166,7 +166,7 @@ def choose_candidates(
     instructions: Sequence[str] = (),
     alone: Shots | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """Choose `count` candidates; also return why kinds of candidates failed.
+    """Choose `count` candidates; also return the reasons for kinds that failed.
 
     Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
     `alone`, which has no examples, every wording except the first is also a candidate without examples.

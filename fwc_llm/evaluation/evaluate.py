@@ -70,16 +70,16 @@ def evaluate(
     be passed by name, which overrides `settings` or `client`.
 
     `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data has
-    changed. `max_prompt_tokens` reduces m until all prompts fit. `cancel_batch` stops batches of an earlier
-    pass; by default, the run waits for their replies. `reference` adds reference models' answers about the
-    same rows to the results.
+    changed. With `max_prompt_tokens`, m is reduced until no prompt has more tokens. `cancel_batch` stops
+    batches of an interrupted call; by default, the run waits for their replies. `reference` adds reference
+    models' answers about the same rows to the results.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
 
     Errors: `FwcError` for bad input, before any request; `ProviderError` if the provider rejects the run;
-    `InterruptedRunError` on Ctrl-C. After the latter two, the answers so far are saved and scored (attribute
-    `result`).
+    `InterruptedRunError` on Ctrl-C. The answers before one of the last two are saved, and scored in the
+    error's attribute `result`.
     """
     settings, client = split_options(options, settings or Settings(), client or Client())
     taken = on_step is not None or on_progress is not None
@@ -145,7 +145,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: plan, model and client; `reference` adds reference models."""
+    """A planned run; with `reference`, the results include answers of reference models."""
 
     plan: Plan
     model: Model
@@ -181,7 +181,7 @@ class Job:
         on_resume: Callable[[int], None] | None = None,
         elsewhere: float = 0.0,
     ) -> Result:
-        """Ask all questions without a reply in the folder `out`, then score.
+        """Ask the questions that have no reply in the folder `out`; score all answers.
 
         Even without `batch`, the run first waits for batches of an earlier pass, whose replies are paid for;
         `cancel_batch` asks the service to stop them. `on_resume` is called with the number of questions that
@@ -246,7 +246,7 @@ class Job:
         ask: Callable[..., ExecutionSummary],
         on_progress: Callable[[Progress], None] | None,
     ) -> ExecutionSummary:
-        """Ask about more and more rows, in order, until a look decides all conditions.
+        """Ask about more rows, in order, until a look (see `Plan.looks`) decides all conditions.
 
         All answers up to a look come before any further row is asked, so that fast answers have no more
         weight.
@@ -304,7 +304,7 @@ class Job:
         cancel_batch: bool = False,
         watch: Watch | None = None,
     ) -> ExecutionSummary:
-        """Send the calls of `calls()` (`total` calls) that have no reply in the journal."""
+        """Send those of the `total` calls in `calls()` that have no reply in the journal."""
         model, batch, folder = self.model, self.client.batch, journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
@@ -354,7 +354,7 @@ class Job:
             raise ProviderError(f"{self.model.name} gives no answer in JSON ({problem}): {remedy}")
 
     def _tried(self, calls: Sequence[PlannedCall], journal: Journal, budget: Budget | None) -> str:
-        """Send the calls one by one; return why one has no answer in JSON, or ""."""
+        """Send the calls in turn until a reply is not JSON; return the reason, or ""."""
         live = replace(self, client=self.client.updated(batch=False))
         parameters = parameters_json(self.model)
         for call in calls:
@@ -397,7 +397,7 @@ class Job:
             save_shots(shots, folder / saved_name(arm))
 
     def with_model(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
-        """The job with another model."""
+        """A job with the same plan and the model `name`."""
         if name == self.model.name:
             return self
         model = open_model(name, self.client, api=self.plan.settings.api, notice=notice)
@@ -431,7 +431,7 @@ def interrupted(folder: Path) -> InterruptedRunError:
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:
-    """`FwcError` if a model does not support api, answer format or batches."""
+    """`FwcError` if `model` does not support the requested api, answer format or batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
         who = "use a model of a service with this protocol (--base-url; `fwc-llm serve-surrogate`)"

@@ -64,7 +64,7 @@ def task_option(task: str | Path | Task) -> str | None:
 
 
 def saved_name(arm: Arm) -> str:
-    """The path, in a run's folder, of the copy of the shots file of an arm."""
+    """The path of the copy of an arm's shots file, relative to the run's folder."""
     return f"given/{file_name(_bare(arm))}.json"
 
 
@@ -88,7 +88,7 @@ def _flag(name: str) -> str:
 
 
 def relative(path: str | Path, start: Path) -> str:
-    """`path` relative to the folder `start`; absolute on another Windows drive."""
+    """`path` relative to the folder `start`; absolute if on another Windows drive."""
     whole = Path(path).expanduser().resolve()
     try:
         return Path(os.path.relpath(whole, start.resolve())).as_posix()

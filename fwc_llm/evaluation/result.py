@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Result:
     """The outcome of a run.
 
-    `data` is the content of results.json. `task` is the run's task; None if the run is not from this process.
+    `data` is the content of results.json. `task` is the run's task; None if another process made the run.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ class Result:
 
     @property
     def arms(self) -> list[dict[str, Any]]:
-        """One dict per arm: values over all repeats, their SD (`_sd`), and each repeat's."""
+        """One dict per arm: values over all repeats, SD over repeats (`_sd`), values per repeat."""
         return list(self.data["arms"])
 
     @property
@@ -39,7 +39,7 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """A table: a row per arm, a column per metric and for its SD over repeats (`_sd`)."""
+        """A table with a row per arm, a column per metric, and one per SD over repeats (`_sd`)."""
         import pandas as pd
 
         simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
@@ -149,7 +149,7 @@ class Result:
 
     @property
     def _marks(self) -> dict[str, bool]:
-        """Whether the run is simulated or a reference; every output must be marked so."""
+        """The marks `simulated` and `reference`, which every output must show if true."""
         return {name: bool(self.data.get(name)) for name in ("simulated", "reference")}
 
     @property

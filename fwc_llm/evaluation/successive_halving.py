@@ -28,7 +28,7 @@ _DIGITS = 9  # decimals by which values are compared: further ones depend on the
 
 @dataclass(frozen=True)
 class Goal:
-    """A fairness metric, its target, and the largest acceptable loss (a share)."""
+    """A fairness metric, its target, and the largest acceptable loss of accuracy (a share)."""
 
     metric: str = "dp"
     target: float = 0.1
@@ -69,7 +69,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 
 
 class Estimate(NamedTuple):
-    """A value from n answers, or a difference of two, with influences (n,) of rows.
+    """A value from n answers, or a difference of two values; influences (n,) of the rows.
 
     The standard error is the root of the sum of squared influences; this holds for differences on the same
     rows, too.
@@ -125,10 +125,10 @@ def measure_many(
 def rank(
     goal: Goal, metric: Floats, accuracy: Floats, allowed: Floats
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The order (…, c) of candidates, and a mask (…, c) of those that reach the goal.
+    """Indices (…, c) of candidates, best first; mask (…, c), in input order: goal reached.
 
     Candidates that reach the target with acceptable accuracy come first, by accuracy. Others with acceptable
-    accuracy follow, nearest to the target first, then the rest by accuracy. `allowed` (…, 1) is the
+    accuracy follow, nearest to the target first; then all others, by accuracy. `allowed` (…, 1) is the
     lowest acceptable accuracy.
     """
     accuracy, short = accuracy.round(_DIGITS), goal.shortfall(metric).round(_DIGITS)
@@ -193,7 +193,7 @@ def successive_halving(
 ) -> dict[str, Floats]:
     """Ask the candidates `names`, zero-shot and balanced in rounds; return answers.
 
-    `ask(names, k)` returns the answers of each name about the first k rows of the pool: 1, 0 or NaN. After
+    `ask(names, k)` returns each candidate's answers about the first k rows of the pool: 1, 0 or NaN. After
     each round, a share of the candidates is kept: those most likely to win once all rows are asked
     (`_promising`). `rounds` has (share of rows, share of candidates) as in `ROUNDS`; a single round with all
     rows is exhaustive search.
@@ -229,7 +229,7 @@ def _promising(
 
 
 def _completed(pool: Pool, k: int) -> Floats:
-    """Random weights (1000, k) of the first k rows, replacing unasked rows by cell."""
+    """Weights (1000, k) of the first k rows: 1 plus a random share of their cell's other rows."""
     rng = np.random.default_rng(k)
     cells = pool.cells
     counts = np.ones((_TIMES, k))
@@ -243,7 +243,7 @@ def _completed(pool: Pool, k: int) -> Floats:
 def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
     """Whether any candidate is significantly better than zero-shot.
 
-    One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both values: if a
+    One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both metrics: if a
     candidate's prompt has no effect, its answer about a row and that of zero-shot are exchangeable.
     """
     rng, n = np.random.default_rng(0), len(pool.rows)

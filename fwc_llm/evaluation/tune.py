@@ -70,7 +70,7 @@ class Tuned:
 
     `shots` are the chosen examples; None if no candidate is better than no examples. `template` is their
     template set. `verdict` is a sentence on the outcome. `reached` tells whether the target is reached on the
-    pool rows. `tuning` is the content of tuning.json; its `front` has accuracy and metric of each candidate
+    pool rows. `tuning` is the content of tuning.json; its `front` has accuracy and metric of each arm
     on the pool rows, with 95 % intervals. `result` is the test on held-out test rows.
     """
 
@@ -115,7 +115,7 @@ class _Tuning:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
-        """Ask the candidates by successive halving, or continue in the folder.
+        """Ask about the arms by successive halving; continue if the folder has answers.
 
         Returns each arm's answers about the first rows of the pool, 1, 0 or NaN.
         """
@@ -187,7 +187,7 @@ class _Tuning:
         return {name: np.array([answer(name, row) for row in rows]) for name in names}
 
     def conclude(self, answers: Mapping[str, Floats], split: Split | None) -> Tuned:
-        """Choose the winner, write the files, and test it on `split`, if any."""
+        """Choose the winner, write the files, and test the winner on `split` unless None."""
         with self.show.working("comparing the candidates by their answers"):
             winner, reached, verdict = self._choose(answers)
         shots, template = self._prompt(winner) if winner else (None, self.arms[ZERO].template)
@@ -226,7 +226,7 @@ class _Tuning:
         return winner, reached, self._verdict(winner, reached, finalists)
 
     def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
-        """Measures of the candidates that answered all rows, and of `balanced`."""
+        """Measures of the candidates that were asked about all rows, and of `balanced`."""
         n = len(self.pool.rows)
         complete = [each.name for each in self.candidates if len(answers[each.name]) == n]
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
@@ -286,7 +286,7 @@ class _Tuning:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
-        """Forecast the largest use of candidates and test."""
+        """Forecast the largest possible use of candidates and test: requests, tokens, cost."""
         self._write_wordings()
         count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
         tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}

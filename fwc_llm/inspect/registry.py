@@ -45,7 +45,7 @@ def refused(why: str) -> Exception:
 def ask(logprobs: bool = False) -> Solver:
     """Solver that asks as `fwc-llm eval`: temperature 0 and a short reply.
 
-    Parameters of the user win. A reasoning model gets a higher token limit and no temperature.
+    The user's parameters take precedence. A reasoning model gets a higher token limit and no temperature.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -148,7 +148,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def _task(plan: "Plan", logprobs: bool) -> Task:
-    """The Inspect task of a plan; a limit keeps rows complete."""
+    """The Inspect task of a plan, ordered by row, so that `--limit` cuts few rows apart."""
     from fwc_llm.runs.plan import describe_asked
     from fwc_llm.runs.results import questions
     from fwc_llm.shots.storage import shots_json

@@ -51,7 +51,7 @@ Messages = Sequence[Message]
 
 
 def role_of(message: Message) -> str:
-    """The role of a message, or the role in the names example_user, example_assistant."""
+    """The role of a message; user or assistant for the names example_user, example_assistant."""
     spoken = {"example_user": "user", "example_assistant": "assistant"}
     return spoken.get(message.get("name", ""), message["role"])
 
@@ -61,7 +61,7 @@ _JOINT = re.compile(rf"with (\d+) lines? {LINES} ([^\n]+)\Z")
 
 
 def more_tokens(messages: Messages) -> int:
-    """Additional tokens of a reply to several questions (`rows_per_request`)."""
+    """Tokens of a reply to several questions, beyond those of a reply to one question."""
     questions = sum(message["role"] == QUESTION for message in messages)
     lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
     longer = len(lines[2]) // 12 if lines else 0  # words longer than "yes or no"
@@ -94,7 +94,7 @@ class Reply:
     """The result of one request.
 
     `text` is None if and only if there is no reply at all; `error` then gives the reason on one line, without
-    keys, headers and traceback. `logprobs` are the most likely tokens at the first answer token, as (token,
+    keys, headers and traceback. `logprobs` are the most likely tokens where the answer begins, as (token,
     natural-log probability) pairs; None if the server returns none. `p_yes` is P(yes) in [0, 1] if the model
     itself returns it (decision models do); `text` is then "yes" or "no". `others` maps further questions
     about the same row, by name, to their P(yes); None for a refused question. `truncated` means that the
@@ -123,7 +123,7 @@ class Attempts:
     """Permission to repeat a failed request; this base class sets no limit."""
 
     def lost(self, billed: bool) -> None:
-        """Count an attempt without a reply; `billed` if the service may charge."""
+        """Count an attempt without a reply; `billed`: the service may charge for the attempt."""
 
     async def again(self) -> bool:
         """Whether another attempt is allowed; this may reserve its cost."""
@@ -134,8 +134,8 @@ class Attempts:
 class Model(Protocol):
     """The interface of every model: these four members are required.
 
-    `ask` returns a `Reply`, with `text=None` for a row that cannot be answered. It raises only
-    `ProviderError`, which stops the whole run. `Traits` lists the optional members.
+    `ask` returns a `Reply`, with `text=None` for a row that cannot be answered. `ask` raises
+    only `ProviderError`, which stops the whole run. `Traits` lists the optional members.
     """
 
     @property
@@ -144,7 +144,7 @@ class Model(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that can change a reply, except the messages; part of the hash."""
+        """Everything that can change a reply, except the messages; part of a request's hash."""
 
     async def ask(self, messages: Messages) -> Reply:
         """Send one conversation and return the reply."""

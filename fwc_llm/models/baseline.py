@@ -1,8 +1,8 @@
 """Table models to compare with: logistic regression and boosted trees.
 
 The model `baseline` is the logistic regression. It ignores the prompt, answers every task, and needs neither
-key nor network. Each repeat fits it once, on the pool's rows that are not test rows, protected attributes
-included.
+key nor network. Each repeat fits it once, on the pool's rows that are not test rows; protected attributes
+are features.
 """
 
 import math

@@ -41,7 +41,7 @@ _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MU
 
 @dataclass(frozen=True)
 class Parts:
-    """A prompt split into `questions` (by name, main one first) and `input`.
+    """A prompt split into `questions` (by name, main question first) and `input`.
 
     `criteria` define "true" and "false" as answers to the main question.
     """

@@ -43,7 +43,7 @@ _OURS = {
 
 
 def require_inspect(what: str) -> None:
-    """Raise `FwcError` if Inspect is not installed; `what` needs Inspect."""
+    """Raise `FwcError` if Inspect is not installed; `what` names the part that needs it."""
     if find_spec("inspect_ai") is None:
         raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
 

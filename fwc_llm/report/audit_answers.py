@@ -134,7 +134,7 @@ def audit(
     "all" compares all pairs.
 
     `population` is a frame with all rows from which the answered rows were drawn; the column `key` identifies
-    a row in both frames. Its other columns predict the missing answers, and every value uses the predictions
+    a row in both frames. The other columns of `population` predict answers; every value uses the predictions
     (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from `population`.
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of

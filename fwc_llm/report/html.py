@@ -61,7 +61,7 @@ def environment() -> jinja2.Environment:
 
 
 def _script() -> dict[str, Any]:
-    """The `script` of a page with rows, and the `policy` that allows only this one.
+    """The `script` of a page with rows, and the `policy` that allows no other script.
 
     The policy also forbids the script to create markup from text.
     """

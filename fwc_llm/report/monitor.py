@@ -264,7 +264,7 @@ def log_alarm(
 
 
 def _keeps(detector: Detector, of: Codes, checks: int) -> bool:
-    """Whether the sequence of decisions and hits (R, 2, G) passes the condition."""
+    """Whether the confidence sequence from decisions and hits (R, 2, G) passes the condition."""
     _, low, high = sequence(of[:, :, None], detector.metric, checks)[:, 0]
     return outcome_of(detector.condition, low, high) == "passed"
 

@@ -31,7 +31,7 @@ def decide(seen: Monitored, window: str | None = None) -> list[Check]:
     """Two checks of each condition: metric in a window, new alarms of this call.
 
     `window` is "all", a number of latest periods, or the first period; None means since the last alarm. An
-    alarm fails only the call that logs it. While it lasts and `window` is None, the metric is not checked.
+    alarm fails only the call that logs it. During an alarm, the metric is checked only with a `window`.
     """
     checks = list[Check]()
     for detector in seen.detectors:

@@ -48,7 +48,7 @@ class State:
     summary: dict[str, Any]
 
     def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add the new ones of `decisions`; return their indices.
+        """Add the decisions that are new; return their positions in `decisions`.
 
         Raises `FwcError` for a known decision with changed values. `where` is the file, for errors.
         """
@@ -91,7 +91,7 @@ class State:
         return counts.reshape(len(counts), -1, 2, 3)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Replace decisions by another hash: counts stay, and they never count again.
+        """Replace the hashes of decisions: counts stay, and the decisions never count again.
 
         `FwcError` for an unknown key.
         """

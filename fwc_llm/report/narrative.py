@@ -276,7 +276,7 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
-    """The largest difference, in points, that a test detects with power 80 %."""
+    """The largest of the tests' smallest differences detected with power 80 %, in points."""
     known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
     return number(min(1.0, max(known)), 1, 100) if known else ""
 

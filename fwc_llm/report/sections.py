@@ -138,7 +138,7 @@ def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
 
 
 def further(stats: Stats) -> Section:
-    """All gaps that are no headlines, and AUC and Brier score per group, if an arm has them."""
+    """The gaps that are not headline metrics; AUC and Brier score per group, if known."""
     arms, rest = stats["arms"], [metric for metric in TABLE if not metric.headline]
     shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
     rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
@@ -188,7 +188,7 @@ def _reading(stats: Stats) -> Iterator[str]:
 
 
 def legend(margin: float, marks: Collection[str] | None = None) -> str:
-    """The legend of intervals and marks: of `marks`, or of all marks and ratios."""
+    """The legend of intervals and of `marks`; by default, of all marks and of ratios."""
     meanings = {
         "≠": "groups differ",
         "≠≈": "groups differ, by less than the margin",

@@ -32,7 +32,7 @@ class StrategyComparison:
     """Measurements of one strategy's examples; None if it has no examples (`note`).
 
     distance         exact Wasserstein distance to the table, in the cost of FWC: L1 over z-scored numbers,
-                     plus 1 for each other category, for another level and for another outcome
+                     plus 1 for each category that differs, for a different level and outcome
     clustering_cost  mean over the table's rows of the squared L2 distance to the nearest example
     violation        largest |p(y|d) / p(y) − 1| over the levels d with weight
     positives        by level, (number of examples with yes, number of examples)

@@ -45,7 +45,7 @@ Row = Sequence[TableCell | str]
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of a column's charts: its ends, a dashed `line`, a band to `band`.
+    """The axis of a column's charts: its ends, a dashed `line`, a shaded band up to `band`.
 
     The heading shows the ends multiplied by `factor`.
     """

@@ -1,4 +1,4 @@
-"""Compares answers at a threshold with those as given (docs/protocol.md)."""
+"""Compares answers at a threshold with the model's own answers (docs/protocol.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

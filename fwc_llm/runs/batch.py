@@ -170,8 +170,8 @@ class _Batches:
         """Upload and submit the batches that are not submitted yet.
 
         Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
-        requests are left to a live run. If the service has a batch for an uploaded file
-        already, this batch is used.
+        requests are left to a live run. If the service already has a batch for an
+        uploaded file, this batch is used.
         """
         for part in self.under_way:
             if part.batch_id is not None:
@@ -264,7 +264,7 @@ class _Batches:
         return request
 
     def _lose(self, requests: Iterable[tuple[str, PlannedCall]]) -> None:
-        """Count unanswered requests that may have been charged for towards the cost limit."""
+        """Count towards the cost limit the unanswered requests that may have been charged."""
         if self.budget is None:
             return
         for request, call in requests:

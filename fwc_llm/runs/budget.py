@@ -143,7 +143,7 @@ class Budget:
         return True
 
     def settle(self, reserved: float, dollars: float, unknown: int = 0) -> None:
-        """Replace a reserve by the cost in `dollars`, plus that of `unknown` attempts."""
+        """Replace a reserve by `dollars`; each of `unknown` further attempts costs the reserve."""
         self.under_way -= 1
         self._reserved = self._reserved - reserved if self.under_way else 0.0
         self.spent += dollars + unknown * reserved

@@ -90,7 +90,7 @@ class RunFolder:
         return isfile(self.path / "run.json")
 
     def create(self) -> None:
-        """Create the folder; `FwcError` if it fails, or has other files than a run."""
+        """Create the folder; `FwcError` if this fails, or if the folder has files but no run."""
         with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]

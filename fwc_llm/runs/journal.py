@@ -195,7 +195,7 @@ class Journal:
         return read_records(self.path)
 
     def cost(self, price: "Price") -> float:
-        """The cost of all attempts in dollars; unknown usage counts as its limit."""
+        """The cost of all attempts in dollars; unknown usage counts as the largest possible."""
         live = price.dollars(self.usage + self.unknown, longest=self._longest)
         batched = self.batch_usage + self.unknown_batch
         return live + price.dollars(batched, batch=True, longest=self._longest)

@@ -53,7 +53,7 @@ class Group:
 
 
 def expanded(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield paths, replacing groups by their runs; `FwcError` for a group without any."""
+    """Yield paths, replacing groups by their runs; `FwcError` for a group without runs."""
     for path in paths:
         group = Group.find(path)
         models = map(group.folder, group.models) if group else ()

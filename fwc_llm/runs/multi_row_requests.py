@@ -22,7 +22,7 @@ def joint_messages(
     """Combine prompts into one: `fixed`, numbered records, one instruction.
 
     `asked` has the messages of each row after the `fixed` ones. A decision model gets one question per record
-    instead of the instruction; the first question has no name, each other one has its number as name.
+    instead of the instruction; the first question has no name, each other question has its number as name.
     """
     records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
     question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)

@@ -41,7 +41,7 @@ def _word(level: str) -> str:
 
 
 def named_levels(task: "Task") -> dict[str, list[str]]:
-    """Levels with first names, by protected attribute with at least two of them.
+    """Levels with first names by protected attribute, for attributes with at least two such.
 
     `FwcError` without such an attribute.
     """

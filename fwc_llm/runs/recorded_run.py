@@ -244,8 +244,8 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
 
     Predictions are read from the run's assisted.json if they belong to its answers and table. Otherwise they
     are computed if `task` has the run's table in memory, and saved, so that later outputs do not need the
-    table. There are no predictions for few rows, for constant answers, with weights, and if test rows were
-    not drawn at random.
+    table. There are no predictions for fewer than `MIN_ROWS` rows, for constant answers, with weights, and if
+    test rows were not drawn at random.
     """
     path, fingerprint = run.folder / PREDICTIONS, run.described.get("fingerprint")
     if task is None and not path.is_file():
@@ -288,7 +288,7 @@ def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
 
 
 def assisted(run: Run, task: "Task | None", why: str = "") -> Run:
-    """The run with assisted estimates; `FwcError` if they lack the table (`why`)."""
+    """The run with assisted estimates; `FwcError` if the needed table is missing (`why`)."""
     run = with_predictions(run, task)
     if not run.assists and task is None:
         raise FwcError(f"assisted estimates need the table: {why}")

@@ -92,7 +92,7 @@ class BatchClient:
         return await self._patiently(call, self._id)
 
     async def find(self, file_id: str) -> str | None:
-        """The id of the batch of an uploaded file; None without a batch."""
+        """The id of an uploaded file's batch that has not failed; None without one."""
         return await self._patiently(
             lambda client: self._batch_of(client, file_id, {"failed"}),
             lambda batch: self._id(batch) if batch else None,

@@ -243,7 +243,7 @@ def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | N
 
 
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
-    """Yield (token, log-probability) of tokens with the prefix `before`, cut off."""
+    """Yield (token, log-probability) of tokens that begin with `before`, without it."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
         logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
         token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
@@ -672,7 +672,7 @@ class ChatModel(Service):
     def _key_name(self) -> str | None:
         """The environment variable of the key; None if no key is sent.
 
-        A `base_url` of the user gets a key only by `api_key_env`.
+        A `base_url` of the user gets a key only with `api_key_env`.
         """
         named = self._url_is_named and self._key_variable in os.environ
         default = self._key_variable if self._base_url is None or named else None

@@ -47,7 +47,7 @@ class Price(BaseModel, frozen=True):
     source: str = "a file of your own"
 
     def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
-        """The cost of `usage` in dollars; `longest`: most prompt tokens of a request."""
+        """The cost of `usage` in dollars; `longest`: prompt tokens of the longest request."""
         cached, written = usage.cached_tokens, usage.cache_write_tokens
         fresh = max(usage.prompt_tokens - cached - written, 0)
         prompts = fresh * self.input + cached * self.cached + written * self.write

@@ -5,9 +5,9 @@ It reads only the text of the prompt, and answers yes with the probability
     σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·terms) )
 
 `φ(x)` are features of the queried row x. `log-odds(x)` come from a logistic regression of income on these
-features over adult.data; they model what a language model knows before it sees examples. `[examples]` is 1
+features over adult.data: a model of what a language model knows before it sees examples. `[examples]` is 1
 for a prompt with examples, else 0. `terms` summarize the examples (`context`). The recorded answers do not
-tell which terms are right, so there are several *forms* with different terms; they differ where no recording
+tell which terms are right, so there are several *forms* with different terms; forms differ where no recording
 exists. `evals/fit_surrogate.py` fits all coefficients to recorded zero-shot, 4-, 16- and 30-shot answers.
 evals/surrogate.md has the limits of the simulation.
 """
@@ -160,7 +160,7 @@ class Coefficients:
 
 
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """The terms (5,) of the examples, in the order of `CONTEXT`; else zeros.
+    """The terms (5,) of the examples, in the order of `CONTEXT`; zeros without examples.
 
     examples  1
     vote      mean label (−1 no, 1 yes), weighted by exp(−distance / 4) and the weights in the prompt

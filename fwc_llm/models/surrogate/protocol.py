@@ -56,7 +56,7 @@ def _invalid(message: str, param: str | None = None) -> Failure:
 class Call:
     """One request of an application.
 
-    `messages` are those of a chat, or the input of the decision `questions`; `question` is the one of them to
+    `messages` are those of a chat, or the input of the decision `questions`; `question` is the question to
     answer now. `form` is the JSON schema required for the answer. `tool` is the function that the answer must
     call with it. `choice` is the answer's index, from 0, if a chat asks for `n` answers.
     """
@@ -222,9 +222,9 @@ def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
 def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
     """Build the response body from `answer_to`, called for each answer of `call`.
 
-    It returns a `Reply`, or a mapping: the whole body, or the answer to one question, taken unchanged. To a
-    question, the reply needs `p_yes`; without it, the answer is a refusal. `Failure` for unsupported
-    requests.
+    `answer_to` returns a `Reply`, or a mapping: the whole body, or the answer to one question, taken
+    unchanged. A reply to a question needs `p_yes`; without `p_yes`, the answer is a refusal. `Failure` for
+    unsupported requests.
     """
     if call.questions:
         return _decision_body(call, answer_to)

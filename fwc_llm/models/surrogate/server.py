@@ -101,7 +101,7 @@ class _Connection(BaseHTTPRequestHandler):
         return respond(call, partial(simulated, server.model))
 
     def _body(self) -> bytes:
-        """Read the request's body, always: the next request follows it."""
+        """Read the request's body in any case: the connection's next request follows the body."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal() or int(length) > _LARGEST_BODY:
             self.close_connection = True
