@@ -206,7 +206,7 @@ class CoresetFit:
         """Check the rows in `init`; return their places in `among.table`, by cell."""
         rows, n = np.asarray(self.init), among.n
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, a name or free points")
+            raise InputError(f"init must be m={self.m} row numbers below {n}, a method's name or points")
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: name m different rows")
         place = np.full(n, -1)

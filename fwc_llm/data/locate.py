@@ -37,7 +37,7 @@ def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tup
         folders.append(home_expanded(str(data_dir)))
         if not os.path.isdir(folders[-1]):
             raise FwcError(
-                f"the data folder {folders[-1]} is not a folder: name the one with the data by --data-dir"
+                f"the data folder {folders[-1]} does not exist or is a file: name another with --data-dir"
             )
     if os.environ.get("FWC_LLM_DATA"):
         folders.append(home_expanded(os.environ["FWC_LLM_DATA"]))

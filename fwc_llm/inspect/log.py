@@ -51,8 +51,8 @@ class _Content(BaseModel):
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Yield the paths, with logs of Inspect as temporary run folders."""
     logs = [path.resolve() for path in paths if is_file(path)]
-    if len(set(logs)) < len(logs):
-        raise FwcError("a log is named twice")
+    if twice := [log for log in logs if logs.count(log) > 1]:
+        raise FwcError(f"the log {twice[0]} is named twice")
     with ExitStack() as stack:
         folders = []
         for path in paths:

@@ -72,7 +72,7 @@ def list_runs(folder: Path) -> list[dict[str, Any]]:
     run, else None.
     """
     if not folder.is_dir():
-        raise FwcError(f"{folder} is not a folder: name one that holds runs, as --out or ./runs")
+        raise FwcError(f"{folder} is not a folder: name one that holds runs, such as ./runs")
     begun = {path.parent for name in ("run.json", JOURNAL) for path in folder.rglob(name) if is_file(path)}
     return sorted(map(_listed, begun), key=lambda run: (run["created"], run["folder"]))
 

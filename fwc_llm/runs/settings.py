@@ -110,7 +110,7 @@ class Settings(Options):
     margin: float = option(0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1)
     min_group: int = option(30, "Smallest group to get a verdict, in distinct rows.", VERDICT, ge=1)
     min_coverage: float = option(
-        0.8, "Smallest share of parsed replies without warning (--strict: exit code 4).", VERDICT,
+        0.8, "Warn below this share of parsed replies (--strict: exit code 4).", VERDICT,
         ge=0, le=1,
     )  # fmt: skip
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)

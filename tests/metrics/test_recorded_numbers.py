@@ -119,7 +119,7 @@ def numbers(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(content, dict | list | tuple):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             yield from numbers(value, f"{path}/{key}")
-    elif not isinstance(content, str) or path.endswith(("/verdict", "/reference")):
+    elif not isinstance(content, str) or path.endswith(("/verdict", "/reference", "/of")):
         yield path, float(f"{content:.6g}") if isinstance(content, float) else content
 
 
