@@ -81,7 +81,7 @@ def option(
 
     A callable `default` is a default factory. `shown` is the default in words. `flag` is the option's name on
     the command line if it differs from the field's; "" keeps the option off the command line. `none` tells
-    whether the command line takes the word `none` as None; by default, if None is not the default.
+    whether the command line takes the word `none` as None; by default yes, unless None is the default.
     """
     kind = "default_factory" if callable(default) else "default"
     none = default is not None if none is None else none

@@ -73,7 +73,7 @@ class Silent:
 def choose(progress: bool | None = None) -> Silent:
     """Choose the display: `Notebook`, `Terminal`, or `Silent` if there is neither.
 
-    `progress` False means `Silent`; True means `Terminal` even where standard error is not a terminal.
+    `progress` False means `Silent`. Outside notebooks, True means `Terminal`, even in a pipe or a file.
     """
     if progress is False:
         return Silent()

@@ -478,7 +478,7 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
 
 
 def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
-    """The task with `key` set to `value`, also in its `text`; no weight if empty."""
+    """The task with `key` set to `value`, also in its `text`; an empty weight means none."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
     line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)

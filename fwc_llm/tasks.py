@@ -153,7 +153,7 @@ class Task:
         return clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The cells to show if the table's row `row` has exactly these; else None."""
+        """The cells to show if `row` is a row of the table with exactly these `cells`; else None."""
         names = [column.name for column in self.shown]
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
@@ -196,7 +196,7 @@ class Task:
         """The protected columns, and categorical columns that reveal a level.
 
         A column reveals a level if one of its values has at least 30 rows in the pool, and at least 99 % of
-        these rows have one level (in Adult, relationship: Husband, Wife).
+        these rows have the same level (in Adult, relationship: Husband, Wife).
         """
         import pandas as pd
 

@@ -123,7 +123,7 @@ def _draw(
 
 
 class _Tabulated:
-    """Draws from entries [context, dropped, value, count, …], sorted by context."""
+    """Draws values from entries [context, dropped count, value, count, …], sorted by context."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:
         values, edges, keys = [], [], []

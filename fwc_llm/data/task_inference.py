@@ -425,7 +425,7 @@ class _Drafting:
             self.checks.append(f"row {row} looks like a total, not a record: {how}")
 
     def _with_missing(self, name: str) -> ColumnProfile:
-        """Apply the rule "category": missing numbers get bands or lose their row."""
+        """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
         profile, cells = self.profiles[name], self.cells[name]
         missing = cells.isna().mean()
         share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"

@@ -84,7 +84,7 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One dict per arm; arms asked about all rows first, then by distance to target."""
+        """One dict per arm: candidates asked about all rows, by distance to target; then all others."""
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
@@ -232,7 +232,7 @@ class _Tuning:
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
-        """One dict per arm; arms asked about all rows first, then by distance to target.
+        """One dict per arm: candidates asked about all rows, by distance to target; then all others.
 
         The values are optimistic for the winner, which was chosen on the same rows; those of the test are
         not.

@@ -185,7 +185,7 @@ def _described(
 
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
-    """The options to send that the user's `config` does not set."""
+    """The default options of requests, without those that the user's `config` sets."""
     options = generate_options(model.rpartition("/")[2], Client(logprobs=logprobs))
     return {name: value for name, value in options.items() if getattr(config, name) is None}
 

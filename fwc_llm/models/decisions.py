@@ -247,7 +247,7 @@ class DecisionModel(ChatModel):
         return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Change to the other dialect, or to one text, with one notice.
+        """Change to the other of two `_DIALECTS`, or to one text; give a notice.
 
         Returns whether the request should be sent again.
         """

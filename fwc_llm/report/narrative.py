@@ -96,7 +96,7 @@ def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[di
 
 
 def keeping(run: "Run") -> frozenset[str] | None:
-    """The arms that pass a run's gates and tuning target; None if it has neither."""
+    """The arms that pass a run's gates and tuning target; None if the run has neither."""
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
@@ -354,7 +354,7 @@ def _lacks_answers(arm: Mapping[str, Any]) -> bool:
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings on groups below four fifths, or on their absence.
+    """Yield findings: the groups with an impact ratio below four fifths, or that there are none.
 
     `view` is one of the `attributes` of `impact_tables`.
     """
@@ -400,7 +400,7 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings on groups whose rows are refused or filtered more often."""
+    """Yield findings on groups whose rows are refused or filtered more often than another group's."""
     for key, rate, words in (("refusals", "refused", "refuses"), ("filtered", "filtered", "filters")):
         gap = arm["replies"][f"{key}_difference"]
         if gap["verdict"] in (DIFFERS, WITHIN):

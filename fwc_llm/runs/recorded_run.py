@@ -54,7 +54,7 @@ class Run:
     `groups` are sorted by their base rate in the test rows, lowest first. The following map arms to answers:
     `answers` for unchanged rows, `counterfactuals` and `probes` for changed rows, `at_threshold` for
     unchanged rows with P(yes) compared with the run's threshold. `assists` maps arms to predictions of their
-    answers. `label` distinguishes runs in one report. `assist` adds to the run's setting of this name;
+    answers. `label` distinguishes runs in one report. `assist` True overrides the run's setting `assist`;
     `unread` replaces the run's setting.
     """
 
