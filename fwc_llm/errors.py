@@ -56,7 +56,7 @@ class ProviderError(FwcError):
 
 
 class IncompleteRunError(FwcError):
-    """At least one request has no reply, or too few replies have an answer: exit code 4."""
+    """The run lacks replies, or too few replies have an answer: exit code 4."""
 
     exit_code = 4
 

@@ -376,7 +376,7 @@ class Job:
         return ""
 
     def _description(self, folder: Path) -> dict[str, Any]:
-        """The content of run.json in `folder`."""
+        """The content of run.json for a run in `folder`."""
         task, model, about = self.plan.task, self.model, traits(self.model)
         described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
         told = {
@@ -459,7 +459,7 @@ _BEAT = 0.5  # seconds; on Windows, Ctrl-C does not interrupt a wait without a t
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a second thread; Ctrl-C cancels it."""
+    """Run a coroutine in a second thread; Ctrl-C cancels the coroutine."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

@@ -354,7 +354,7 @@ def _lacks_answers(arm: Mapping[str, Any]) -> bool:
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings: the groups with an impact ratio below four fifths, or that there are none.
+    """Yield findings by arm: groups below four fifths of the highest rate, undecided groups, or neither.
 
     `view` is one of the `attributes` of `impact_tables`.
     """

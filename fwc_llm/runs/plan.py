@@ -550,7 +550,7 @@ def _select(
 def describe_asked(
     plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
 ) -> dict[str, Any]:
-    """The content of run.json; the caller describes the model."""
+    """The content of run.json; the arguments after `plan` describe the model."""
     task = plan.task
     described = {
         "format": FORMAT,
