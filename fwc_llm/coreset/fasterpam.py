@@ -235,8 +235,8 @@ class Medoids:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
 
         A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
-        F(i, s) + F₂. F is the cost without prices (its root, if squared). F₂ is likewise of the second
-        nearest point's cost, less its price, plus the largest price.
+        F(i, s) + F₂. F is the cost without prices; F₂ is the second nearest point's
+        cost less its price plus the largest price. Both are roots if costs are squared.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)

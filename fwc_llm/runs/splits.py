@@ -73,7 +73,7 @@ def draw_split(
 def hold_out(
     task: Task, split: Split, n: int, base_parity: float | None, seed: int
 ) -> "tuple[pd.DataFrame, Split]":
-    """Draw `n` validation rows from the split's candidates, like test rows.
+    """Draw `n` validation rows from the candidates, by the design of the test rows.
 
     Returns these rows, and the split without candidates that equal one of them. Raises `FwcError` as
     `draw_split`.

@@ -81,7 +81,7 @@ Notice = Callable[[str], None]
 
 
 def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
-    """`FwcError` for a parameter of `ours`, or one that may hold a key."""
+    """`FwcError` for a parameter in `ours`, or one that may hold an API key."""
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
