@@ -70,8 +70,8 @@ def make_document(
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
     `reference` computes reference lines for the runs. With `assist`, the metrics of `RATES_ASSISTED`
-    also use predictions for the rows that were not asked about. `unread` is the treatment of unread replies. Raises `FwcError` as
-    `read_runs`, and for options that need a missing table.
+    also use predictions for the rows that were not asked about. `unread` is the treatment of unread replies.
+    Raises `FwcError` as `read_runs`, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
     table, missing = find_task(runs[0], task, data_dir)
