@@ -599,7 +599,7 @@ def _of_file(
 def _elsewhere(source: Source, data: str) -> Source:
     """`source` with the Parquet files `data` in place of the task file's."""
     if not data.strip():  # an empty path would be the current folder
-        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
+        raise FwcError("--data is empty: name one Parquet file, a pattern in quotes or a folder")
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
         raise FwcError(f"{data} is not a Parquet file, which --data takes: write the table as such")

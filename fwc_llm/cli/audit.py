@@ -73,7 +73,7 @@ def audit(
     comment: str = flags.COMMENT,
     ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
     small: str | None = option(
-        "Keep or exclude (--because) categories under 2 % of rows. "
+        "Keep in impact ratios, or exclude (--because), categories under 2 %. "
         "[default: exclude, with the reason marked as missing]",
         panel=_OUTPUT,
     ),

@@ -74,7 +74,7 @@ NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-
 FIGURES: Path | None = option("Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR")
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
 VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
-APPENDIX: bool = switch("Expand all sections when the page is printed.", "--appendix")
+APPENDIX: bool = switch("Expand all sections of the HTML report when printed on paper.", "--appendix")
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's pending batches and send their requests live. [default: wait]",
     "--cancel-batch",

@@ -60,7 +60,7 @@ def power(
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
-        raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
+        raise FwcError(f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1")
     if (model or batch or prices) and (model is None or detect is None):
         raise FwcError("--model, --batch and --prices give the cost of --detect: give --detect and --model")
     assumptions = _assumptions(discordant, correlation, examples_sd, run)

@@ -230,7 +230,7 @@ def _findings(task: "Task") -> Iterator[str]:
 def template_init(
     folder: Path = flags.argument("Folder to create."),
     template: str = flags.option(
-        "Template set to copy: default, decision, paper, …", "--from", default="default"
+        "Template set to copy: default, decision, decodingtrust or paper.", "--from", default="default"
     ),
 ) -> None:
     """Copy a template set of the package, to edit and use with --template DIR."""

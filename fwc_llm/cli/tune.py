@@ -29,7 +29,7 @@ def tune(
     ),
     candidates: int = flags.option("Number of candidate sets of examples.", default=40),
     m: str | None = flags.option(
-        f"Numbers of examples per prompt, comma-separated. [default: {DEFAULT_M}, or what the table allows]",
+        f"Numbers of examples per prompt, comma-separated. [default: {DEFAULT_M}, or the nearest feasible]",
         "--m",
     ),
     template: str | None = flags.option(

@@ -204,7 +204,7 @@ def check_size(n: int, available: int) -> None:
     if n < 1:
         raise FwcError(f"the number of test rows must be at least 1; it is {n}")
     if n > available:
-        raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
+        raise FwcError(f"{n:,} rows are asked for, but only {available:,} can be drawn: ask for fewer")
 
 
 def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:

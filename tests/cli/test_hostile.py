@@ -200,8 +200,8 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--consistency", "choose --api decisions or --api systemone"),
     ],
     "power --task census": [
-        ("--n-test 0", "at least 1"), ("--n-test 800000", "800000 test rows"),
-        ("--detect nan", "--detect is nan"), ("--detect 0", "a difference lies between 0 and 1"),
+        ("--n-test 0", "at least 1"), ("--n-test 800000", "800,000 rows"),
+        ("--detect nan", "--detect is nan"), ("--detect 0", "a share above 0 and below 1"),
         ("--run nowhere", "nowhere"), ("--discordant 1.5", "discordant"), ("--correlation -1", "correlation"),
         ("--shots ,", "no arm is named"),
         ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),

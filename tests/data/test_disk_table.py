@@ -130,7 +130,7 @@ def test_defaults_move_by_the_whole_table(both: tuple[Task, Task]) -> None:
         words = r"the cell sex & nation = . & away, paid = (yes|no) has \d\d rows to"
         with pytest.raises(FwcError, match=words):
             draw_split(task, 1200, 0.5)
-        with pytest.raises(FwcError, match="5000 test rows are asked for, but only 1,"):
+        with pytest.raises(FwcError, match="5,000 rows are asked for, but only 1,"):
             draw_split(task, 5000, None)
     one, two = (fit_defaults(task, Settings(n_test=48)) for task in both)
     assert one == two

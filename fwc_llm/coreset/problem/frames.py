@@ -38,7 +38,7 @@ def as_pandas(table: Any) -> Any:
     Raises `InputError`: a lazy table, or pyarrow is not installed.
     """
     if hasattr(table, "collect"):
-        raise InputError(f"{type(table).__name__} is a lazy table: pass X.collect()")
+        raise InputError(f"{type(table).__name__} is a lazy table: pass what its collect() returns")
     if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
         return table
     try:

@@ -44,7 +44,7 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> 
         assert found.objective_ == expected.objective_
         pd.testing.assert_frame_equal(found.representatives_, expected.representatives_, check_dtype=False)
         assert found.sensitive_.tolist() == expected.sensitive_.tolist()
-    with pytest.raises(FwcError, match=r"lazy table: pass X.collect\(\)"):
+    with pytest.raises(FwcError, match=r"lazy table: pass what its collect\(\)"):
         fit(polars[features].lazy(), polars["hired"], polars["sex"])
 
 
