@@ -53,11 +53,12 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost_outcome: cost of moving a row to another outcome.
         init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": with real rows and at most 30,000 (3,000,000 / n)
-            possible coresets, all are compared if bounds exclude most. Other small tables (n · m up to 4,000)
-            get starts until four end at the best objective, at most 30. Larger ones of up to 8,192 rows get
-            two starts if swaps follow as in swaps="auto"; all others get one. With such swaps and rows, the
-            best start is kicked if fewer than four agree (docs/method.md, "Starts and local optima").
+        n_init: number of starts; the best is kept. "auto": with real rows, and possible coresets up
+            to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small tables
+            (n · m up to 4,000) get starts until four end at the best objective, at most 30. Larger ones of up
+            to 8,192 rows get two starts if swaps follow as in swaps="auto"; all others get one. With such
+            swaps, up to 8,192 rows, the best start is kicked if under four agree (docs/method.md, "Starts and
+            local optima").
         max_iter: largest number of iterations of one descent; an iteration moves all representatives.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
@@ -113,7 +114,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_iter_: number of iterations that lowered the objective.
         converged_: whether the descent ended by itself, before `max_iter` iterations.
         n_starts_: number of starts.
-        n_agreeing_: number of starts that ended at the best start's objective: the more, the surer.
+        n_agreeing_: number of starts with the best start's objective: the more, the surer is the optimum.
         spread_: mean relative excess of the starts' objectives over the best one: the smaller, the surer is
             the optimum. With one start, the spread of the starts on a sample; None if no starts were compared
             (set n_init=2).
@@ -174,7 +175,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """Return (n, m) ground costs between rows and representatives, of y and sensitive too if given."""
+        """Return (n, m) ground costs between rows and representatives, with those of y and sensitive if given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 

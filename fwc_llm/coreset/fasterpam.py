@@ -236,7 +236,7 @@ class Medoids:
 
         A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
         F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point, minus its price, plus
-        the largest price. If costs are squared, F(i, s) and F₂ are replaced by their roots.
+        the largest price. If costs are squared, the roots of F and F₂ count instead.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)

@@ -212,10 +212,10 @@ def _parity(
 
 
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
-    """Return |b| − |a|, which is in the range `values`, from b − a (`apart`) and b + a (`together`).
+    """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a (`together`).
 
-    |b| − |a| has the smaller size of b − a and b + a, and the product of their signs. It differs from 0 if
-    both b − a and b + a do.
+    The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of their signs.
+    It differs from 0 if both b − a and b + a do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])

@@ -131,7 +131,7 @@ def strata(
     `positive_share` of the examples has the answer yes. Counts are rounded so that their sum is m, with the
     nearest whole number of yes. `slots` replaces the shares by the number in every cell, as for `fwc`; a cell
     that `slots` does not name gives no examples. `pick="surprising"` (not in the paper) draws from the tenth
-    of each cell, or twice the number drawn, whose labels a logistic regression finds least probable.
+    of each cell (at least twice the draws) whose labels a logistic regression finds least probable.
 
     Errors: `FwcError` for a share outside [0, 1], an unknown group, or a cell that is too small.
     """

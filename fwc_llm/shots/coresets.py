@@ -238,8 +238,8 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres, weighted by cluster size.
 
     Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
-    most frequent protected level and outcome of its cluster. In order of falling
-    weight, each centre gets the nearest candidate left in its cell or, if none is left there, in any cell.
+    most frequent protected level and outcome of its cluster. In order of falling weight,
+    each centre gets the nearest candidate left in its cell or, if none is left there, in any cell.
 
     Option: `max_iter`, iterations at most.
     """

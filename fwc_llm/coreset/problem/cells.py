@@ -163,7 +163,7 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
 
 
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
-    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None if `crossed` or only one."""
+    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits overlap."""
     if crossed or levels.ndim == 1:
         return None
     return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)
