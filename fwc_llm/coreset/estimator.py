@@ -175,7 +175,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """Return (n, m) ground costs between rows and representatives, with those of y and sensitive if given."""
+        """Return (n, m) ground costs between rows and representatives, of y and sensitive too if given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 
