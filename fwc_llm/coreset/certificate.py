@@ -72,7 +72,7 @@ class Represented:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """(L, |D|) 1 for the crossed levels that share limit l, else 0; None if attributes are crossed."""
+        """(L, |D|), row l: 1 for crossed levels that share limit l, else 0; None if no limit is shared."""
         return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
     def read(self, columns: Columns) -> ComparedRows:

@@ -63,7 +63,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_jobs(n_jobs: Any) -> int | None:
-    """Return the number of threads; None: all processors. As in joblib, −1 means all, −2 all but one."""
+    """Return the number of threads (None: all processors) for an `n_jobs` as in joblib: −2 is all but one."""
     if n_jobs is None:
         return None
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:

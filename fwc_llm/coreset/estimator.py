@@ -53,19 +53,20 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost_outcome: cost of moving a row to another outcome.
         init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": with real rows and at most 30,000 possible
-            coresets, all coresets are compared. Other small tables (n · m up to 4,000) get starts until four
-            end at the best objective, at most 30. Larger ones of up to 8,192 rows get two starts if swaps
-            follow as in swaps="auto"; all others get one. With such swaps, and up to 8,192 rows, the best
-            start is kicked if fewer than four starts agree (docs/method.md, "Starts and local optima").
+        n_init: number of starts; the best is kept. "auto": with real rows, and possible coresets up
+            to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small tables
+            (n · m up to 4,000) get starts until four end at the best objective, at most 30. Larger ones of up
+            to 8,192 rows get two starts if swaps follow as in swaps="auto"; all others get one. With such
+            swaps, up to 8,192 rows, the best start is kicked if under four agree (docs/method.md, "Starts and
+            local optima").
         max_iter: largest number of iterations of one descent; an iteration moves all representatives.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
             "features" on up to 262,144 rows, and on the samples of larger tables. Free representatives are
-            swapped on up to 8,192 rows; on more rows they start from swapped real rows. Neither happens if
-            all columns are numeric and n · m exceeds 2²⁰, or if n · m is at most 1,000. True: always; free
-            representatives, and those of larger tables, are swapped on a sample of the rows. The fit may then
-            take several times as long.
+            swapped on up to 8,192 rows; on more rows they start from swapped real rows; they do neither if
+            all columns are numeric and n · m exceeds 2²⁰, if n · m is at most 1,000, or unless `progressive`
+            is "auto". True: always; free representatives, and those of larger tables, are swapped on a sample
+            of the rows. The fit may then take several times as long.
         progressive: whether a start by "k-means++" or "random" uses growing samples, so that few iterations
             run on all rows. "auto": from 8,192 rows on; with support="free" only with at least 64 rows per
             representative. The last iterations run on all rows. They end when one lowers the objective by
@@ -79,8 +80,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             representatives are chosen among these rows. All rows certify the result. A table of at most this
             many rows is fitted in memory.
         column_weights: factor of each column's cost, after scaling: (p,); or {column: weight} (for an array
-            {position: weight}), 1 for columns not named. A column of weight 0 does not count: there, a
-            free representative has the column's mean, or an arbitrary category.
+            {position: weight}), 1 for columns not named. A column of weight 0 does not count; in this
+            column, a free representative has the mean, or an arbitrary category.
         penalty: soft limit, with epsilon=None: cost per unit of mass whose outcome would have to change for
             exact parity. 0 is no limit; with a large enough penalty, parity is exact. Cells may lack rows.
         crossed: True: the limit holds for the combinations of several protected attributes. False: for the
@@ -99,7 +100,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost; with a penalty, plus
             penalty · `imbalance_`.
-        lower_bound_: lower bound of the objective for all weights of these representatives within the limit.
+        lower_bound_: lower bound of these representatives' objective over all weights within the limit.
         outer_bound_: with `prove`, a lower bound of the objective of every choice of rows with these slots
             (docs/method.md, "The outer bound"); else None.
         violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
@@ -113,7 +114,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_iter_: number of iterations that lowered the objective.
         converged_: whether the descent ended by itself, before `max_iter` iterations.
         n_starts_: number of starts.
-        n_agreeing_: number of starts that ended at the best objective: the more, the surer is the optimum.
+        n_agreeing_: number of starts with the best start's objective: the more, the surer is the optimum.
         spread_: mean relative excess of the starts' objectives over the best one: the smaller, the surer is
             the optimum. With one start, the spread of the starts on a sample; None if no starts were compared
             (set n_init=2).
@@ -174,7 +175,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """Return (n, m) ground costs between rows and representatives; y and sensitive count if given."""
+        """Return (n, m) ground costs between rows and representatives, of y and sensitive too if given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 

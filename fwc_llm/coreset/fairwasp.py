@@ -51,7 +51,7 @@ class FairWASP(Estimator):
     Attributes:
         weights_: (n,) weights of the rows, not negative, for use as `sample_weight`. They sum to n, or to the
             number of rows with a positive `sample_weight`.
-        objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
+        objective_: Wasserstein distance between the rows and the weighted rows, plus any charge of `penalty`.
         lower_bound_: lower bound of the objective for all fair weights; certifies `objective_`.
         violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
@@ -122,7 +122,7 @@ class FairWASP(Estimator):
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Feature cost (n, G) to the nearest row of every cell, and that row (n, G).
+    """Feature cost (n, G) from every row to the nearest row of every cell, and that nearest row (n, G).
 
     In its own cell, a row is nearest to itself.
     """

@@ -21,7 +21,7 @@ from fwc_llm.coreset.threads import Threads
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
 _ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = 0.5  # share of the sum of their single gains that several swaps must gain together
-_WORTH_SHARING = 2_000_000  # comparisons of two values that are worth several threads: half a millisecond
+_WORTH_SHARING = 2_000_000  # comparisons of two values from which threads save time: half a millisecond
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
@@ -64,7 +64,7 @@ class Points:
 class Patience:
     """When swaps end.
 
-    They end after `passes` over all candidates, or if no swap lowers the loss by its share `least`. After a
+    They end after `passes` over all candidates, or if no swap lowers the loss by the share `least`. After a
     swap the `again` next best candidates of a batch are compared again. `batch` is the size of the smallest
     batch.
     """
@@ -100,7 +100,7 @@ def exchange(
     patience: Patience,
     threads: Threads,
 ) -> Exchanged:
-    """Replace points by candidates of their cell until no swap lowers the loss.
+    """Replace points by candidates for the same cell until no swap lowers the loss.
 
     `patience` may end the swaps earlier. `candidates` (q,) are positions of rows, in the order in which they
     are tried, and `cells` (q,) the cells that they may represent. A candidate whose key in `keys` (q,) is
@@ -145,7 +145,7 @@ def estimate(
 
 
 class Medoids:
-    """The current points of a space, and the two nearest of every row; `threads` share the work."""
+    """The current points of a space, and every row's two nearest points; `threads` share the work."""
 
     def __init__(self, space: Space, points: Points, threads: Threads) -> None:
         self._threads, self._space = threads, space
@@ -215,7 +215,7 @@ class Medoids:
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
     def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Find the two nearest points of `rows`; with `slots`, compare these with the known two."""
+        """Find the two points nearest to each of `rows`; with `slots`, among these and the known two."""
         self._sorted = None
         only = np.arange(len(self._points)) if slots is None else slots
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
@@ -235,8 +235,8 @@ class Medoids:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
 
         A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
-        F(i, s) + F₂. F is the cost without prices; F₂ is the second nearest point's
-        cost less its price plus the largest price. Both are roots if costs are squared.
+        F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point, minus its price, plus
+        the largest price. If costs are squared, the roots of F and F₂ count instead.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
@@ -270,7 +270,7 @@ class Medoids:
 
 @dataclass
 class _Swapping:
-    """Swaps of the best candidates of a batch; `own` (m,) and `key` (q,) number the keys."""
+    """Swap the best candidates of a batch; `own` (m,) are the points' keys, `key` (q,) the candidates'."""
 
     standing: Medoids
     values: np.ndarray
@@ -287,7 +287,7 @@ class _Swapping:
         self._most = 1 + self.patience.again  # swaps tried together
 
     def take_best(self, batch: np.ndarray) -> bool:
-        """Swap in the best of the candidates `batch`, by index, while some gain; return whether some did."""
+        """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any gained."""
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
@@ -332,7 +332,7 @@ class _Swapping:
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
-        """Replace points by candidates; undo several swaps that gain less than half of `expected`."""
+        """Replace points by candidates; undo several swaps that together gain under half of `expected`."""
         standing, state = self.standing, self.standing.state()
         standing.swap(slots, self.values[self.candidates[places]])
         loss = standing.loss()

@@ -85,7 +85,6 @@ class CoresetFit:
                 or as positions; all by default. The objective is still the distance to all rows.
             sample_weight: (n,) row weights, not negative, such as a survey's, or the name of a column of X;
                 only ratios count. Rows of weight 0 are ignored.
-
             progress: function that gets lines of text on the progress of a fit from disk. To show the lines:
                 `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
@@ -203,7 +202,7 @@ class CoresetFit:
         )
 
     def _init_rows(self, among: EncodedInput) -> np.ndarray:
-        """Check the rows in `init`; return their places in `among.table`, by cell."""
+        """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
         rows, n = np.asarray(self.init), among.n
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
             raise InputError(f"init must be m={self.m} row numbers below {n}, a method's name or points")
@@ -220,7 +219,7 @@ class CoresetFit:
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
     def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
-        """Check and return the rows (m,) or points (m, p) given as `init`."""
+        """Check `init`; return its rows (m,), as positions in the table, or its points (m, p), encoded."""
         if np.ndim(self.init) == 1:
             rows = self._init_rows(among)
             for g, pool in enumerate(problem.pools):

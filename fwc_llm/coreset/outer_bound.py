@@ -21,10 +21,10 @@ from fwc_llm.errors import InputError
 
 _PAIRS = 25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
-_STEPS = 600  # at most
+_STEPS = 600  # steps, at most
 _MEMORY = 0.7  # factor of the last direction in the next one
 _PATIENCE = 15  # steps without a gain, after which the step length is halved
-_SHORTEST = 1e-3  # length below which the search ends
+_SHORTEST = 1e-3  # step length below which the search ends
 _ROUNDING = 2.0**-53
 
 

@@ -28,8 +28,8 @@ _DATING = 0.1  # the λ that dates the beginning of a change
 def check_watched(condition: GateCondition, labelled: bool = True) -> None:
     """Raise `FwcError` for conditions that have no detector.
 
-    Such conditions name an arm or a metric that is not a rate of decisions, look for an improvement (such as
-    a gap below a bound), or need labels that are missing.
+    Such conditions name an arm, have a metric that decisions do not determine, look for an improvement (such
+    as a gap below a bound), or need labels that are missing.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
     worse = ">" if metric.kind == "gap" else "<"
@@ -42,10 +42,10 @@ def check_watched(condition: GateCondition, labelled: bool = True) -> None:
 
 
 class Alarm(NamedTuple):
-    """A period in which a rate of two `groups` was beyond the bound.
+    """A period in which a `rate` met the condition, for two `groups` or, without groups, for all decisions.
 
     `inside` (during the period) and `before` have decisions and hits of the group with the higher rate, then
-    of the other group.
+    of the other group; without groups, of all decisions, then 0 and 0.
     """
 
     rate: str

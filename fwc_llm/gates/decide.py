@@ -27,8 +27,8 @@ class Check:
     """The result of a condition.
 
     `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it does, else
-    "undecided". `reason` is one line. `value`, `low` and `high` are NaN for an undefined metric and for a
-    check that combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
+    "undecided". `reason` is one line. `value`, `low` and `high` are NaN where undefined, and in a check
+    that combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
     """
 
     condition: str
@@ -59,7 +59,7 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
 
 
 def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Whether every condition is decided; "verdict" is decided if no arm's DP gap is inconclusive."""
+    """Whether every condition is decided: "verdict" once the DP gap of every arm has a conclusive verdict."""
     for text in texts:
         if text == UNTIL_VERDICT:
             arms = map(ArmEstimates, answered.samples.values())

@@ -67,18 +67,18 @@ def impact_tables(
     """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
-    (whether every row was asked about once), and `attributes`. These are one object per protected attribute
+    (true of every arm, see `_asked_once`), and `attributes`. These are one object per protected attribute
     and, if there are several, one for all crossed. The keys of an object: `attribute`, `crossed`, `weighted`,
     `unknown` (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before
-    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate), `all_pairs` and
-    `pairs`: all pairs of groups or, if `all_pairs` is false, those with the reference.
+    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate of those counted in
+    ratios), `all_pairs` and `pairs`: all pairs of groups or, without `all_pairs`, those with the reference.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
     the table that test rows were drawn from: `no` and `yes` per `group`. Groups of the table without test
-    rows get zeros. `lost` has the numbers of rows `read`, `kept` and `lost` before the run per crossed
+    rows are listed too. `lost` has the numbers of rows `read`, `kept` and `lost` before the run per crossed
     `group`. `keep_small` keeps small groups in the ratios. `scored` has the answer yes for scores above the
-    median of all rows; by default P(yes) is the score, if every arm has it. For rates as drawn and rows asked
-    about once, groups then also have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
+    median of all rows; by default P(yes) is the score, if every arm has it. With scores, rates as drawn and
+    `asked_once`, groups also have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
     `scoring_reference`.
     """
     table = None
@@ -226,7 +226,7 @@ def _selection(
     exact: bool,
     keep_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the reference and pairs of one arm in one view, and its levels by name.
+    """Return the reference and pairs of one arm in one view, and the view's levels by name.
 
     `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
     the rows asked about, or the table's. `exact`: Fisher's exact test applies.
@@ -288,7 +288,7 @@ def _selection(
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
-    """Least limits (L,) of each counted level's ratios to all counted levels; 1 to itself."""
+    """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1 to itself."""
     low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
     kinds, of, _ = arm_estimates.representatives(rates, counted)
     for first, second in arm_estimates.pairs_of(rates, counted):
@@ -309,7 +309,7 @@ def _pairs(
     small: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.intp] | None,
 ) -> list[dict[str, Any]]:
-    """List pairs of levels: the later level's rate minus the earlier's, their ratio, and a test.
+    """List pairs of levels: the later level's rate minus the earlier's, smaller over larger rate, and a test.
 
     The test is Fisher's with Holm's correction or, without `counts`, by design. With more than `MOST_PAIRED`
     levels, only pairs with the reference are listed.
@@ -399,7 +399,7 @@ def _confusion(
     place: int,
     why: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a level's confusion matrix and its rates, or `why` they are undefined.
+    """Return a level's confusion matrix and rates with limits; `why` has the reason if a rate is undefined.
 
     `counts` (2, 3) are by label and answer.
     """

@@ -49,7 +49,7 @@ class Difference(Enclosed):
     """The second arm's value minus the first's, with 95 % limits and p-value.
 
     Undefined values are NaN. The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is
-    the difference that such a test detects with a power of 80 % (see `planning`).
+    the difference that a test at 5 % detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -97,7 +97,7 @@ class ArmComparison:
 def compare(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
 ) -> ArmComparison:
-    """Compare two arms whose rows have the same numbers: second minus first.
+    """Compare two arms, second minus first; a row has the same number in both arms.
 
     `aligned`: both were asked the same questions in the same order, like the arms of one run. Otherwise rows
     that both were asked about still count as pairs, but the two arms' repeats are unrelated.
@@ -212,10 +212,10 @@ def _parity(
 
 
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
-    """Return |b| − |a|, or the range `values` of it, from b − a (`apart`) and b + a (`together`).
+    """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a (`together`).
 
-    In size |b| − |a| is the smaller of the two, and its sign is the product of their signs. It differs from 0
-    if both do.
+    The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of their signs.
+    It differs from 0 if both b − a and b + a do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -243,7 +243,7 @@ class _Net:
     strategy: bool
 
     def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return the variance (P,) of shares, or of second minus first, and its degrees of freedom."""
+        """Return variances (P,) and degrees of freedom of shares `first`, or of `second` minus `first`."""
         first_arm, second_arm = self.own
         sets = None
         if self.strategy and self.aligned:  # a set of both arms together, for each arm's questions
@@ -274,7 +274,7 @@ class _Net:
         return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
 
     def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
-        """Return the test of one share (default: the first), or of one pair of shares."""
+        """Return the test of the share `first` (default: share 0), or of the share `second` minus `first`."""
         place = np.zeros(1, dtype=np.int64) if first is None else first
         value = self.own[1].values + self.sign * self.own[0].values
         net = float(value[place][0] if second is None else value[second][0] - value[place][0])

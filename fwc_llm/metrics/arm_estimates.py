@@ -84,10 +84,10 @@ class MetricEstimate(Enclosed):
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
-        """Return the rows needed for the verdict "no difference shown", 4 times in 5.
+        """Return the number of rows with which 4 in 5 runs would have the verdict "no difference shown".
 
-        The groups are assumed to be treated alike. `rows` is the number of rows of
-        this estimate. None if no number is enough, or if it is unknown.
+        The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None if no
+        number is enough, or if the number is unknown.
         """
         most = self.worst_case[0][1] if self.worst_case else self.value
         room = margin - (most - self.value)  # minus the effect of replies without an answer
@@ -244,7 +244,7 @@ class ArmEstimates:
         return rate_shares(sample, rate, sample.group, sample.groups, by_label)
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
-        """Return a rate of each group (G), with limits."""
+        """Return a rate of each group (G,), with limits."""
         return share_limits(self.counted(rate))
 
     @property

@@ -244,7 +244,7 @@ def from_frame(
 def with_population(
     frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
 ) -> "pd.DataFrame":
-    """Add to answers those of the `columns` that only the population has.
+    """Add to answers those of the `columns` that the answers lack and the population has.
 
     Both tables name their rows in the column `key`. Raises `FwcError`: the population lacks a row of the
     answers, or has a row twice.
@@ -313,7 +313,7 @@ def of_population(
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
-    """Return the groups by rising (weighted) base rate, without labels by rate of yes."""
+    """Return the groups, sorted by rising (weighted) base rate or, without labels, by rising rate of yes."""
     names, member = levels_of(answers.group)
     yes = answers.label if labelled else np.nan_to_num(answers.answer)
     counted = np.ones(len(answers)) if labelled else ~np.isnan(answers.answer)

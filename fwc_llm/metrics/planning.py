@@ -185,10 +185,9 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
 def steps_needed(
     difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
 ) -> int | None:
-    """Return the multiple of the design `step` that detects `difference`.
+    """Return the least multiple of the design `step` that detects `difference`.
 
-    `step` is the smallest design. At least two groups get `FEW` rows per repeat. None if the table has too
-    few rows.
+    At least two groups get `FEW` rows per repeat. None if the table has too few rows.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)

@@ -36,10 +36,10 @@ class SamplingDesign:
     `labels_fixed`: the number of rows of each group and label was chosen (base parity). `times`: the number
     of consecutive repeats with the same rows and examples, so that every prompt was asked `times` times.
     Groups of fewer than `min_group` distinct rows (or people) are not judged. Differences within `margin` are
-    negligible. Unless `labelled`, only rates of yes are defined. With `sequential`, intervals hold at every
-    look. `unread` says how replies without an answer count: "worst": verdicts hold for all answers that they
-    might have had; "as-no": as no; "ignore": they are left out. `model`: a model gave the answers, so that
-    answers all alike settle nothing about groups.
+    negligible. Unless `labelled`, metrics that need labels are undefined. With `sequential`, intervals hold
+    at every look. `unread` says how replies without an answer count: "worst": verdicts hold for all answers
+    that they might have had; "as-no": as no; "ignore": they are left out. `model`: a model gave the answers,
+    so that answers all alike settle nothing about groups.
     """
 
     labels_fixed: bool = False

@@ -94,7 +94,7 @@ class ArmArrays:
 
     @cached_property
     def assumed(self) -> "ArmArrays":
-        """The sample; if the design reads replies without an answer as no, with these answers."""
+        """The sample, with replies without an answer read as no if the design says so."""
         if self.design.unread != AS_NO or not self.unread_rows.any():
             return self
         return replace(self, answer=np.where(self.unread_rows, 0.0, self.answer))
@@ -305,7 +305,7 @@ class Influence:
     def freedom(self) -> Floats:
         """Degrees of freedom (O,) of `over_units`, from the spread of squared influence (Satterthwaite 1946).
 
-        There are fewer than units if most squares are near 0.
+        They are fewer than the units if most squares are near 0.
         """
         squares, two = self._by_unit.power(2), self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
@@ -375,7 +375,7 @@ class RateEstimates:
             return np.where(self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan)
 
     def spread(self, first: Codes | None = None, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return a factor (P,) of distances, and degrees of freedom (P,), of shares or of second minus first.
+        """Return a factor of distances, and degrees of freedom (P,), of shares or of second minus first.
 
         The factor is the root of the ratio of the clustered variance to that in `below` and `above`. Degrees
         of freedom are Student's, from people or sets of examples, or infinite. For two shares they are

@@ -69,8 +69,8 @@ def balanced(request: Request, redraw: str) -> Shots:
 
     Draws are uniform within a cell. Labels alternate: no, yes, …. These are the demographically balanced
     few-shot examples of DecodingTrust and of the paper (docs/protocol.md, "Balanced examples"). If m is not a
-    multiple of the number of cells, the numbers of two cells differ by at most one, and the labels stay
-    balanced.
+    multiple of the number of cells, the numbers of any two cells differ by at most one, and so do those of
+    the two labels.
 
     Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as in DecodingTrust; the
     draw then depends on the seed and on the row's values.
@@ -128,10 +128,10 @@ def strata(
 
     Options: `group`, the protected level to prefer (default: the smallest of the table). The share
     `group_share` of the m examples comes from this level, all other levels share the rest equally. The share
-    `positive_share` of the examples has the answer yes. Counts are rounded so that the sums over groups and
-    over labels are the nearest whole numbers. `slots` replaces the shares by the number in every cell, as for
-    `fwc`; cells that it does not name give no examples. `pick="surprising"` (not in the paper) draws from the
-    tenth of each cell whose labels a logistic regression finds least probable.
+    `positive_share` of the examples has the answer yes. Counts are rounded so that their sum is m, with the
+    nearest whole number of yes. `slots` replaces the shares by the number in every cell, as for `fwc`; a cell
+    that `slots` does not name gives no examples. `pick="surprising"` (not in the paper) draws from the tenth
+    of each cell (at least twice the draws) whose labels a logistic regression finds least probable.
 
     Errors: `FwcError` for a share outside [0, 1], an unknown group, or a cell that is too small.
     """
@@ -197,7 +197,7 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
     Options: `labels="balanced"`, or `"unbalanced"` for examples that all have the answer yes; `group`, a
     protected level to take instead of the smallest.
 
-    Errors: `FwcError` for an unknown value, or a cell that is too small.
+    Errors: `FwcError` for an unknown group or kind of `labels`, or a cell that is too small.
     """
     shots = strata(replace(request, options={"group": group, "positive_share": LABELLED[labels]}))
     return replace(shots, strategy="minority", options={**shots.options, "labels": labels})

@@ -103,7 +103,7 @@ def disk_shots(
 ) -> Shots:
     """Choose examples from a task's table on disk by `fwc` with its `options`.
 
-    Errors: `FwcError` for an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
+    Errors: `FwcError` for an unknown option, `slots` that name no rule, or a table that `CoresetFit` refuses.
     """
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
@@ -237,11 +237,9 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
 def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres, weighted by cluster size.
 
-    The row is from the cell of the centre.
-
     Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
-    most frequent protected level and outcome of its cluster. Centres get their rows in order of falling
-    weight, and no row twice. If no candidate of its cell is left, a centre gets the nearest one of any cell.
+    most frequent protected level and outcome of its cluster. In order of falling weight,
+    each centre gets the nearest candidate left in its cell or, if none is left there, in any cell.
 
     Option: `max_iter`, iterations at most.
     """

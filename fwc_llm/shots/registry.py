@@ -90,8 +90,8 @@ def strategy(
 def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether the strategy chooses new examples for each queried row.
 
-    Such are `nearest`, and `balanced` per row. A plugin's function may have an attribute `per_row`: a bool,
-    or a function of the options.
+    Such are `nearest`, and `balanced` with redraw="per-row". A plugin's function may have an attribute
+    `per_row`: a bool, or a function of the options.
     """
     per_row = getattr(find_strategy(name), "per_row", False)
     return bool(per_row(options or {}) if callable(per_row) else per_row)

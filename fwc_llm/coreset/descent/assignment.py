@@ -4,7 +4,7 @@ Bounds make most distances unnecessary. Results are the same for any number of t
 in a metric (for squared L2, the root of the cost). For row i and cell g two numbers are kept:
 
     cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
-    second[i, g]  lower bound of the distance to all others of g, in the iteration that `packed` notes
+    second[i, g]  lower bound of the distance to all other ones of g, in the iteration that `packed` notes
 
 An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is lowered by
 the longest move of any representative of g since the noted iteration (Hamerly 2010, per cell and iteration).
@@ -67,7 +67,7 @@ class Costs(NamedTuple):
 
 
 def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Allocate the queues of rows of each cell, their lengths, and the work arrays of `_scan`."""
+    """Allocate each cell's queue of rows, the lengths of the queues, and the work arrays of `_scan`."""
     # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
     work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
     nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
@@ -125,7 +125,7 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 
 @kernel
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
-    """Compute the costs of rows low … high − 1 that can matter.
+    """Compute those costs of rows low … high − 1 that can matter.
 
     Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
     at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
@@ -183,7 +183,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """Write the nearest of points start[q] … stop[q] − 1 to each row `values[q]`.
+    """For each row `values[q]`, find the nearest of points start[q] … stop[q] − 1.
 
     Costs are float64. `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties,
     and `least` (d,) the cost; −1 and inf if start[q] = stop[q].
@@ -199,7 +199,7 @@ def find_exactly(values, points, start, stop, cost, place, least):  # type: igno
 
 @kernel
 def pick(packed, first, cell, label, low, high):  # type: ignore[no-untyped-def]
-    """Write the labels of rows low … high − 1 in their `cell` (n,), −1 if STALE; return the number STALE."""
+    """Set `label` of rows low … high − 1: the nearest in their `cell` (n,), −1 if STALE; count the STALE."""
     stale = 0
     for i in range(low, high):
         g = cell[i]

@@ -21,7 +21,7 @@ _LARGE = 4  # rows from which a representative moves twice as far; with fewer ro
 
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
-    """Turn a plan to cells into one to representatives; `label` (G, n): each row's nearest in every cell."""
+    """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in every cell."""
     return RowAssignment(
         label[inner.cell, np.arange(len(inner.cell))],
         inner.split_row,

@@ -170,7 +170,7 @@ class CompiledSteps(Steps):
         return self._reps, EVERY if everything else BOUNDED
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """Distances (m,) between points (m, p) and the points before."""
+        """Distance (m,) from each earlier point in `before` (m, p) to its new point in `near` (m, p)."""
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
         return np.sqrt(ways) if self.problem.feature_cost.squared else ways
 

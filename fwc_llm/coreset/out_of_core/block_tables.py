@@ -66,9 +66,9 @@ class BlockTable:
     ) -> list[Part]:
         """Return `task(block)` for every block, in order.
 
-        This thread reads, the others run the tasks. `shrink` gets the results of consecutive blocks now and
-        then, and returns smaller ones. `task` and `shrink` can be pickled. `tick` gets the share of the rows
-        that are done.
+        This thread reads, the others run the tasks. `shrink` now and then replaces the results of consecutive
+        blocks by smaller results. `task` and `shrink` can be pickled. `tick` gets the share of the rows that
+        are done.
 
         Raises `InputError`: a block cannot be read or is refused.
         """

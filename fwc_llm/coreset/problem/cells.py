@@ -154,7 +154,7 @@ def as_known(label: Any, labels: np.ndarray) -> Any:
 
 
 def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
-    """Names of the levels that have a limit: of crossed attributes or, if not `crossed`, of each one."""
+    """Names of the levels that have a limit: crossed levels or, if not `crossed`, each attribute's levels."""
     if crossed or levels.ndim == 1:
         return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
     names = [(k, str(value)) for k, column in enumerate(levels.T) for value in np.unique(column)]
@@ -163,7 +163,7 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
 
 
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
-    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None if `crossed`."""
+    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits overlap."""
     if crossed or levels.ndim == 1:
         return None
     return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)

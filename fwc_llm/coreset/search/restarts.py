@@ -31,8 +31,8 @@ def best_start(
     """Run several starts from `init`, and return the best descent.
 
     `starts` is the number of starts; None: by the size of the table. Returns the descent, the number of
-    starts, how many of them ended at its objective, whether all coresets were compared, and the spread: the
-    mean relative excess of the starts' objectives over the least (None if unknown).
+    starts, how many ended at the best start's objective, whether all coresets were compared, and the spread:
+    the mean relative excess of the starts' objectives over the least (None if unknown).
     """
     best = solver.from_name(init, rng)
     if starts is None:

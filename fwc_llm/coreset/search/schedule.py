@@ -172,7 +172,7 @@ class Solver:
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
     ) -> Descent:
-        """Descend from the end of a sample's descent at objective `reached`.
+        """Descend from `start`, the end of a sample's descent; `reached` is its objective on the sample.
 
         If the sample missed far rows, descend from k-means++ too, and return the better descent.
         """

@@ -337,7 +337,7 @@ class _Basis:
         self.prices += end * edge
 
     def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:
-        """Find the time at which `top` stops being the cheapest vertex, and the vertex that is then.
+        """Find the time at which `top` stops being the cheapest vertex, and the vertex that replaces it.
 
         Newton's method on the concave function min_w ⟨prices + t · edge, w⟩, from t = ∞ downwards.
         """

@@ -193,7 +193,7 @@ def _plan(
 
 
 def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
-    """Solve rows and cells that can all carry mass, by HiGHS or from these prices if they help."""
+    """Solve rows and cells that can all carry mass, by HiGHS or by `solve`, from `prices` if they help."""
     try:
         if not by_highs:
             warm = _are_better_than_none(prices, rows, fair)
