@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Scope = Literal["these examples", "this strategy"]
 UNREAD_WORDS = {
-    WORST: "{} replies without an answer counted as either",
+    WORST: "whether {} replies without an answer count as yes or as no",
     AS_NO: "{} replies without an answer counted as no",
     "ignore": "{} replies without an answer left out",
 }

@@ -205,7 +205,7 @@ def _add(state: State, rows: "pd.DataFrame", path: Path) -> tuple[Codes, Codes, 
     rows["cell"] = 6 * _numbers(rows["group"], summary["groups"]) + rows["kind"]
     rows["version"] = _numbers(rows["version"], summary["versions"])
     if (groups := len(summary["groups"])) > _MOST_GROUPS:
-        raise FwcError(f"{path}: {groups} groups of all calls are too many to compare: merge levels")
+        raise FwcError(f"{path}: {groups} groups in all calls are more than {_MOST_GROUPS}: merge levels")
     if known and groups > known:
         notes.append(f"groups not seen before (or renamed): {', '.join(summary['groups'][known:])}")
     rows = rows.iloc[state.add(rows, path)]

@@ -12,6 +12,7 @@ from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
 from fwc_llm.report.number_format import day, interval, number, percent
 from fwc_llm.report.tuning import tuning_goal
+from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 GAP = COMPARED[1]
 _UNEQUAL = GAP, "demographic_parity_ratio", "equalized_odds_difference"
 _WATCH = "watch further decisions (`fwc-llm monitor`)"
-_LEAST_COVERAGE = 0.8  # the default of --min-coverage
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
 
@@ -311,13 +311,14 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     best = best_arm(stats, kept) if run else None
     leads = [arm for arm in arms if arm["arm"] == best] or arms
     ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # results of ranking by P(yes)
+    least = run.described["settings"]["min_coverage"] if run else Settings().min_coverage
     suspects = [name for name in run.table_checks if name] if run else []
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
     elif run and any(arm["unanswered"] for arm in arms):
-        step = "run the same command again: it asks only what has no reply"
-    elif any(map(_lacks_answers, leads)):
-        step = "find out why answers are lacking: more rows do not help"
+        step = "get the replies that are missing"
+    elif any(_lacks_answers(arm, least) for arm in leads):
+        step = "find out why answers are lacking"
     elif suspects:
         step = f"check column {_cut(suspects[0])} first"
     elif run and best in (run.described.get("untrue") or {}):
@@ -335,7 +336,7 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     elif kept is not None and set(kept) >= {arm["arm"] for arm in arms}:
         step = _WATCH
     elif INCONCLUSIVE in verdicts:
-        step = "ask about more rows: four times as many show differences half as large"
+        step = "get more rows: four times as many show differences half as large"
     elif not verdicts - {None}:
         step = "get answers about at least two groups: a gap needs two"
     elif not differs and kept is None:
@@ -347,9 +348,9 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
     return f"Next: {step}."
 
 
-def _lacks_answers(arm: Mapping[str, Any]) -> bool:
-    """Whether replies without an answer put an arm's numbers in doubt."""
-    few = arm["coverage"] is None or arm["coverage"] < _LEAST_COVERAGE
+def _lacks_answers(arm: Mapping[str, Any], least: float) -> bool:
+    """Whether replies without an answer, or a coverage below `least`, put an arm's numbers in doubt."""
+    few = arm["coverage"] is None or arm["coverage"] < least
     return few or any(_silence(arm)) or (arm["coverage"] < 1 and _for_lack_of_answers(arm[GAP]))
 
 

@@ -64,9 +64,7 @@ def draw_split(
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
         if pool.empty:
-            raise FwcError(
-                f"no row is left for examples: give --n-test less than the table's {n_test:,} rows"
-            )
+            raise FwcError(f"no row is left for examples: lower --n-test ({n_test:,}) below the table's rows")
     return Split(pool, test, ~equal_rows(task, pool, test))
 
 

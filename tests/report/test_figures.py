@@ -276,7 +276,7 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
 
     equal = replace(run.answered, answers={"answers": run.answered.answers["fwc"]})
     assert "as fwc does" in said()
-    assert "same command again" in said(unanswered=3)
+    assert "replies that are missing" in said(unanswered=3)
     assert "lacking" in said(coverage=0.7)
     replies = statistics(run.answered)["arms"][-1]["replies"]
     one_sided = replies | {"refusals_difference": replies["refusals_difference"] | {"verdict": DIFFERS}}

@@ -184,10 +184,10 @@ def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np
         )
     least = least_limit(GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried)
     if least != 0:
-        enough = f"use at least epsilon={ceil(1000 * (least or 0.0)) / 1000:g}"
+        use = "epsilon=None" if least is None else f"at least epsilon={ceil(1000 * least) / 1000:g}"
         raise InputError(
             f"epsilon={epsilon} cannot be met: some crossings lack an outcome, so that one of the levels "
-            f"{', '.join(names)} would have no mass; {'use epsilon=None' if least is None else enough}"
+            f"{', '.join(names)} would have no mass; use {use}"
         )
 
 
