@@ -1,4 +1,4 @@
-"""Statistics of fifteen designs to six digits, as recorded: a number changes by intention or by a fault.
+"""Statistics of seventeen designs to six digits, as recorded: a number changes by intention or by a fault.
 
 What the numbers mean is tested beside this file. To record: `python -m tests.metrics.test_recorded_numbers`.
 """
@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import from_frame, of_population
+from fwc_llm.metrics.audit_table import DecisionValues, from_frame, of_population
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential, equal_looks, expected_rows
@@ -74,6 +74,12 @@ def cases() -> Iterator[tuple[str, Any]]:
     crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
+    thirds = people(120, 12)
+    thirds.loc[thirds["score"] > 1, "answer"] = "maybe"
+    yes_of = {"answer": "yes", "label": "yes"}
+    for others in ("no", "drop"):
+        meaning = DecisionValues(negative="no", others=others, by_column=yes_of)
+        yield f"other answers: {others}", statistics(from_frame(thirds, decisions=meaning, min_group=1))
     yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
     denied = people(400, 11)
     denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")
