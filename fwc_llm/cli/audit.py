@@ -73,7 +73,7 @@ def audit(
     comment: str = flags.COMMENT,
     ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
     small: str | None = option(
-        "In impact ratios `keep` or `exclude` categories under 2 % of rows. "
+        "In impact ratios, `keep` or `exclude` categories under 2 %. "
         "[default: exclude, with the reason marked as missing]",
         panel=_OUTPUT,
     ),
