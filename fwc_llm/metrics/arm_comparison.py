@@ -140,7 +140,7 @@ def _test(
 def _worst_case(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> tuple[Interval, Interval]:
-    """Return the range of a difference over all readings of replies without an answer, and its limits."""
+    """Return the range of a difference over all readings, and its limits."""
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
@@ -175,7 +175,7 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
 def _parity(
     first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool, ends: Interval | None = None
 ) -> Difference:
-    """Return the difference of the DP gaps; with `ends`, its range over all readings, limits cover them."""
+    """Return the difference of the DP gaps; with `ends`, limits cover all readings."""
     key, judged = "demographic_parity_difference", second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
     if np.isnan(least):
@@ -326,7 +326,7 @@ def compare_estimates(
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add limits at the level 1 − 0.05/k for k comparisons, their verdict, and k p (Bonferroni)."""
+    """Add limits, verdicts and p-values corrected for k comparisons (Bonferroni)."""
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))

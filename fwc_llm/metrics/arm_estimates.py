@@ -14,7 +14,7 @@ arms. Both modules need a few dozen numpy operations, so that simulations can ca
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +64,7 @@ class MetricEstimate(Enclosed):
     value: float
     low: float
     high: float
-    per_repeat: Floats
+    per_repeat: Floats = field(default_factory=lambda: np.zeros(0))
     p_value: float = np.nan
     equal: float = np.nan
     half_width: float = np.nan
@@ -97,7 +97,7 @@ class MetricEstimate(Enclosed):
         return math.ceil(rows * max(1.0, ((1 + chance) * self.half_width / room) ** 2))
 
 
-UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan, np.zeros(0))
+UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan)
 
 
 class ArmEstimates:
@@ -223,7 +223,7 @@ class ArmEstimates:
                 yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     def counted(self, rate: str) -> RateEstimates:
-        """Return a rate of each group (G,) or, if its name ends with " of all", of all answers (1,)."""
+        """Return a rate of each group (G,); with " of all" in its name, that of all (1,)."""
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
         return self._shares[rate]

@@ -60,7 +60,7 @@ class FeatureTable:
 
     @cached_property
     def encoded(self) -> tuple[Floats, list[str]]:
-        """Features (N, p): standardised numbers, one-hot categories and group by label; their names (p,)."""
+        """Features (N, p), standardised or one-hot, and group by label; names (p,)."""
         import pandas as pd
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler

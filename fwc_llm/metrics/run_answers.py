@@ -30,8 +30,7 @@ class ArmAnswers:
 
     `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names the set of
     examples in each prompt, `cluster` the person if people have several rows, `stratum` the level of the
-    column that parity is conditional on; `weight` is the row weight. None: not given. Arrays of texts are
-    turned into categories.
+    column that parity is conditional on. Arrays of texts are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -120,11 +119,7 @@ def is_known(group: str) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping of the groups of a run.
-
-    It has a `name`, `levels` (L,), and the index `level_of` (G,) of each group's level. `crossed`: the
-    grouping crosses several attributes.
-    """
+    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's."""
 
     name: str
     levels: tuple[str, ...]
@@ -135,8 +130,7 @@ class View:
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
     """Return a view of every attribute and last, if there are several, of all crossed.
 
-    `groups` join the levels of several attributes by " & ". If some group does not have one part per
-    attribute, only the view of the groups themselves is returned.
+    Only the last, if some group does not have one part per attribute.
     """
     names = [str(name) for name in attributes] or ["group"]
     whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
@@ -178,15 +172,14 @@ class Variation:
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """The input of statistics: every arm's answers, and the design of the sample.
+    """The input of statistics: every arm's answers to the same questions, and the design of the sample.
 
-    All arms have answers to the same questions. `groups` are in the order of tables; " & " joins the levels
-    of the `attributes` in a group's name. `counterfactuals` has, by arm, the answers to variants of rows with
-    another protected attribute, `probes` those to rows that were asked about in another way (the variant is
-    the probe's name before a colon). `variations` describes arms with the same examples. `against` names the
-    arm that all others are compared with ("": the first arm; "all": every pair). `unused` has notes on
-    columns that should perhaps have been used, and on groups that are left out because their weights are all
-    0. `assists` are predictions of the arms' answers; with `assist`, all values use these predictions.
+    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
+    `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
+    those to rows that were asked about in another way (the variant is the probe's name before a colon).
+    `variations` describes arms with the same examples. `against` names the arm that all others are compared
+    with ("": the first arm; "all": every pair). `unused` has notes on columns that should perhaps have been
+    used, and on groups left out. With `assist`, all values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -252,10 +245,7 @@ class RunAnswers:
 def samples_of(
     answers: Mapping[str, ArmAnswers], groups: Sequence[str], design: SamplingDesign
 ) -> dict[str, ArmArrays]:
-    """Return sets of answers as arrays, sorted by repeat and row.
-
-    A row or repeat has the same number in all sets.
-    """
+    """Return sets of answers as arrays, sorted by repeat and row, numbered alike in all sets."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
     people: Sequence[Codes | None] = [None] * len(rows)

@@ -1,9 +1,9 @@
 """All statistics of a run as one plain document (docs/statistics.md)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +26,14 @@ _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
 
-class Lines(Protocol):
-    """Reference lines: answers of reference models to the same rows."""
-
-    def described(
-        self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]
-    ) -> dict[str, Any]:
-        """Return the lines, and the arms' differences from them."""
+Lines = Callable[[RunAnswers, Mapping[str, arm_estimates.ArmEstimates]], dict[str, Any]]
 
 
 def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
     """Return all statistics of a run, ready for JSON (undefined values are None).
 
-    Keys: `groups` (group, n, base_rate, small, judged), `arms` (one object per arm, see `arm_statistics`),
-    `comparisons`, `context` (perfect answers to the same rows), `with_examples` (whether any prompt is known
-    to have had examples), `perfect_gap` (the DP gap of a perfect model if rows were drawn by group and label,
-    else None), `labelled`, `assisted`, `margin`, `min_group`, `unread` (how replies without an answer count),
-    `reference_lines` (None without lines), `notes`.
+    `references` describes reference models' answers, and the arms' differences from them. `context` has
+    perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and label.
     """
     estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
@@ -74,7 +65,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         "margin": run.design.margin,
         "unread": run.design.unread,
         "min_group": run.design.min_group,
-        "reference_lines": None if references is None else references.described(run, estimates),
+        "reference_lines": None if references is None else references(run, estimates),
     }
     described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
     return described
@@ -83,13 +74,8 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
 def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
     """Return the statistics of one arm.
 
-    Every metric of `counts.TABLE` has its `value` over all repeats, its 95 % interval (`low`, `high`) with
-    its scope (`of`), the value per repeat (`per_repeat`), their standard deviation (`sd`), and the paper's
-    summary, mean and standard deviation of the repeats' values. Gaps and ratios compare the judged groups.
-    They have a `verdict` with its `margin`, the `p_value` of equality, and `rows_needed` if the verdict is
-    "cannot be told". If some groups are not judged, `all_groups` has the values over all groups. `replies`
-    has coverage, refusals and filtered replies. `alike` describes answers all alike, and the results of
-    `centred` P(yes).
+    Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the values over
+    all groups. `alike` describes answers all alike, and the results of `centred` P(yes).
     """
     a, sample = run.answers[arm], estimates.sample
     described: dict[str, Any] = {
@@ -200,10 +186,7 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> di
 
 
 def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
-    """Metrics with replies without an answer read as no, and worst-case bounds.
-
-    "worst case, 95 %" includes the sampling error of the bounds.
-    """
+    """Metrics with replies without an answer read as no, and worst-case bounds."""
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
@@ -311,11 +294,7 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    drawn = {
-        arm: sample_of_arm.number_of_sets
-        for arm, sample_of_arm in run.samples.items()
-        if sample_of_arm.sets is not None
-    }
+    drawn = {arm: own.number_of_sets for arm, own in run.samples.items() if own.sets is not None}
     if few := [arm for arm, sets in drawn.items() if sets < MIN_SETS]:
         least = min(drawn.values())
         draws = "1 draw of examples" if least == 1 else f"{least} draws of examples"
@@ -345,7 +324,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
 
 
 def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on replies without an answer: how they count, and their effect on the DP gap."""
+    """Yield notes on how replies without an answer count, and on their effect on the DP gap."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
         return

@@ -269,7 +269,7 @@ class Influence:
 
     @property
     def freedom(self) -> Floats:
-        """Degrees of freedom (O,) of `over_units`, by the spread of squares (Satterthwaite 1946)."""
+        """Satterthwaite's (1946) degrees of freedom (O,) of `over_units`."""
         squares, two = self._by_unit.power(2), self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
