@@ -76,11 +76,11 @@ class MetricEstimate(Enclosed):
         """Value and limits."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
-    def verdict(self, margin: float = MARGIN, ratio_margin: float = RATIO_MARGIN) -> Verdict | None:
+    def verdict(self, margin: float = MARGIN) -> Verdict | None:
         """Return the verdict on a gap or ratio; None without an interval or a value at equality."""
         if np.isnan(self.equal):
             return None
-        told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
+        told = verdict(*self.decisive, RATIO_MARGIN if self.equal == 1.0 else margin, self.equal)
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:

@@ -49,11 +49,10 @@ _LOOKS = {
 class DecisionValues:
     """Which values of answers and labels mean yes and no.
 
-    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others` is
-    "no" if all other values mean no, and "drop" if their rows are left out. `by_column` has positive values
-    of one column ("answer", "label") only. Errors call the table `where` and its columns by the names in
-    `columns`; `rows` has each value's first row in its file. `typed`: the values come from the command line,
-    and errors name its options.
+    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`:
+    all other values mean no, or their rows are left out. `by_column` has positive values of one column
+    ("answer", "label") only. Errors call the table `where` and its columns by the names in `columns`; `rows`
+    has each value's first row in its file. `typed`: errors name the options of the command line.
     """
 
     positive: Any = None
@@ -74,8 +73,6 @@ class DecisionValues:
         """Return what each value means: True, False, or None if its rows are left out.
 
         `counts` has the number of rows of each value in `column`.
-
-        Raises `FwcError`: the meaning of a value is unknown or contradictory.
         """
         given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
@@ -154,13 +151,9 @@ def from_frame(
     unread: Unread = WORST,
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Check a table of answers, and return them.
+    """Check a table of answers, and return them; `fwc_llm.audit` explains columns and arguments.
 
-    `fwc_llm.audit` explains columns and arguments. With `unknown` None, spellings of an unknown category are
-    not merged.
-
-    Raises `FwcError`: a column is missing, a value of an answer or label means neither yes nor no, a row has
-    two labels or two groups, a question occurs twice, or an arm lacks questions of another arm.
+    With `unknown` None, spellings of an unknown category are not merged.
     """
     if design not in DESIGNS:
         raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
@@ -244,11 +237,7 @@ def from_frame(
 def with_population(
     frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
 ) -> "pd.DataFrame":
-    """Add to answers those of the `columns` that the answers lack and the population has.
-
-    Both tables name their rows in the column `key`. Raises `FwcError`: the population lacks a row of the
-    answers, or has a row twice.
-    """
+    """Add to answers those of the `columns` that only the population has."""
     lacking = [name for name in columns if name not in frame.columns and name in population.columns]
     if not lacking or key not in frame.columns or key not in population.columns:
         return frame
@@ -272,12 +261,8 @@ def of_population(
 ) -> RunAnswers:
     """Assist every value by predictions for the rows that were not asked about.
 
-    `population` has one line per row. Its column `key` names rows like the answers' `row`. It also has the
-    protected columns, the `label` if the answers have labels, and the people (`cluster`); all other columns
-    are features.
-
-    Raises `FwcError`: a column or a row is missing, a row occurs twice or contradicts the answers, answers
-    have weights, or the rows asked about are no random sample.
+    Those are in `population`, whose column `key` names rows like the answers' `row`. All its columns but this
+    one, the protected ones, `label` and `cluster` are features.
     """
     import pandas as pd
 
@@ -289,9 +274,8 @@ def of_population(
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    if target is None:
-        truth = np.zeros(len(population))
-    else:
+    truth = np.zeros(len(population))
+    if target is not None:
         population, left_out = decided(population, [target], decisions or DecisionValues())
         population = population[~left_out]
         truth = _two_kinds(population, target, False)
@@ -328,16 +312,14 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     names = crossed.attributes
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
-    alone = {}
+    alone, whole = {}, replace(crossed, assists={}, assist=False)
     for place, name in enumerate(names):
         answers = {
             arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        alone[name] = replace(
-            crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
-        )
+        alone[name] = replace(whole, answers=answers, groups=groups, attributes=(name,))
     return {**alone, CROSSING.join(names): crossed}
 
 
@@ -408,12 +390,7 @@ def plain_text(value: Any) -> str:
 def decided(
     frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with the columns `names` as "yes", "no" or missing.
-
-    Also returns the mask (n,) of the rows to leave out.
-
-    Raises `FwcError`: the meaning of a value is unknown, or a column occurs twice.
-    """
+    """Return a table with yes, no or missing in `names`, and a mask of rows to omit."""
     import pandas as pd
 
     if decisions.by_column and len(names) > 1:
@@ -462,10 +439,10 @@ def left_out_note(
 
 def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
     """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else refused."""
-    code, values = _coded(frame, name)
+    code = frame[name].cat.codes.to_numpy(np.float64)
     if (code < 0).any() and not unknown:
         raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-    return np.asarray(np.array([*(float(value == "yes") for value in values), np.nan])[code], np.float64)
+    return np.where(code < 0, np.nan, code)
 
 
 def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":
@@ -479,10 +456,8 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     import pandas as pd
 
     column = _column(frame, name)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        code, different = pd.factorize(column.array)
-    else:
-        code, different = pd.factorize(column.to_numpy(dtype=object))
+    categories = isinstance(column.dtype, pd.CategoricalDtype)
+    code, different = pd.factorize(column.array if categories else column.to_numpy(dtype=object))
     values: list[Any] = different.tolist()
     if "" in values:
         code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))

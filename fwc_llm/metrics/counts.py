@@ -75,11 +75,6 @@ class Metric:
         """Factor of a value in tables."""
         return 100 if self.kind == "share" else 1
 
-    @property
-    def equal(self) -> float:
-        """The value if groups are treated alike."""
-        return 1.0 if self.kind == "ratio" else 0.0
-
 
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (

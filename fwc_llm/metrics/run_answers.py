@@ -162,24 +162,15 @@ def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
 
 
 @dataclass(frozen=True)
-class Variation:
-    """An arm's place in its `family`: arms that differ only in order of examples or in template."""
-
-    family: str
-    order: str
-    template: str
-
-
-@dataclass(frozen=True)
 class RunAnswers:
     """The input of statistics: every arm's answers to the same questions, and the design of the sample.
 
     `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
     `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
     those to rows that were asked about in another way (the variant is the probe's name before a colon).
-    `variations` describes arms with the same examples. `against` names the arm that all others are compared
-    with ("": the first arm; "all": every pair). `unused` has notes on columns that should perhaps have been
-    used, and on groups left out. With `assist`, all values use the predictions `assists`.
+    `variations` has family, order and template of arms with the same examples. `against` names the arm that
+    all others are compared with ("": the first arm; "all": every pair). `unused` has notes on columns that
+    should perhaps have been used, and on groups left out. With `assist`, values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -187,7 +178,7 @@ class RunAnswers:
     design: SamplingDesign = AS_THEY_FALL
     counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
-    variations: Mapping[str, Variation] = field(default_factory=dict)
+    variations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     against: str = ""
     unused: tuple[str, ...] = ()
     probes: Mapping[str, ArmAnswers] = field(default_factory=dict)

@@ -135,7 +135,6 @@ def simulate(
     bounds: tuple[float, float],
     design: GroupSequential | ConfidenceSequence,
     paths: int = 400,
-    seed: int = 0,
 ) -> tuple[Floats, Floats]:
     """Simulate runs that stop when the DP gap's interval settles `bounds`.
 
@@ -143,7 +142,7 @@ def simulate(
     (0). Returns for each run (P,) the rows asked about, and 1 or 0, NaN if undecided. `rates` (G,) are true
     rates of yes.
     """
-    rng, groups = np.random.default_rng(seed), len(rates)
+    rng, groups = np.random.default_rng(0), len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
     waited = part[part * design.most >= MIN_ROWS_FIRST_LOOK]
     numbers = np.array(design.looks(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min(initial=1.0)))))

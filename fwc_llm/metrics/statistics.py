@@ -103,7 +103,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.eligible_groups) == sample.groups
     described["all_groups"] = None if everything else {key: estimates.value(key) for key in counts.METRICS}
-    described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
+    described["variation"] = run.variations.get(arm)
     described["alike"] = None
     if sample.alike:
         described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
