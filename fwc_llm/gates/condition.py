@@ -23,10 +23,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class GateCondition:
-    """A metric of `arm` (None: of every arm), or its difference to `minus`, compared with a number.
-
-    `size` compares the absolute difference. `text` is the source text.
-    """
+    """A metric of `arm` (None: of every arm), or its difference to `minus`, against `bound`."""
 
     text: str
     metric: str

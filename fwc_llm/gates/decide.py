@@ -156,10 +156,7 @@ def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
-    """Return checks as JUnit XML, with one suite per run.
-
-    An undecided check is an error; with `undecided` "failed", a failure; with "passed", skipped.
-    """
+    """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check counts."""
     kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:

@@ -201,10 +201,7 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
 
 
 def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
-    """Sum the shares of cells (2G,) by `owner` (2G,).
-
-    A cell's weight is its part of the table's rows of all cells with the same `of` (2G,).
-    """
+    """Sum the shares of cells (2G,) by `owner`, weighted by the table's rows within `of`."""
     rows = table.ravel()
     total = np.bincount(of, rows)
     size = np.zeros(int(owner.max()) + 1)
@@ -304,10 +301,7 @@ def _pairs(
     small: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.intp] | None,
 ) -> list[dict[str, Any]]:
-    """List pairs of levels: the later's rate minus the earlier's, smaller over larger rate, and a test.
-
-    The test is Fisher's with Holm's correction or, without `counts`, by design.
-    """
+    """List pairs: the later rate minus the earlier, smaller over larger rate, and a test."""
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:
         second, first = (places[side] for side in np.triu_indices(number, 1))

@@ -298,12 +298,7 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 def compare_estimates(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
-    """Compare two arms, and return a plain dict.
-
-    `n` is the number of questions that both arms answered, and `same` says whether all these answers are
-    equal. `alike`: an arm gave (nearly) all rows one answer, so that its gap is not settled. `better` and
-    `worse` count the rows on which the second arm was right more often, and less often, than the first.
-    """
+    """Compare two arms, and return a plain dict; `alike`: the gap of an arm is not settled."""
     tested = compare(first, second, aligned, metrics)
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)

@@ -70,10 +70,7 @@ class DecisionValues:
         return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means: True, False, or None if its rows are left out.
-
-        `counts` has the number of rows of each value in `column`.
-        """
+        """Return what each value means: True, False, or None if its rows are left out."""
         given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
             raise FwcError(

@@ -84,10 +84,7 @@ def most_accurate(curve: Curve) -> int:
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
-    """Return the index of the threshold with the least gap; None without one, and for a single group.
-
-    On ties, accuracy decides. Thresholds that give all rows one answer are never chosen.
-    """
+    """Return the index of the least gap among thresholds with answers of both kinds; or None."""
     mixed = (curve.share > 0.0) & (curve.share < 1.0)
     allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
     if not allowed.any():
@@ -96,10 +93,7 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the index of the least gap that keeps half of the best gain; None if there is no gain.
-
-    The gain is the accuracy above that of the better constant answer.
-    """
+    """Return the index of the least gap that keeps half of the best gain over a constant answer; or None."""
     constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
     return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
 

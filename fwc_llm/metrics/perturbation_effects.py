@@ -20,12 +20,7 @@ _TWO = 2  # added rows that changed, one each way: no variance is 0
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how consistent an arm's answers to repeated prompts are; None without repeated prompts.
-
-    `self_agreement` is the probability that two answers to one prompt are the same, with 95 % limits over
-    rows. `changed` is the share of prompts whose answers are not all the same. `probabilities` take the share
-    of yes among a prompt's answers for P(yes).
-    """
+    """Return how consistent answers to repeated prompts are; None without repeats."""
     if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
@@ -59,11 +54,7 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
-    """Return how answers change in variants of the rows with another protected attribute (`told_as`).
-
-    `n` counts the rows answered both times; `rate` is the share changed in either direction, with 95 % limits
-    over rows (people).
-    """
+    """Return how answers change in variants with another protected attribute (`told_as`)."""
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
@@ -96,11 +87,7 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 
 def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
-    """Return the effects of several rows in one request, of first names, and of exchanged proxies.
-
-    First names compare variants of two levels of the same row; the other probes compare a variant with the
-    unchanged row.
-    """
+    """Return the effects of several rows in one request, first names and exchanged proxies."""
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []

@@ -121,10 +121,7 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
 
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
-    """Return the smallest differences, by scope, that the design detects with a power of 80 %.
-
-    A gap is NaN with one group.
-    """
+    """Return the smallest differences detected with a power of 80 %, by scope and question."""
     assumed = assumptions or Assumptions()
     scopes = [THESE_EXAMPLES, *[THIS_STRATEGY] * (design.repeats >= MIN_SETS)]
     return [
@@ -174,14 +171,11 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
 def steps_needed(
     difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
 ) -> int | None:
-    """Return the least multiple of `step` that detects `difference`; None if the table has too few rows.
-
-    At least two groups get `FEW` rows per repeat.
-    """
+    """Return the least multiple of `step` that detects `difference`; None without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
 
-    def finds(steps: int) -> bool:
+    def finds(steps: int) -> bool:  # with `FEW` rows or more of at least two groups
         design = replace(step, rows=step.rows * steps)
         enough = np.sort(design.rows.sum(1))[-2:].min() >= FEW - 1e-9
         return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)

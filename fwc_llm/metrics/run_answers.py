@@ -170,7 +170,7 @@ class RunAnswers:
     those to rows that were asked about in another way (the variant is the probe's name before a colon).
     `variations` has family, order and template of arms with the same examples. `against` names the arm that
     all others are compared with ("": the first arm; "all": every pair). `unused` has notes on columns that
-    should perhaps have been used, and on groups left out. With `assist`, values use the predictions `assists`.
+    should perhaps have been used, and groups left out. With `assist`, values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]

@@ -166,10 +166,7 @@ def simulate(
 def expected_rows(
     shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
 ) -> dict[str, Any]:
-    """Return the rows that a run needs until `bounds` are settled, by true gap around a rate of 1/2.
-
-    `fixed` is the fixed sample of equal power; None for a confidence sequence.
-    """
+    """Return the rows until `bounds` are settled by true gap, and the fixed sample of equal power."""
     gaps = []
     for gap in GAPS:
         rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]

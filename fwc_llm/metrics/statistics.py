@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics import arm_estimates, counts
+from fwc_llm.metrics import counts
 from fwc_llm.metrics.arm_comparison import comparisons
+from fwc_llm.metrics.arm_estimates import RATIO_MARGIN, ArmEstimates, MetricEstimate, conditional_parity
 from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
@@ -26,7 +27,7 @@ _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
 
-Lines = Callable[[RunAnswers, Mapping[str, arm_estimates.ArmEstimates]], dict[str, Any]]
+Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], dict[str, Any]]
 
 
 def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
@@ -35,13 +36,13 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
     `references` describes reference models' answers, and the arms' differences from them. `context` has
     perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and label.
     """
-    estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
+    estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    perfect = arm_estimates.ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
+    perfect = ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     content = {
@@ -71,7 +72,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
     return described
 
 
-def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
+def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
     """Return the statistics of one arm.
 
     Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the values over
@@ -90,9 +91,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
-        own, more = (
-            arm_estimates.ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
-        )
+        own, more = (ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = {
@@ -123,7 +122,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described["reasons"] = {
         key: why for key, why in estimates.undefined(run.groups) if np.isnan(estimates[key].value)
     }
-    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups)
+    described["conditional_parity"] = conditional_parity(sample, run.groups)
     described["probabilities"] = None
     if run.design.labelled:
         described["probabilities"] = probability_statistics(a, run.groups, run.design)
@@ -142,7 +141,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     return described
 
 
-def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
+def _described(estimate: MetricEstimate) -> dict[str, Any]:
     """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
     each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
@@ -154,16 +153,16 @@ def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
     }
 
 
-def _judged(estimates: arm_estimates.ArmEstimates, key: str, margin: float) -> dict[str, Any]:
+def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
-    own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
+    own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
     decided = metric.verdict(margin)
     size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
     needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
     return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
 
 
-def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
+def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
     sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
     judged = np.isin(np.arange(sample.groups), sample.eligible_groups)
@@ -185,12 +184,12 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> di
     return described
 
 
-def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
+def _treatments(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
     """Metrics with replies without an answer read as no, and worst-case bounds."""
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
-        "as-no": _headline(arm_estimates.ArmEstimates(replace(plain, design=as_no))),
+        "as-no": _headline(ArmEstimates(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
         "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
@@ -203,7 +202,7 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
         of_level = replace(sample, group=level, groups=len(view.levels), assist=None)
-        measured = arm_estimates.ArmEstimates(of_level)
+        measured = ArmEstimates(of_level)
         described.append(
             {
                 "attribute": view.name,
@@ -218,7 +217,7 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     return described
 
 
-def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
+def _headline(estimates: ArmEstimates) -> dict[str, float]:
     return {key: estimates[key].value for key in counts.METRICS}
 
 
