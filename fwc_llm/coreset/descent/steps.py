@@ -50,7 +50,9 @@ class CompiledSteps(Steps):
         terms = problem.feature_cost, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
-        self._tiles = tiles_of(problem.cell_of, cells.n_cells)
+        own = [np.flatnonzero(problem.cell_of == g).astype(np.int32) for g in range(cells.n_cells)]
+        tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
+        self._tiles = np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
@@ -204,10 +206,3 @@ def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tu
     """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in each cell."""
     steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
     return steps.nearest(points)
-
-
-def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return tiles (T, WIDTH) of representatives, −1 for padding, and each cell's first tile (G + 1,)."""
-    own = [np.flatnonzero(cell_of == g).astype(np.int32) for g in range(cells)]
-    tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
-    return np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])

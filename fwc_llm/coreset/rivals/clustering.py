@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.fasterpam import Exchanged, Patience, Points, Space, exchange
+from fwc_llm.coreset.fasterpam import Exchanged, Points, Space, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.threads import Threads
@@ -101,6 +101,5 @@ def swap_medoids(
     space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
-    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
-    exchanged = exchange(space, points, order, cells, order, patience, Threads())
+    exchanged = exchange(space, points, order, np.zeros(len(order), int), order, Threads(), max_passes)
     return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))

@@ -71,7 +71,7 @@ _SAME = 1e-11  # relative difference that counts as rounding
 def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     """Find the best of all coresets of rows, starting from a descent; None if this takes too long."""
     problem = steps.problem
-    if problem.support == "free" or descent.rows is None:
+    if descent.rows is None:
         return None
     candidates, of = problem.candidates()
     cells = np.flatnonzero(problem.seats).tolist()
