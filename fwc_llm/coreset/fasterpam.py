@@ -9,8 +9,8 @@ that lower the loss can lower the objective.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -86,10 +86,10 @@ def exchange(
     current point is skipped. After a swap the `again` next best candidates of a batch are compared again.
     `smallest` is the size of the smallest batch.
     """
-    standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
     own, key = np.split(key, [len(points.keys)])
-    swapping = _Swapping(standing, space.values, candidates, cells, own, key, least, again)
+    medoids = Medoids(space, points, threads)
+    swapping = _Swapping(medoids, space.values, candidates, cells, own, key, least, again)
     since_swap, seen, size = 0, 0, smallest
     while since_swap < len(candidates) and seen < passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
@@ -101,7 +101,8 @@ def exchange(
             since_swap, size = 0, max(size // 2, smallest)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    return Exchanged(swapping.rows, standing.labels, swapping.losses, since_swap >= len(candidates))
+    labels, converged = swapping.standing.labels, since_swap >= len(candidates)
+    return Exchanged(swapping.rows, labels, swapping.losses, converged)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
@@ -173,21 +174,14 @@ class Medoids:
         return slots, changes
 
     def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
-        """Replace the points `slots` (k,) by `values` (k, p)."""
+        """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do not change."""
+        self._points, self._nearest = self._points.copy(), tuple(own.copy() for own in self._nearest)
         self._points[slots] = values
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
         stale = gone[self._nearest[0]] | gone[self._nearest[1]]
         self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
-
-    def state(self) -> tuple[Any, ...]:
-        """Return a copy of the state, for `restore`."""
-        return self._points.copy(), tuple(own.copy() for own in self._nearest), self._sorted
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Return to an earlier state."""
-        self._points, self._nearest, self._sorted = state
 
     def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
         """Run `task` on parts of the items, in several threads if it takes enough `work` (comparisons)."""
@@ -314,11 +308,11 @@ class _Swapping:
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of `expected`."""
-        standing, state = self.standing, self.standing.state()
-        standing.swap(slots, self.values[self.candidates[places]])
-        loss = standing.loss()
+        before = copy(self.standing)
+        self.standing.swap(slots, self.values[self.candidates[places]])
+        loss = self.standing.loss()
         if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
-            standing.restore(state)
+            self.standing = before
             return False
         self.rows[slots] = self.candidates[places]
         np.subtract.at(self.taken, self.own[slots], 1)

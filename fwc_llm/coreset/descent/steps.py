@@ -24,12 +24,10 @@ from fwc_llm.coreset.descent.assignment import (
     Rows,
     assign_rows,
     find_exactly,
-    make_work,
-    pick,
 )
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import RowAssignment, medoids
-from fwc_llm.coreset.problem.ground_cost import WIDTH
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -89,19 +87,19 @@ class CompiledSteps(Steps):
             inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
-            label = np.empty(self.problem.table.n, np.int32)
             packed = self._rows.packed
-            stale = self._threads.over_rows(pick, packed, reps.first, inner.cell, label, n=len(label))
+            word = packed[np.arange(len(packed)), inner.cell]
+            rows = np.flatnonzero(word % STATES == STALE)
             parts = packed[inner.split_row, inner.split_cell] % STATES == STALE
-            if not sum(stale) and not parts.any():
+            if not len(rows) and not parts.any():
                 break
-            rows = np.flatnonzero(label < 0)
             for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
                 packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
             self._assign(self._costs, reps, WANTED, starts=chunks * _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
+        label = (self._first[inner.cell] + (word >> BITS)).astype(np.int32)
         part = packed[inner.split_row, inner.split_cell] >> BITS
         parts = inner.split_row, self._first[inner.split_cell] + part, inner.split_share
         return inner.objective, RowAssignment(
@@ -125,8 +123,9 @@ class CompiledSteps(Steps):
         cost = np.empty(label.shape)
         exact = np.array(points, np.float64, order="C")
 
-        def make_exact(low: int, high: int) -> None:
-            values = table.values_of(slice(low, high))
+        def make_exact(low: int) -> None:
+            values = table.values_of(slice(low, low + _FEW))
+            high = low + len(values)
             for g in range(cost.shape[1]):
                 word, first, last = label[low:high, g], *self._first[g : g + 2]
                 doubtful = word % STATES == DOUBTFUL
@@ -139,7 +138,7 @@ class CompiledSteps(Steps):
                 label[low:high, g] = place
                 cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
 
-        self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
+        self._threads.over(make_exact, range(0, len(cost), _FEW))
         return cost, label.T
 
     @property
@@ -190,8 +189,11 @@ class CompiledSteps(Steps):
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> None:
-            work = make_work(p, len(prices))
-            assign_rows(*arguments, *work, low, min(low + chunk, n))
+            queue, waiting = np.empty((len(prices), ROWS), np.int32), np.zeros(len(prices), np.int64)
+            # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
+            work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+            nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+            assign_rows(*arguments, queue, waiting, (*work, *nearest), low, min(low + chunk, n))
 
         self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
 

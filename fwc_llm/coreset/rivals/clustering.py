@@ -33,10 +33,9 @@ def kmeans(
 
 
 def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None) -> Any:
-    """Fit scikit-learn's `KMeans` to `points` (n, q).
+    """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,), None: 1 per row.
 
-    `mass` (n,) are row weights; None: 1 per row. One thread, because sums over several threads depend on
-    their order.
+    One thread, because sums over several threads depend on their order.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -89,10 +88,7 @@ def kmedoids(
 def swap_medoids(
     rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
 ) -> Exchanged:
-    """Run FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
-
-    The result's `rows` (m,) are the medoids.
-    """
+    """Run FasterPAM from random medoids among `allowed` (positions); `rows` (m,) are the last medoids."""
     if metric not in DISTANCES:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
