@@ -269,7 +269,7 @@ class CoresetFit:
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
+        self.row_index_: np.ndarray | None = None if best.rows is None else rows.positions(best.rows)
         if self.row_index_ is not None:
             self.representatives_ = pick(rows.X, self.row_index_)
         else:
