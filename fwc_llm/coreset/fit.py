@@ -96,6 +96,7 @@ class CoresetFit:
         columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
+        self.row_index_: np.ndarray | None = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
@@ -269,7 +270,7 @@ class CoresetFit:
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        self.row_index_: np.ndarray | None = None if best.rows is None else rows.positions(best.rows)
+        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
         if self.row_index_ is not None:
             self.representatives_ = pick(rows.X, self.row_index_)
         else:
