@@ -1,9 +1,4 @@
-"""Tables of an audit: selection rates, impact ratios, tests, confusion.
-
-A group's impact ratio is its rate of yes over the highest rate of any group. It is uncertain which group's
-true rate is the highest, so the limits of the impact ratio are the smallest of the simultaneous limits of the
-group's ratios to all groups (docs/statistics.md, "Impact ratios"). Laws and practices ask for the four-fifths
-rule and Fisher's test; their conclusions may differ from the verdict on a gap.
+"""Tables of an audit: selection rates, impact ratios, tests, confusion (docs/statistics.md).
 
 If the design fixes the number of rows of each group and label, the test rows are no sample of people. Within
 a group and label they are a random sample: rates there, weighted by the table's cell shares, estimate the

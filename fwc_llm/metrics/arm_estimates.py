@@ -1,20 +1,13 @@
-"""One arm's metrics with intervals and verdicts, from plain arrays.
+"""One arm's metrics with intervals and verdicts (docs/statistics.md, "The method").
 
-See docs/statistics.md, "The method".
-
-    sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
-    estimates = ArmEstimates(sample)
-    sample.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
-    gap = estimates["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value
-
-Every key of `counts.TABLE` is a metric; a new metric needs only a line there. `arm_comparison` compares two
-arms. Both modules need a few dozen numpy operations, so that simulations can call them often.
+A new metric needs only a line in `counts.TABLE`. This module and `arm_comparison` need a few dozen numpy
+operations, so that simulations can call them often.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -452,9 +445,9 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
         "dropped": [names[index] for index in np.flatnonzero(~kept)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps, worst, compared = list[Pairs](), list[Pairs](), list[tuple[str, str]]()
-    for i, j in zip(*np.triu_indices(len(eligible), 1), strict=True) if kept.any() else ():
-        pair = eligible[[i, j]]
+    gaps, worst = list[Pairs](), list[Pairs]()
+    pairs = [np.array(pair) for pair in combinations(eligible, 2)] if kept.any() else []
+    for pair in pairs:
         factor, freedom = rates.spread(pair[:1], pair[1:])
         p, questions = rates.values[pair], n[:, pair].sum(0)
         independent = float((p * (1 - p) / questions).sum())
@@ -470,13 +463,12 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
             )
             down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
             worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
-        compared.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
         largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
-        first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+        first, second = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
         decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(sample.design.margin)
-        described |= {"verdict": decided, "first": first, "second": second}
+        described |= {"verdict": decided, "first": groups[first], "second": groups[second]}
     return described
 
 

@@ -1,9 +1,5 @@
 """Decision thresholds on P(yes): resulting rates, and candidate thresholds.
 
-    curve = threshold_curve(p, labels, groups)
-    place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)
-    curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
-
 The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers as one of
 them. A threshold looks better on the rows on which it was chosen than on other rows (`held_out`).
 """

@@ -24,7 +24,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
-from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, codes
 
 if TYPE_CHECKING:
@@ -189,13 +189,14 @@ def assisted_samples(
     import pandas as pd
 
     first = next(iter(samples.values()))
-    check_pairs([ASSIST, *[WEIGHTS] * (first.weight is not None)])
+    if first.weight is not None:
+        raise FwcError(NO_WEIGHTS)
     if first.cluster is not None and table.people is None:
         raise FwcError("the table does not say which rows are of one person: leave out cluster")
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
-    place = table.rows.get_indexer(pd.Index(names)) if table.rows.is_unique else np.zeros(0, dtype=np.intp)
     if not table.rows.is_unique:
         raise FwcError(f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once")
+    place = table.rows.get_indexer(pd.Index(names))
     if (place < 0).any():
         raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
     for sample in samples.values():

@@ -58,10 +58,8 @@ class ArmAnswers:
         """Select answers by a mask (n,) or by positions; a mask of all returns the object itself."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
-        columns: dict[str, Any] = {
-            name: None if values is None else values[chosen] for name, values in vars(self).items()
-        }
-        return ArmAnswers(**columns)
+        parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
+        return replace(self, **parts)
 
     @property
     def unparsed(self) -> dict[str, int]:
@@ -222,15 +220,10 @@ class RunAnswers:
         return samples_of(self.answers, self.groups, self.design)
 
     @cached_property
-    def assisted_samples(self) -> dict[str, ArmArrays]:
-        """The `plain_samples` with the predictions in `assists`."""
-        samples = self.plain_samples
-        return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
-
-    @property
     def samples(self) -> dict[str, ArmArrays]:
-        """The samples for values, intervals and verdicts: assisted ones if `assist`."""
-        return self.assisted_samples if self.assist else self.plain_samples
+        """The samples for values, intervals and verdicts: with predictions if `assist`."""
+        own = self.plain_samples
+        return {arm: replace(own[arm], assist=self.assists.get(arm)) for arm in own} if self.assist else own
 
 
 def samples_of(

@@ -1,8 +1,6 @@
 """Sequential intervals, which hold at all looks at a run or monitor together.
 
-An ordinary interval holds for a number of rows that was fixed before, but not if asking stops when the result
-is convenient. Here rows are asked about in random order; if people have several rows, people come in random
-order.
+Rows are asked about in random order; if people have several rows, people come in random order.
 
 **Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N
 rows. Up to the share t of the rows (people) it spends the error of O'Brien and Fleming's boundary (Lan &

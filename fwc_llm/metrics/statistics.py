@@ -91,7 +91,8 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
-        own, more = (ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples))
+        own = ArmEstimates(run.plain_samples[arm])
+        more = ArmEstimates(replace(own.sample, assist=run.assists[arm]))
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = {
@@ -133,8 +134,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
     if not run.design.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
-                nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
-                described[metric.key] |= nothing | {"per_repeat": [], "verdict": None}
+                described[metric.key] |= {"verdict": None, "p_value": math.nan, "per_repeat": []}
                 described["reasons"][metric.key] = "there are no labels"
                 for part in (*described["treatments"].values(), described["all_groups"] or {}):
                     part |= {metric.key: None} if metric.key in part else {}
@@ -165,7 +165,6 @@ def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
 def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
     sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
-    judged = np.isin(np.arange(sample.groups), sample.eligible_groups)
     ranked = () if sample.p_yes is None else ("auc", "brier")
     rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
     rows = estimates.counted("rate").effective_rows
@@ -174,7 +173,7 @@ def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
         described[name] = {
             "n": int(size[place]),
             "small": bool(size[place] / sample.repeats < SMALL),
-            "judged": bool(judged[place]),
+            "judged": place in sample.eligible_groups,
             "effective_rows": float(rows[place]),
         }
         for rate, limits in rates.items():
