@@ -240,7 +240,8 @@ class ArmEstimates:
             counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
-        return rate_shares(sample, name, owner, owners, by_label and not RATES[name].of_answers)
+        no, yes, _ = RATES[name].counted.T  # in a precision the answer decides which rows are counted
+        return rate_shares(sample, name, owner, owners, by_label and np.array_equal(no, yes))
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""

@@ -351,11 +351,9 @@ def _crossed(columns: Sequence["Names"]) -> "Names":
 
 def _in_order(names: "Names") -> Codes:
     """Number the repeats from 0, in the order of their numbers, or of their names if not all are numbers."""
-    different, code = levels_of(names)
-    order = np.arange(len(different))
-    if all(name.isdecimal() for name in different):
-        order = np.argsort(np.argsort([int(name) for name in different], kind="stable"))
-    return order[code].astype(np.int64)
+    different, _ = levels_of(names)
+    ordered = sorted(different, key=int) if all(name.isdecimal() for name in different) else different
+    return names.set_categories(ordered).codes.astype(np.int64)
 
 
 def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
@@ -390,35 +388,31 @@ def decided(
     """Return a table with yes, no or missing in `names`, and a mask of rows to omit."""
     import pandas as pd
 
-    if decisions.by_column and len(names) > 1:
-        alone = [decided(frame, [name], decisions) for name in names]
-        columns = {name: one[name] for name, (one, _) in zip(names, alone, strict=True)}
-        return frame.assign(**columns), np.logical_or.reduce([lost for _, lost in alone])
-    frame = frame.copy(deep=False)
-    coded = {name: _coded(frame, name) for name in names}
-    counts = Counter[str]()
-    for code, values in coded.values():
-        rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
-        for value, n in zip(values, rows, strict=True):
-            counts[plain_text(value)] += n
-    if decisions.by_column:
-        positive = decisions.by_column.get(names[0], decisions.positive)
-        negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
-        decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
-    if frame.index.name == FILE_ROW:
-        first = dict[str, int]()
-        for code, values in coded.values():
-            for kind, place in zip(*np.unique(code, return_index=True), strict=True):
-                text = plain_text(values[kind]) if kind >= 0 else ""
-                first[text] = min(int(place), first.get(text, len(frame)))
-        decisions = replace(decisions, rows={text: frame.index[place] for text, place in first.items()})
-    title = " and ".join(decisions.columns.get(name, name) for name in names)
-    meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
-    for name, (code, values) in coded.items():
-        means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
-        left_out |= (means < 0) & (code >= 0)
-        frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+    frame = frame.copy(deep=False)
+    for together in [[name] for name in names] if decisions.by_column else [names]:
+        coded, counts, own = {name: _coded(frame, name) for name in together}, Counter[str](), decisions
+        for code, values in coded.values():
+            rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
+            for value, n in zip(values, rows, strict=True):
+                counts[plain_text(value)] += n
+        if own.by_column:
+            positive = own.by_column.get(together[0], own.positive)
+            negative = [value for value in own.values(own.negative, counts) if value in counts]
+            own = replace(own, positive=positive, negative=negative or None)
+        if frame.index.name == FILE_ROW:
+            first = dict[str, int]()
+            for code, values in coded.values():
+                for kind, place in zip(*np.unique(code, return_index=True), strict=True):
+                    text = plain_text(values[kind]) if kind >= 0 else ""
+                    first[text] = min(int(place), first.get(text, len(frame)))
+            own = replace(own, rows={text: frame.index[place] for text, place in first.items()})
+        title = " and ".join(own.columns.get(name, name) for name in together)
+        meaning = own.meaning(dict(counts.most_common()), title) if counts else {}
+        for name, (code, values) in coded.items():
+            means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
+            left_out |= (means < 0) & (code >= 0)
+            frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out

@@ -30,11 +30,6 @@ class Rate:
     counted: npt.NDArray[np.bool_]
     among: str
 
-    @property
-    def of_answers(self) -> bool:
-        """Whether the answer decides if a row is counted, as in a precision."""
-        return bool((self.counted[:, NO] != self.counted[:, YES]).any())
-
 
 def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])

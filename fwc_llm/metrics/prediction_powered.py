@@ -25,7 +25,7 @@ from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
 from fwc_llm.metrics.sampling_design import NO_WEIGHTS
-from fwc_llm.metrics.variance import ArmArrays, RateEstimates, codes
+from fwc_llm.metrics.variance import ArmArrays, codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -338,20 +338,17 @@ def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str)
     V is the variance, for a gap or ratio that of the two groups farthest apart.
     """
     metric, judged = BY_KEY[key], plain.sample.eligible_groups
-    rate, pair = f"{metric.rates[0]} of all", list[Codes]()
+    rate, places = f"{metric.rates[0]} of all", [np.array([0])]
     if metric.kind != "share":
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
         rate = max(values, key=lambda name: np.ptp(values[name]))
         if len(judged) < 2 or np.isnan(values[rate]).any():
             return None
-        pair = [judged[[values[rate].argmin()]], judged[[values[rate].argmax()]]]
-    variances = [_variance(own.counted(rate), *pair) for own in (plain, assisted)]
+        places = [judged[[values[rate].argmin()]], judged[[values[rate].argmax()]]]
+    variances = []
+    for shares in (plain.counted(rate), assisted.counted(rate)):
+        factor, _ = shares.spread(*places)
+        variances.append(float(factor[0] ** 2 * sum(shares.plain[place][0] for place in places)))
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])
-
-
-def _variance(shares: RateEstimates, first: Codes | None = None, second: Codes | None = None) -> float:
-    factor, _ = shares.spread(first, second)
-    plain = shares.plain if first is None or second is None else shares.plain[first] + shares.plain[second]
-    return float(factor[0] ** 2 * plain[0])
