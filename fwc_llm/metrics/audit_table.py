@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
@@ -29,8 +30,6 @@ from fwc_llm.sanitize import listed
 from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
@@ -129,7 +128,7 @@ class DecisionValues:
 
 
 def from_frame(
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     design: str = "group",
     attributes: Sequence[str] = (),
     *,
@@ -232,8 +231,8 @@ def from_frame(
 
 
 def with_population(
-    frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
-) -> "pd.DataFrame":
+    frame: pd.DataFrame, population: pd.DataFrame, key: str, columns: Sequence[str]
+) -> pd.DataFrame:
     """Add to answers those of the `columns` that only the population has."""
     lacking = [name for name in columns if name not in frame.columns and name in population.columns]
     if not lacking or key not in frame.columns or key not in population.columns:
@@ -249,7 +248,7 @@ def with_population(
 
 def of_population(
     answered: RunAnswers,
-    population: "pd.DataFrame",
+    population: pd.DataFrame,
     key: str,
     label: str | None = None,
     decisions: DecisionValues | None = None,
@@ -261,8 +260,6 @@ def of_population(
     Those are in `population`, whose column `key` names rows like the answers' `row`. All its columns but this
     one, the protected ones, `label` and `cluster` are features.
     """
-    import pandas as pd
-
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
@@ -356,7 +353,7 @@ def _in_order(names: "Names") -> Codes:
     return names.set_categories(ordered).codes.astype(np.int64)
 
 
-def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
+def _text(frame: pd.DataFrame, name: str, otherwise: str = "", empty: bool = False) -> "Names":
     """Return a column as text; refuse a missing value, unless `empty` makes it an empty text."""
     if name not in frame.columns:
         return one_name(otherwise, len(frame))
@@ -383,11 +380,9 @@ def plain_text(value: Any) -> str:
 
 
 def decided(
-    frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
+    frame: pd.DataFrame, names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
     """Return a table with yes, no or missing in `names`, and a mask of rows to omit."""
-    import pandas as pd
-
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
     frame = frame.copy(deep=False)
     for together in [[name] for name in names] if decisions.by_column else [names]:
@@ -419,7 +414,7 @@ def decided(
 
 
 def left_out_note(
-    frame: "pd.DataFrame", left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
+    frame: pd.DataFrame, left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
 ) -> str:
     """Return a note on the number of rows left out because a column is neither yes nor no, by group."""
     lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
@@ -428,7 +423,7 @@ def left_out_note(
     return f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."
 
 
-def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
+def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:
     """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else refused."""
     code = frame[name].cat.codes.to_numpy(np.float64)
     if (code < 0).any() and not unknown:
@@ -436,16 +431,14 @@ def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
     return np.where(code < 0, np.nan, code)
 
 
-def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":
+def _column(frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
     if frame[name].ndim > 1:
         raise FwcError(f"the answers have two columns {name!r}: rename one of them")
     return frame[name]
 
 
-def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
+def _coded(frame: pd.DataFrame, name: str) -> tuple[Any, list[Any]]:
     """Return codes of a column's distinct values, −1 for missing and empty ones, and these values."""
-    import pandas as pd
-
     column = _column(frame, name)
     categories = isinstance(column.dtype, pd.CategoricalDtype)
     code, different = pd.factorize(column.array if categories else column.to_numpy(dtype=object))
@@ -456,10 +449,8 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     return code, values
 
 
-def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Floats:
+def _numbers(frame: pd.DataFrame, name: str, least: float, most: float) -> Floats:
     """Return a column of numbers from `least` to `most`; a missing value is NaN."""
-    import pandas as pd
-
     column = _column(frame, name)
     try:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
@@ -489,8 +480,6 @@ def unused_columns(
 
 def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
     """Refuse a row with two groups or labels in its arms and repeats; `index` is that of the table."""
-    import pandas as pd
-
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
         first = pd.Series(values).groupby(answers.row.codes).transform("first")
         if (other := first.to_numpy() != values).any():
@@ -504,8 +493,6 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
 
 def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
     """Raise `FwcError` unless all arms were asked the same questions, each question once."""
-    import pandas as pd
-
     names = list(by_arm)
     asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
     for arm, keys in asked.items():

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from fwc_llm.errors import FwcError
@@ -28,8 +29,6 @@ from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 from fwc_llm.metrics.variance import ArmArrays, codes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics.run_answers import RunAnswers
 
 MIN_ROWS = 40  # rows asked about, at least, for assisted estimates
@@ -54,14 +53,13 @@ class FeatureTable:
     rows: "pd.Index[Any]"
     group: "np.ndarray"
     label: "np.ndarray"
-    features: "pd.DataFrame"
+    features: pd.DataFrame
     people: Any = None
     titles: Sequence[str] = ()
 
     @cached_property
     def encoded(self) -> tuple[Floats, list[str]]:
         """Features (N, p), standardised or one-hot, and group by label; names (p,)."""
-        import pandas as pd
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -186,8 +184,6 @@ def assisted_samples(
 
     All answers about one row (person), of all arms and repeats, are in one fold.
     """
-    import pandas as pd
-
     first = next(iter(samples.values()))
     if first.weight is not None:
         raise FwcError(NO_WEIGHTS)

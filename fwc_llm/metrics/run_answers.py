@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import union_categoricals
 
 from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
@@ -15,8 +17,6 @@ from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.words import is_unknown_category
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     Names = pd.Categorical[str]
 
 CROSSING = " & "  # separates the levels of several attributes
@@ -84,16 +84,12 @@ class ArmAnswers:
 
 def names_of(codes: Any, texts: Any) -> "Names":
     """Return categories (n,) from codes (n,) and texts (k,); equal texts become one."""
-    import pandas as pd
-
     place, different = pd.factorize(pd.Index(texts, dtype="str"))
     return pd.Categorical.from_codes(place[codes], different)
 
 
 def as_names(texts: Any) -> "Names":
     """Return texts (n,) as categories; return categories as they are."""
-    import pandas as pd
-
     if isinstance(texts, pd.Categorical):
         return texts if texts.categories.dtype == "str" else mapped(texts, str)
     different, code = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
@@ -144,9 +140,6 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
     """Return integer codes of names, in order of first appearance, shared by all columns."""
-    import pandas as pd
-    from pandas.api.types import union_categoricals
-
     together = union_categoricals(list(columns)).codes
     code = pd.factorize(together)[0].astype(np.int64)
     return np.split(code, np.cumsum([len(names) for names in columns])[:-1])
