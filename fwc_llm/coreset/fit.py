@@ -270,8 +270,8 @@ class CoresetFit:
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
-        if self.row_index_ is not None:
+        if best.rows is not None:
+            self.row_index_ = rows.positions(best.rows)
             self.representatives_ = pick(rows.X, self.row_index_)
         else:
             self.representatives_ = rows.encoder.decode(points)
@@ -286,6 +286,8 @@ class CoresetFit:
             cells.levels if rows.has_levels else None,
             cells.outcomes if rows.has_y else None,
             problem.target,
+            problem.epsilon,
+            problem.groups,
             ProblemParams.of(self),
         )
         return points
