@@ -180,17 +180,11 @@ def certify(
         unknown = own.outcomes.tolist()[outcome.argmin()]
         raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
     level, which = np.divmod(own.cell, own.n_outcomes)
-    own_points = Represented(
-        EncodedTable(encoded.numbers.astype(np.float64), encoded.codes),
-        rows.encoder,
-        level * cells.n_outcomes + outcome[which],
-        own.levels,
-        cells.outcomes,
-        overall_target(cells, target),
-        limits_of(epsilon, own.levels, crossed),
-        groups_of(own.levels, crossed),
-        terms,
-    )
+    encoded = EncodedTable(encoded.numbers.astype(np.float64), encoded.codes)
+    cell_of = level * cells.n_outcomes + outcome[which]
+    labels = own.levels, cells.outcomes, overall_target(cells, target)
+    limits = limits_of(epsilon, own.levels, crossed), groups_of(own.levels, crossed)
+    own_points = Represented(encoded, rows.encoder, cell_of, *labels, *limits, terms)
     row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
     compared = ComparedRows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
     return certified(own_points, compared, weights)

@@ -47,10 +47,7 @@ class Steps:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the float64 cost (n, G) and the index (G, n) of each cell's nearest point.
-
-        A cell without points has the cost inf and the index −1.
-        """
+        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without points."""
         problem = self.problem
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
