@@ -78,10 +78,9 @@ class Represented:
 
 
 def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Index (n,) of every label in `categories`, −1 if absent.
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are rows.
 
-    Labels of crossed attributes are rows. A number and its text are the same label: files may store numbers
-    as text.
+    A number and its text are the same label: files may store numbers as text.
     """
 
     def read(label: Any) -> tuple[Any, Any]:
@@ -154,9 +153,7 @@ def certify(
     """Certify any weighted points as a coreset of the rows.
 
     Args:
-        X: (n, p) features of the rows, as `FairCoreset.fit` takes them.
-        y: (n,) outcomes of the rows.
-        sensitive: (n,) or (n, k) protected levels of the rows.
+        X, y, sensitive, sample_weight: the rows, as in `FairCoreset.fit`, in memory.
         points: (m, p) features of the points, in the units and the type of X.
         points_y: (m,) outcomes of the points.
         points_sensitive: (m,) or (m, k) protected levels of the points.
@@ -164,7 +161,6 @@ def certify(
         epsilon: the parity limit; given weights need not keep it, and `is_fair` says whether they do.
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
-        sample_weight: (n,) row weights, as in `FairCoreset.fit`.
 
     Raises:
         InputError: bad input, or no weights of these points keep the limit.

@@ -72,9 +72,7 @@ class FairWASP(Estimator):
         """Find the weights.
 
         Args:
-            X: (n, p) features without D and Y, as in `FairCoreset.fit`.
-            y: (n,) outcomes, any labels; optional without a limit and penalty.
-            sensitive: (n,) or (n, k) protected levels; optional without a limit and penalty.
+            X, y, sensitive: as in `FairCoreset.fit`, in memory.
             sample_weight: (n,) row weights; a row of weight 0 keeps the weight 0.
             progress: function that gets a line of text after each cell that was searched.
 

@@ -22,15 +22,9 @@ _LARGE = 4  # rows from which a representative moves twice as far; with fewer ro
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
     """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in every cell."""
-    return RowAssignment(
-        label[inner.cell, np.arange(len(inner.cell))],
-        inner.split_row,
-        label[inner.split_cell, inner.split_row],
-        inner.split_share,
-        m,
-        masses,
-        inner.row_mass,
-    )
+    parts = inner.split_row, label[inner.split_cell, inner.split_row], inner.split_share
+    nearest = label[inner.cell, np.arange(len(inner.cell))]
+    return RowAssignment(nearest, *parts, m, masses, inner.row_mass)
 
 
 class Steps:

@@ -107,14 +107,6 @@ class Problem:
 
     def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
         """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of the rows."""
-        return fair_transport(
-            cost,
-            self.cells.n_levels,
-            self.cells.n_outcomes,
-            self.target,
-            self.epsilon,
-            prices,
-            sample_weight=self.masses if masses is None else masses,
-            penalty=self.penalty,
-            groups=self.groups,
-        )
+        terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
+        mass = self.masses if masses is None else masses
+        return fair_transport(cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups)
