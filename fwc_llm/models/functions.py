@@ -1,8 +1,4 @@
-"""Python functions as models (docs/providers.md); installed packages' models.
-
-A function takes the messages and returns text, P(yes) or a `Reply`. A sync function is called in daemon
-threads, by default for one row at a time. A call that hangs cannot keep the process from ending.
-"""
+"""Python functions as models (docs/providers.md); installed packages' models."""
 
 import asyncio
 import inspect
@@ -43,13 +39,10 @@ Function: TypeAlias = Callable[[Messages], Answer | Awaitable[Answer]]
 
 @runtime_checkable
 class BatchFunction(Protocol):
-    """An object that answers many conversations in one call, sync or async.
-
-    Each answer is text, P(yes) or a `Reply`. An exception instead of an answer is the error of that row.
-    """
+    """An object that answers many conversations in one call, sync or async."""
 
     def ask_many(self, conversations: Sequence[Messages]) -> Any:
-        """Return one answer for each of the `conversations` (at most 64), in their order."""
+        """Answer at most 64 conversations in order; an exception is a row's error."""
 
 
 class FunctionModel:
@@ -238,11 +231,7 @@ def _checked(reply: Reply) -> Reply:
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
-    """Wrap a function or an object with `ask_many` as a `Model`.
-
-    Errors: `FwcError` for anything else: a class, an object that lacks a member, a value that is not
-    callable.
-    """
+    """A model, a function or an object with `ask_many` as a `Model`; else `FwcError`."""
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if isinstance(model, Model):
@@ -286,14 +275,7 @@ def _kind(value: Any) -> str:
 
 
 def provided_model(name: str, client: Client) -> Model | None:
-    """The model that an installed package provides for `name`, or None.
-
-    The entry point POINT of a package provides the names POINT and POINT:anything. Names in `OURS` are built
-    in and cannot be provided.
-
-    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and a provider that
-    returns no model of that name.
-    """
+    """The model that an installed package provides for `name`, or None."""
     prefix = name.partition(":")[0]
     built_in = prefix in OURS or f"{prefix}:" in OURS
     points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
@@ -310,10 +292,7 @@ def provided_model(name: str, client: Client) -> Model | None:
 
 
 def imported_model(name: str, timeout: float) -> Model:
-    """Import the model or function of `python:MODULE:NAME`, as a `Model`.
-
-    Errors: `FwcError` for a module that cannot be imported, and for an object that is no model.
-    """
+    """Import the model or function of `python:MODULE:NAME`, as a `Model`."""
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
         raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")

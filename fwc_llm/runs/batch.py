@@ -1,8 +1,6 @@
 """A run through the Batch API: write, upload, submit, poll and collect batches.
 
-The process may end after any step: `batch/state.json` records the completed steps, and the next process
-continues from there. Replies go into the same journal as those of live requests. Requests that a batch leaves
-unanswered are sent live (`execute`).
+The process may end after any step: the next process continues from `batch/state.json`.
 """
 
 import asyncio
@@ -43,15 +41,12 @@ FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
-    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl.
-
-    Its steps are: written, uploaded (`file_id`), submitted (`batch_id`), `collected`.
-    """
+    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl."""
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
     requests: NonNegativeInt
-    file_id: _Id | None = None
-    batch_id: _Id | None = None
+    file_id: _Id | None = None  # once uploaded
+    batch_id: _Id | None = None  # once submitted
     collected: bool = False
 
 
@@ -74,12 +69,8 @@ async def run_batch(
 ) -> None:
     """Send all unanswered `calls` through the Batch API; wait for the replies.
 
-    The service is polled every `poll_seconds`, at first more often. If the folder has batches that are not
-    collected, or without `begin`, no new batches are written, and only existing batches are waited for. With
-    `cancel`, the service is first asked to stop them.
-
-    Errors: `FwcError` for a model without Batch API, and for a damaged folder; `ProviderError` if the service
-    rejects a batch as a whole (the same command submits the batch again).
+    No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
+    service is first asked to stop those.
     """
     place = Path(folder) / "batch"
     work = _Batches(model, BatchClient(model, backoff), journal, place, progress, budget, _read_state(place))
@@ -167,12 +158,7 @@ class _Batches:
         return self.folder / f"{part.name}.{kind}"
 
     async def submit(self, begin: bool) -> None:
-        """Upload and submit the batches that are not submitted yet.
-
-        Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
-        requests are left to a live run. If the service already has a batch for an
-        uploaded file, this batch is used.
-        """
+        """Submit all batches; without `begin`, or after a live run, only find submitted ones."""
         for part in self.under_way:
             if part.batch_id is not None:
                 continue
@@ -243,10 +229,7 @@ class _Batches:
         self._save()
 
     def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Process a line of a result file; return the id of a settled request.
-
-        A settled request is answered, or refused without charge. "" for any other line.
-        """
+        """Take in a result; return the id of a request that is answered or was not charged."""
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
         if not isinstance(request, str) or request not in calls:

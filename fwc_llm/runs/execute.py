@@ -30,15 +30,11 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """Numbers of calls by result, and the reason for an early stop.
+    """Numbers of calls by result; `stopped` is the reason for an early end, or None."""
 
-    `done` calls got a reply, `errors` got none, `skipped` were answered in an earlier pass.
-    `stopped` is the reason why the run ended before its last call (the cost limit), else None.
-    """
-
-    done: int
-    errors: int
-    skipped: int
+    done: int  # got a reply
+    errors: int  # got none
+    skipped: int  # were answered in an earlier pass
     stopped: str | None = None
 
 
@@ -55,12 +51,8 @@ async def execute(
 ) -> ExecutionSummary:
     """Send all calls without an answer in the journal, `concurrency` at a time.
 
-    `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
-    it counts. `progress` is called about ten times per second and at the end, with the cost at `price`.
-
-    Errors: `ProviderError` if the provider rejects the run or `watch` stops it, `StorageError` if the journal
-    cannot be written, `FwcError` if a key is missing. After an error or a cancellation (Ctrl-C), the journal
-    has all replies that came.
+    Each reply is written to the journal before it counts: after an error or a cancellation (Ctrl-C), the
+    journal has all replies that came.
     """
     work: dict[str, int] = {}
     if progress is not None and traits(model).local and traits(model).ask_row is None:
@@ -88,10 +80,7 @@ async def execute(
 
 
 def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
-    """The work of each call with a prompt cache, in characters, by request id.
-
-    Only new characters count: examples and row for the first call of an arm and repeat, the row for others.
-    """
+    """The work of each call with a prompt cache, in characters, by request id."""
     work, arm = dict[str, int](), ("", -1)
     for call in calls:
         new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
@@ -208,22 +197,16 @@ class _Execution:
 
 
 class _Attempts(Attempts):
-    """The attempts at one call, within the run's budget, if any.
-
-    `unknown` counts attempts that the service may charge for, but whose usage it did not report.
-    """
+    """The attempts at one call, within the run's budget, if any."""
 
     def __init__(self, run: _Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
         self._most = Usage()
         self._reserved: float | None = None  # dollars reserved for the current attempt
-        self.unknown = 0
+        self.unknown = 0  # attempts that may be charged, but whose usage the service did not report
 
     async def again(self) -> bool:
-        """Reserve the worst-case cost of an attempt; this may wait for other calls.
-
-        False if no attempt is allowed.
-        """
+        """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
         if self._budget is None:
             return True
         self._most = self._budget.worst_case(self._call.messages)
@@ -266,11 +249,7 @@ class UnreadError(ProviderError):
 
 
 class Watch:
-    """Stops a run if none of an arm's first 12 replies holds an answer.
-
-    Only `arms` are watched; None means all (docs/running.md, "Replies without an answer"). Until an arm has
-    an answer, at most 12 of its requests are sent.
-    """
+    """Stops a run if none of an arm's first 12 replies holds an answer."""
 
     def __init__(self, model: Model, journal: Journal, arms: Collection[str] | None = None) -> None:
         self._model, self._journal, self._arms = model, journal, arms

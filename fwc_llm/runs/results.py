@@ -41,10 +41,7 @@ _UNKNOWN = "no P(yes)"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
-    """Write the run's questions, to which `score` joins the replies.
-
-    Questions about test rows go into questions.jsonl, those about validation rows into pool.jsonl.
-    """
+    """Write questions.jsonl, to which `score` joins replies; pool.jsonl for a threshold."""
     folder.write_questions(list(questions(plan)))
     if plan.n_threshold_calls:
         folder.write_questions(list(questions(plan, validation=True)), POOL_FILE)
@@ -85,10 +82,8 @@ class _Last(NamedTuple):
 class Replies:
     """The last reply to each question in a journal, parsed by `words`.
 
-    `models` are the model names in replies. `simulated` means that at least one reply is marked as simulated.
-    `truncated` counts replies whose input the service reported as truncated. `others` has, by arm, a pair for
-    each row that was also asked in other wordings: P(yes) of the question itself, and P(yes) by the name of
-    the wording.
+    `others` has, by arm, a pair for each row that was also asked in other wordings: P(yes) of the question
+    itself, and P(yes) by the name of the wording.
     """
 
     def __init__(self, journal: Journal, words: Words | None = None) -> None:
@@ -132,9 +127,8 @@ def score(
 ) -> dict[str, Any]:
     """Parse all replies; write answers.csv and results.json; return the latter.
 
-    `stopped` is the reason why the run ended before its last request. Without `parse`, the answers in
-    answers.csv stay. If another version of the parser wrote answers.csv, the returned value also has
-    `reparsed`: by arm, the number of answers that this version parses differently.
+    Without `parse`, the answers in answers.csv stay. After another version of the parser, the returned value
+    has `reparsed`: by arm, the number of answers that this version parses differently.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -292,10 +286,7 @@ def _null(value: Any) -> float | None:
 
 
 def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions, for each other wording of the question.
-
-    `asked` has a pair per row: P(yes) of the question itself, and P(yes) by the name of the wording.
-    """
+    """An arm's contradictions by wording; `asked` has the pairs of `Replies.others`."""
     if not asked:
         return {}
     from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions
