@@ -55,37 +55,6 @@ class _State(BaseModel):
     parts: list[_BatchPart] = []
 
 
-async def run_batch(
-    model: Model,
-    calls: Iterable[PlannedCall],
-    journal: Journal,
-    folder: str | Path,
-    poll_seconds: float = 60.0,
-    progress: Callable[[Progress], None] | None = None,
-    budget: Budget | None = None,
-    backoff: float = 1.0,
-    begin: bool = True,
-    cancel: bool = False,
-) -> None:
-    """Send all unanswered `calls` through the Batch API; wait for the replies.
-
-    No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
-    service is first asked to stop those.
-    """
-    place = Path(folder) / "batch"
-    work = _Batches(model, BatchClient(model, backoff), journal, place, progress, budget, _read_state(place))
-    try:
-        if begin and not work.under_way:
-            work.write_requests(calls)
-        await work.submit(begin)
-        for part in work.under_way if cancel else ():
-            with suppress(GoneError):  # `wait` gives up a lost batch
-                await work.client.cancel(str(part.batch_id))
-        await work.wait(poll_seconds, cancel)
-    finally:
-        await model.aclose()
-
-
 def batches_under_way(folder: str | Path) -> bool:
     """Whether a run has uploaded, uncollected batches; `FwcError` if damaged."""
     parts = _read_state(Path(folder) / "batch")
@@ -93,23 +62,47 @@ def batches_under_way(folder: str | Path) -> bool:
 
 
 @dataclass
-class _Batches:
-    """The batches of a run's folder in one `run_batch`."""
+class BatchRun:
+    """Sends all unanswered `calls` through the Batch API, and waits for the replies.
+
+    No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
+    service is first asked to stop those.
+    """
 
     model: Model
-    client: BatchClient
+    calls: Iterable[PlannedCall]
     journal: Journal
-    folder: Path
-    progress: Callable[[Progress], None] | None
-    budget: Budget | None
-    parts: list[_BatchPart]
-    skipped: int = 0
+    progress: Callable[[Progress], None] | None = None
+    budget: Budget | None = None
+    begin: bool = True
+    cancel: bool = False
+    poll_seconds: float = 60.0  # at first, the service is polled more often
+    backoff: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.client = BatchClient(self.model, self.backoff)
+        self.folder = self.journal.path.parent / "batch"
+        self.parts = _read_state(self.folder)
+        self.skipped = 0
+
+    async def run(self) -> None:
+        """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
+        try:
+            if self.begin and not self._under_way:
+                self._write_requests()
+            await self._submit()
+            for part in self._under_way if self.cancel else ():
+                with suppress(GoneError):  # `_wait` gives up a lost batch
+                    await self.client.cancel(str(part.batch_id))
+            await self._wait()
+        finally:
+            await self.model.aclose()
 
     @property
-    def under_way(self) -> list[_BatchPart]:
+    def _under_way(self) -> list[_BatchPart]:
         return [part for part in self.parts if not part.collected]
 
-    def write_requests(self, calls: Iterable[PlannedCall]) -> None:
+    def _write_requests(self) -> None:
         """Write batches for the calls that are unanswered and in no earlier batch."""
         if self.budget is not None:
             self.budget.start(self.journal)
@@ -117,7 +110,7 @@ class _Batches:
         with failing_as(StorageError, f"cannot write to {self.folder}: "):
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
-                for request, call in self._unanswered(calls):
+                for request, call in self._unanswered():
                     body = self.client.request_body(call.messages)
                     content = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
                     text = json.dumps(content, ensure_ascii=False) + "\n"
@@ -137,11 +130,11 @@ class _Batches:
                     size += len(line)
         self._save()
 
-    def _unanswered(self, calls: Iterable[PlannedCall]) -> Iterator[tuple[str, PlannedCall]]:
+    def _unanswered(self) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of calls to send, as far as the budget allows."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
-        for call in calls:
+        for call in self.calls:
             request = call_id(parameters, call)
             answered = self.journal.answered(request)
             self.skipped += answered
@@ -157,12 +150,12 @@ class _Batches:
     def _path(self, part: _BatchPart, kind: str) -> Path:
         return self.folder / f"{part.name}.{kind}"
 
-    async def submit(self, begin: bool) -> None:
+    async def _submit(self) -> None:
         """Submit all batches; without `begin`, or after a live run, only find submitted ones."""
-        for part in self.under_way:
+        for part in self._under_way:
             if part.batch_id is not None:
                 continue
-            if not begin or any(self.journal.answered(request) for request, _ in self._index(part)):
+            if not self.begin or any(self.journal.answered(request) for request, _ in self._index(part)):
                 if part.file_id is not None:
                     part.batch_id = await self.client.find(part.file_id)
                 part.collected = part.batch_id is None
@@ -173,19 +166,19 @@ class _Batches:
                 part.batch_id = await self.client.submit(part.file_id)
             self._save()
 
-    async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
+    async def _wait(self) -> None:
         """Poll until every batch has ended; collect each batch when it ends."""
         states: dict[str, BatchState] = {}
         pause, began = FIRST_POLL_SECONDS, time.monotonic()
-        total = sum(part.requests for part in self.under_way) + self.skipped
-        while self.under_way:
-            for part in self.under_way:
+        total = sum(part.requests for part in self._under_way) + self.skipped
+        while self._under_way:
+            for part in self._under_way:
                 try:
                     state = states[part.name] = await self.client.state(str(part.batch_id))
                     if state.ended:
                         await self._collect(part, state)
                 except GoneError:
-                    if not cancelled:
+                    if not self.cancel:
                         raise
                     self._lose(self._index(part))
                     part.collected = True
@@ -197,9 +190,9 @@ class _Batches:
                 rate = done / max(time.monotonic() - began, 1e-9)
                 with suppress(OSError, ValueError):  # a closed terminal must not end the run
                     self.progress(Progress(done, failed, self.skipped, total, rate))
-            if self.under_way:
+            if self._under_way:
                 self.journal.check_in_place()
-                await asyncio.sleep(min(pause, poll_seconds))
+                await asyncio.sleep(min(pause, self.poll_seconds))
                 pause *= POLL_GROWTH
 
     async def _collect(self, part: _BatchPart, state: BatchState) -> None:
