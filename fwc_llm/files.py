@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -39,12 +38,6 @@ def open_binary(path: Path) -> BufferedReader:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.open("rb")
-
-
-def check_regular(handle: int, path: Path) -> None:
-    """Raise `OSError` if an open file handle is that of a pipe or a device."""
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def resource_dir(name: str) -> Path:

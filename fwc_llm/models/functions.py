@@ -87,7 +87,11 @@ class FunctionModel:
         except (TypeError, ValueError) as error:
             raise FwcError(f"parameters cannot be written as JSON ({as_single_line(str(error))})") from None
         self.simulated = simulated
-        self.parameters = {"function": self._qualified, **_bound(function), **given}
+        self.parameters: dict[str, Any] = {"function": self._qualified}
+        if isinstance(function, partial):  # as JSON, or by their type
+            bound = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
+            self.parameters["bound"] = json.loads(bound)
+        self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
         self._begin()
@@ -151,7 +155,13 @@ class FunctionModel:
                     await asyncio.sleep(0)
                 batch = self._waiting[:LARGEST_BATCH]
                 try:
-                    values = _list_of(await self._call([row for row, _ in batch]), len(batch))
+                    value = await self._call([row for row, _ in batch])
+                    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+                        what = "not a list with an answer for each row"
+                        raise TypeError(f"ask_many returned {_kind(value)}, {what}")
+                    values = list(value)
+                    if len(values) != len(batch):
+                        raise ValueError(f"ask_many returned {len(values)} answers to {len(batch)} rows")
                 except Exception as error:
                     values = [error] * len(batch)
                 self._waiting = self._waiting[len(batch) :]
@@ -182,15 +192,6 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
     return asyncio.wrap_future(future)
-
-
-def _list_of(value: Any, length: int) -> list[Any]:
-    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-        raise TypeError(f"ask_many returned {_kind(value)}, not a list with an answer for each row")
-    answers = list(value)
-    if len(answers) != length:
-        raise ValueError(f"ask_many returned {len(answers)} answers to {length} rows")
-    return answers
 
 
 def read_answer(answer: Any) -> Reply:
@@ -253,14 +254,6 @@ def qualified_name(function: Any) -> str:
     inner = function.func if isinstance(function, partial) else function
     owner = inner if hasattr(inner, "__qualname__") else type(inner)
     return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
-
-
-def _bound(function: Any) -> dict[str, Any]:
-    """The arguments bound by `functools.partial`, as JSON or by their type."""
-    if not isinstance(function, partial):
-        return {}
-    text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
-    return {"bound": json.loads(text)}
 
 
 def _kind(value: Any) -> str:

@@ -196,12 +196,8 @@ class InspectModel(chat.Service):
         """Open Inspect's provider; `FwcError` if its key or package is missing."""
         self._opened()
 
-    async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
-        return await self.ask_within(messages, Attempts())
-
-    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
+    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
+        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         from inspect_ai.model import GenerateConfig
 
         model, client = self._opened(), self._options
@@ -253,6 +249,8 @@ class InspectModel(chat.Service):
         if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
         return replace(reply, attempts=number, latency=time.monotonic() - began)
+
+    ask_within = ask
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, failing_as, whole_file
+from fwc_llm.files import failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
 from fwc_llm.sanitize import parse_json
@@ -107,7 +108,8 @@ class Journal:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         try:
             with failing_as(FwcError, f"cannot read {self.path}: "):
-                check_regular(self._file, self.path)
+                if not stat.S_ISREG(os.fstat(self._file).st_mode):  # a pipe or a device
+                    raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
                 self._lock()
                 self._size = self._load()
             if self._size == 0:

@@ -18,7 +18,7 @@ from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
+from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file_name, versions
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
 from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
@@ -60,13 +60,11 @@ class Repeat:
     seed: int
     split: "Split" = field(repr=False)
     shots: Mapping[str, Shots] = field(repr=False)  # lacks arms with new examples for every row
-    validation: "pd.DataFrame | None" = field(default=None, repr=False)  # rows of the pool, for a threshold
+    validation: "pd.DataFrame" = field(repr=False)  # rows of the pool, for a threshold (or 0 rows)
 
     def rows(self, validation: bool) -> "pd.DataFrame":
-        """The test rows, or with `validation` the validation rows (possibly 0 rows)."""
-        if not validation:
-            return self.split.test
-        return self.split.test.iloc[:0] if self.validation is None else self.validation
+        """The test rows, or with `validation` the validation rows."""
+        return self.validation if validation else self.split.test
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,7 @@ class Plan:
     moved: tuple[str, ...] = ()  # a sentence for each default that was adjusted
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)  # the user's examples, by source
     sequential: "GroupSequential | ConfidenceSequence | None" = None
+    _builders: dict[tuple[int, str], Prompt] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def notes(self) -> list[str]:
@@ -152,12 +151,6 @@ class Plan:
             return ends
         people = test[self.task.cluster].to_numpy()
         return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
-
-    @property
-    def row_columns(self) -> dict[str, str]:
-        """The task's column for each of `ROW_COLUMNS`, "" for none."""
-        names = self.task.weight, self.task.cluster, self.settings.given or ""
-        return dict(zip(ROW_COLUMNS, names, strict=True))
 
     @cached_property
     def untrue(self) -> dict[str, str]:
@@ -248,11 +241,6 @@ class Plan:
         if shared:
             self._builders[key] = prompt
         return prompt
-
-    @cached_property
-    def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """Cached builders by seed and arm; with examples per row, the first row's."""
-        return {}
 
     @cached_property
     def _levels(self) -> dict[str, list[str]]:
@@ -414,9 +402,7 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     """The training data of a repeat: the pool without validation rows."""
     from fwc_llm.shots.examples import features_frame
 
-    pool = repeat.split.pool
-    if repeat.validation is not None:
-        pool = pool.drop(index=repeat.validation.index)
+    pool = repeat.split.pool.drop(index=repeat.validation.index)
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 

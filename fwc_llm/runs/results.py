@@ -54,7 +54,8 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
     for repeat in plan.repeats:
         rows = repeat.rows(validation)
         groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
-        columns = {name: rows[column].astype(str) for name, column in plan.row_columns.items() if column}
+        named = zip(ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True)
+        columns = {name: rows[column].astype(str) for name, column in named if column}
         numbers = plan.requests(repeat)
         further = [{name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))]
         for arm in plan.arms:
@@ -93,9 +94,13 @@ class Replies:
         for record in (each for request in journal.records() for each in split_record(request)):
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
             others, truncated = record.get("others") or {}, bool(record.get("truncated"))
-            self._last[key_of(record)] = _Last(
-                _parsed(record, words), error, model, truncated, record.get("p_yes"), others
-            )
+            cells = _Last().cells
+            if record["text"] is not None:
+                answer, why, p_yes = parsed(reply_of(record), words).values()
+                number = None if p_yes is None else float(p_yes)
+                cells = answer or "", why, number, sys.intern(truncate(record["text"]))
+            last = _Last(cells, error, model, truncated, record.get("p_yes"), others)
+            self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
@@ -113,13 +118,6 @@ class Replies:
     def error(self, question: Mapping[str, Any]) -> str:
         """The reason why the question has no reply; "" if unknown."""
         return self._last.get(key_of(question), _Last()).error
-
-
-def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
-    if record["text"] is None:
-        return _Last().cells
-    answer, why, p_yes = parsed(reply_of(record), words).values()
-    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(truncate(record["text"]))
 
 
 def score(

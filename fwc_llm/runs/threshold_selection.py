@@ -36,10 +36,10 @@ Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or Non
 
 def draw_validation_rows(
     task: "Task", split: Split, settings: Settings, seed: int, examples: Sequence[Mapping[str, Any]]
-) -> "tuple[pd.DataFrame | None, Split]":
-    """A repeat's validation rows, None if none are needed; the split without them."""
+) -> "tuple[pd.DataFrame, Split]":
+    """A repeat's validation rows, 0 if none are needed; the split without them."""
     if settings.threshold not in FITTED:
-        return None, split
+        return split.pool.iloc[:0], split
     free = split.candidates
     if examples:
         free = free & ~equal_rows(task, split.pool, examples)

@@ -478,12 +478,8 @@ class ChatModel(Service):
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         return read_reply(body)
 
-    async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
-        return await self.ask_within(messages, Attempts())
-
-    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
+    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
+        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         self.sdk()  # imports before the row's time begins
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
@@ -517,8 +513,13 @@ class ChatModel(Service):
             self._pace.succeeded(sent_at)
             if reply.usage is not None:
                 self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-            self._check_model(reply)
+            served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
+            alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
+            if served and not alike:
+                self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
             return reply
+
+    ask_within = ask
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
@@ -629,12 +630,6 @@ class ChatModel(Service):
             note = f"it takes {other} in place of {name}: sent so"
         self._tell(f"{self.name}: {note}")
         return True
-
-    def _check_model(self, reply: Reply) -> None:
-        served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-        alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
-        if served and not alike:
-            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
 
     @property
     def _key_name(self) -> str | None:
