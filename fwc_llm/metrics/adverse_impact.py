@@ -15,10 +15,9 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
+from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, plain
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, views
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"

@@ -4,6 +4,7 @@ Rates of answers are shares of the parsed answers. Undefined values are NaN, nev
 them (docs/statistics.md, "What is estimated").
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -124,3 +125,16 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
         code = place[code]
     order = texts.argsort()
     return texts[order].tolist(), np.argsort(order)[code]
+
+
+def plain(value: Any) -> Any:
+    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -68,7 +68,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         "min_group": run.design.min_group,
         "reference_lines": None if references is None else references(run, estimates),
     }
-    described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
+    described: dict[str, Any] = counts.plain({**content, "notes": notes(run, content)})
     return described
 
 
@@ -382,16 +382,3 @@ def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
         f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
         f"{SHOWN[within['verdict']]}{lacking}."
     )
-
-
-def plain(value: Any) -> Any:
-    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
