@@ -25,33 +25,25 @@ from fwc_llm.errors import InputError
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """Encoded rows to compare with representatives.
-
-    `level` and `outcome` (n,) index the representatives' levels and outcomes, −1 for a label that no
-    representative has. If one of them is None, these labels are unknown and cost nothing. `masses`: None for
-    1 per row.
-    """
+    """Encoded rows to compare with representatives."""
 
     table: EncodedTable
+    # (n,) indices of the representatives' labels, −1 for other labels; None: unknown, they cost nothing
     level: np.ndarray | None
     outcome: np.ndarray | None
-    masses: Masses | None = None
+    masses: Masses | None = None  # None: 1 per row
 
 
 @dataclass(frozen=True)
 class Represented:
-    """m encoded representatives, and the parameters of their problem.
-
-    `encoder` made `points`, whose cells are `cell_of` (m,). `levels` and `outcomes` are the labels of the
-    cells; None if the fit got no labels. `target` (|Y|,) is p_T.
-    """
+    """m encoded representatives, and the parameters of their problem."""
 
     points: EncodedTable
     encoder: Encoder
-    cell_of: np.ndarray
-    levels: np.ndarray | None
+    cell_of: np.ndarray  # (m,)
+    levels: np.ndarray | None  # labels of the cells; None if the fit got no labels
     outcomes: np.ndarray | None
-    target: np.ndarray
+    target: np.ndarray  # (|Y|,) p_T
     terms: ProblemParams
 
     @property

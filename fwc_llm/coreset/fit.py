@@ -96,6 +96,7 @@ class CoresetFit:
         columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
+        self.row_index_: np.ndarray | None = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
@@ -112,7 +113,7 @@ class CoresetFit:
         if self.prove:
             check_pairs(problem)
         best, steps = self._solve(problem, rows)
-        points = self._represent(best, problem, rows, None if sampled is None else sampled.positions)
+        points = self._represent(best, problem, rows)
         if sampled is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
@@ -124,6 +125,8 @@ class CoresetFit:
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
             return self
         steps.rest()
+        if self.row_index_ is not None:
+            self.row_index_ = sampled.positions[self.row_index_]
         whole = certify_table(
             sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
@@ -255,33 +258,21 @@ class CoresetFit:
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        sample_pass = run_sampling_pass(
-            table,
-            ProblemParams.of(self),
-            sample=self._sample_size(),
-            least=int(self.m),
-            seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
-            tick=lambda share: say(f"pass 1, a sample: {share:.0%}"),
-        )
+        seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))
+        terms = ProblemParams.of(self), self._sample_size(), int(self.m), seed
+        sample_pass = run_sampling_pass(table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}"))
         say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
         return sample_pass
 
-    def _represent(
-        self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
-    ) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p).
-
-        Points have X's precision. `positions` are those of sampled rows in X; None if the rows are not a
-        sample.
-        """
+    def _represent(self, best: Descent, problem: Problem, rows: EncodedInput) -> np.ndarray:
+        """Set the attributes of the representatives; return their points (m, p), in X's precision."""
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if rows.has_levels else None
         self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        own = self.row_index_ = None if best.rows is None else rows.positions(best.rows)
-        if own is not None:
-            self.row_index_ = own if positions is None else positions[own]
-            self.representatives_ = pick(rows.X, own)
+        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
+        if self.row_index_ is not None:
+            self.representatives_ = pick(rows.X, self.row_index_)
         else:
             self.representatives_ = rows.encoder.decode(points)
             if rows.encoder.dtype is not None:

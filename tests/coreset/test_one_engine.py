@@ -19,8 +19,9 @@ y, d = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
 whole = np.rint(2 * rng.normal(size=(400, 5)))
 kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 400) for k, count in zip("pqrs", (2, 3, 4, 5))})
 mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=400))
+ways = ("free", "l1"), ("free", "sqeuclidean"), ("rows", "sqeuclidean"), ("features", "l1")
 for table in (whole, kinds, mixed):
-    for support, cost in (("free", "l1"), ("free", "sqeuclidean"), ("rows", "sqeuclidean"), ("features", "l1")):
+    for support, cost in ways:
         options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
         fitted = FairCoreset(12, **options).fit(table, y, d)
         print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())

@@ -181,6 +181,7 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
             assert one["simultaneous_low"] <= one["low"] <= one["high"] <= one["simultaneous_high"]
             outside = one["simultaneous_low"] > 0 or one["simultaneous_high"] < 0
             assert one["distinguishable"] == outside == (one["verdict"] == "differs")
+    assert [test["accuracy"]["distinguishable"] for test in tests] == [True, False]
     assert set(tests[0]["more"]) >= {"equalized_odds_difference", "demographic_parity_ratio"}
 
 

@@ -268,3 +268,11 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
 def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
     numbers = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
     assert as_markdown(numbers) == (RESULTS / "cost.md").read_text(encoding="utf-8")
+
+
+def test_a_single_yes_is_enough_to_predict_from() -> None:
+    table, chance = world(np.random.default_rng(2))
+    asked = np.random.default_rng(0).choice(len(chance), 200, replace=False)
+    run = ask(np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float))
+    assert run.plain_samples["answers"].yes.sum() == 2  # in two folds: one is left where a fold is left out
+    assert assisted_samples(run, run.plain_samples, table)["answers"].assist

@@ -66,14 +66,6 @@ class Costs(NamedTuple):
     absolute: Any
 
 
-def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Allocate each cell's queue of rows, the lengths of the queues, and the work arrays of `_scan`."""
-    # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
-    work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
-    nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
-    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
-
-
 @part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     """The largest error of a float32 cost."""
@@ -130,7 +122,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
     at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
     `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only
-    pairs in that state. `make_work` allocates `queue`, `waiting` and `work`.
+    pairs in that state. `queue` (G, ROWS) holds rows that wait for `_scan`, `waiting` (G,) their numbers.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
@@ -195,16 +187,3 @@ def find_exactly(values, points, start, stop, cost, place, least):  # type: igno
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best
-
-
-@kernel
-def pick(packed, first, cell, label, low, high):  # type: ignore[no-untyped-def]
-    """Set `label` of rows low … high − 1: the nearest in their `cell` (n,), −1 if STALE; count the STALE."""
-    stale = 0
-    for i in range(low, high):
-        g = cell[i]
-        word = packed[i, g]
-        is_stale = word % STATES == STALE
-        label[i] = -1 if is_stale else first[g] + (word >> BITS)
-        stale += is_stale
-    return stale

@@ -34,14 +34,11 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
 
 
 class Steps:
-    """The steps of an iteration in numpy, without compilation, for small tables.
-
-    `prices` (G,) are those of the last inner problem.
-    """
+    """The steps of an iteration in numpy, without compilation, for small tables."""
 
     def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
         self.problem = problem
-        self.prices = np.zeros(problem.cells.n_cells)
+        self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
         self._changes = Changes()
 
@@ -95,17 +92,12 @@ class Steps:
 
 @dataclass(frozen=True)
 class Descent:
-    """The result of a descent.
+    """The result of a descent."""
 
-    `points` (m, p) are the best points, `rows` (m,) their positions; None for free points. `history` is the
-    falling list of objectives: the start's, then one for every iteration that lowered it. `converged` says
-    whether the descent ended by itself, before `max_iter`.
-    """
-
-    points: np.ndarray
-    rows: np.ndarray | None
-    history: tuple[float, ...]
-    converged: bool
+    points: np.ndarray  # (m, p) the best points
+    rows: np.ndarray | None  # (m,) their positions; None for free points
+    history: tuple[float, ...]  # objective of the start and of every iteration that lowered it
+    converged: bool  # whether the descent ended by itself, before `max_iter`
 
     @property
     def objective(self) -> float:
@@ -119,12 +111,11 @@ class Descent:
 
 
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
-    """Move the representatives at most `max_iter` times.
+    """Move the representatives at most `max_iter` times, from rows (m,) or points (m, p).
 
-    `start` has rows (m,) or points (m, p). The descent ends when no representative moves, when an iteration
-    lowers the objective by less than the share `tolerance`, or after five iterations in a row without a gain.
-    With a tolerance, free points first move twice as far, to avoid poor local optima (over-relaxation; Xiao
-    2010).
+    The descent ends when no representative moves, when an iteration lowers the objective by less than the
+    share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
+    move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None

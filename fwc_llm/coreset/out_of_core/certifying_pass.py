@@ -86,13 +86,10 @@ class _Visit:
 def certify_table(
     sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
-    """Solve the whole table's inner problem for representatives at `points` (m, p).
+    """Solve the whole table's inner problem for representatives at `points` (m, p), in X's precision.
 
-    The points have X's precision. Return the mass (m,) of each representative, the objective and its lower
-    bound. `problem` is the sample's. `tick` gets the number of this pass, from 1, and the share of rows read
-    so far.
-
-    Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
+    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's.
+    `tick` gets the number of this pass, from 1, and the share of rows read so far.
     """
     cost = nearest_points(problem, points, Threads(1))[0]
     inner = problem.transport(cost, None)
@@ -133,10 +130,7 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """Choose the margin: the gap of two cells that the sample's prices may get wrong.
-
-    A sample of s rows leaves about 1/√s of the rows in doubt.
-    """
+    """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in doubt."""
     gap = _gaps(cost, prices)
     tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
     share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)

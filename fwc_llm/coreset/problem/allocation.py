@@ -25,8 +25,6 @@ def count_slots(
 
     `available` (G,): number of distinct candidates per cell; `constrained`: whether a parity limit
     needs every cell (else empty cells are left out).
-
-    Raises `InputError`: the cells cannot hold the slots, or `slots` is invalid.
     """
     needed = available > 0
     for g in np.flatnonzero(~needed).tolist():
@@ -100,10 +98,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
 
 
 def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
-    """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}.
-
-    Raises `InputError`: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
-    """
+    """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}."""
     if isinstance(slots, Mapping):
         counts = np.zeros(cells.n_cells)
         places = {cells.labels(g): g for g in range(cells.n_cells)}

@@ -26,18 +26,14 @@ _HEAVIEST = 1_000_000  # largest weight of a column
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """The encoding of one column: kind, values (ordinal, categorical) and scaling.
-
-    `scale` is infinite for a column that is constant in the fitted rows: its cost is 0, in other rows
-    too. `factor` multiplies the scaled numbers or, in a categorical column, `MISMATCH`.
-    """
+    """The encoding of one column."""
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))
+    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
     mean: float = 0.0
-    scale: float = 1.0
-    factor: float = 1.0
+    scale: float = 1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    factor: float = 1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
 
     @property
     def step(self) -> float:
@@ -72,10 +68,7 @@ class Encoder:
     dtype: Any = None
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
-        """Encode points or other rows in the units of X.
-
-        `strict` refuses a category that X does not hold. Errors call the points `what`.
-        """
+        """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
         points = as_pandas(points)
         if self.dtype is not None:
             return self._encode_array(points, what)

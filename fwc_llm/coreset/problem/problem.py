@@ -18,31 +18,25 @@ from fwc_llm.coreset.weights import Masses
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and the parameters of the problem.
-
-    See docs/method.md, "The problem". `cell_of` (m,) is each representative's cell, ascending; `target`
-    (|Y|,) is p_T. `epsilon` is the parity limit, one number or (|D|,), or None; `penalty` replaces it by a
-    soft limit. `move` (G, G) is the cost of a change of cell. `pools[g]` has the positions of the rows that
-    may represent cell g; `ids` (n,) are equal for rows that count as the same. `to_ranks` moves the ordinal
-    columns of points (m, p) to the nearest ranks; None if the table has no such columns. `masses` are
-    positive; None: 1 per row. If attributes are not crossed, `groups` (L, |D|) marks the levels that share a
-    limit, and `epsilon` is one number or (L,).
-    """
+    """A table, its cells, and the parameters of the problem (docs/method.md, "The problem")."""
 
     table: EncodedTable
     cells: Cells
-    cell_of: np.ndarray
-    target: np.ndarray
-    epsilon: float | np.ndarray | None
+    cell_of: np.ndarray  # (m,) cell of each representative, ascending
+    target: np.ndarray  # (|Y|,) p_T
+    epsilon: (
+        float | np.ndarray | None
+    )  # parity limit: one number, (|D|,), or (L,) with `groups`; None: no limit
     cost: str
     support: str
-    move: np.ndarray
-    pools: list[np.ndarray]
-    ids: np.ndarray
+    move: np.ndarray  # (G, G) cost of a change of cell
+    pools: list[np.ndarray]  # positions of the rows that may represent each cell
+    ids: np.ndarray  # (n,) equal for rows that count as the same
+    # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
-    masses: Masses | None = None
-    penalty: float | None = None
-    groups: np.ndarray | None = None
+    masses: Masses | None = None  # positive; None: 1 per row
+    penalty: float | None = None  # soft limit, instead of `epsilon`
+    groups: np.ndarray | None = None  # (L, |D|) marks the levels that share a limit, if attributes overlap
 
     @property
     def m(self) -> int:
@@ -60,7 +54,7 @@ class Problem:
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
-        """Return the problem of some `rows` (n',), which are renumbered 0, 1, …
+        """Return the problem of some `rows` (n',), renumbered 0, 1, …
 
         With the `priority` (n,) by which the rows were sampled, their masses also represent the other rows.
         """
@@ -79,8 +73,11 @@ class Problem:
         )
 
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Draw priorities (n,); the highest are sampled. None if all rows have the same mass."""
-        return None if self.masses is None else self.masses.priorities(rng)
+        """Draw priorities (n,), the highest of which are sampled (Duffield, Lund and Thorup 2007).
+
+        None if all rows have the same mass.
+        """
+        return None if self.masses is None else self.masses.values / (1.0 - rng.random(self.table.n))
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a row per distinct candidate value of each cell with slots, and the cells of these rows."""

@@ -111,10 +111,7 @@ class LabelledTable(EncodedTable):
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
-    """Encode rows as points (x, d, y).
-
-    Raises `InputError`: wrong shapes, or an array of values that are not numbers.
-    """
+    """Encode rows as points (x, d, y)."""
     encoder, table, masses = encode(X, sample_weight=sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(np.int32)

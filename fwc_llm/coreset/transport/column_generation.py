@@ -59,13 +59,10 @@ class Optimum:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs (n, G) of rows to cells, float32 or float64.
+    """Costs of rows to cells; the caller's table is never copied as a whole."""
 
-    The caller's table is never copied as a whole. `mass` (n,) is positive; None: 1 per row.
-    """
-
-    cost: np.ndarray
-    mass: Floats | None = None
+    cost: np.ndarray  # (n, G) float32 or float64
+    mass: Floats | None = None  # (n,) positive; None: 1 per row
 
     @property
     def size(self) -> int:
@@ -143,8 +140,7 @@ class CostTable:
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
         """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in doubt.
 
-        Returns the cheapest cells (n,), the positions of the rows in doubt, and of all other rows the mass
-        per cell (G,) and the total cost.
+        Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,) and cost.
         """
         mass = np.ones(0) if self.mass is None else self.mass
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
@@ -169,10 +165,7 @@ class CostTable:
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell, its reduced cost, and the reduced cost of the next cell.
-
-    The reduced cost is cost minus price. On ties the first cell is returned.
-    """
+    """Return each row's cheapest cell (the first on ties), and cost − price of this and of the next cell."""
     least = cost[:, 0] - prices[0]
     second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
     for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis

@@ -13,8 +13,7 @@ def violation(
 ) -> float:
     """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that carry mass.
 
-    `limits` is a number or (|D|,). With `groups` (L, |D|), groups replace the levels, and `limits` may be
-    (L,).
+    `limits` is a number or (|D|,). Groups (L, |D|) replace the levels; `limits` may then be (L,).
     """
     table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
@@ -45,7 +44,6 @@ class ParitySet:
         self.epsilon = np.repeat(self.limits, len(target))  # (G,) of every cell
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
-        self.n_cells = n_levels * len(target)
 
     penalty = 0.0
     groups: Floats | None = None  # (L, |D|) marks the levels that share a limit
@@ -66,7 +64,7 @@ class ParitySet:
         order += self._offsets
         values = ((share + self.limits[:, None] * lean) * prices[order]).sum(axis=1)
         level = int(values.argmin())
-        vertex = np.zeros((2, self.n_cells))
+        vertex = np.zeros((2, len(prices)))
         vertex[0, order[level]] = share[level]
         vertex[1, order[level]] = lean[level]
         return float(values[level]), vertex
