@@ -13,7 +13,7 @@ import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
-from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_samples
+from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
     CROSSING,
     ArmAnswers,
@@ -255,10 +255,10 @@ def of_population(
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
-    """Assist every value by predictions for the rows that were not asked about.
+    """Assist every value by predictions for the rows of `population` that were not asked about.
 
-    Those are in `population`, whose column `key` names rows like the answers' `row`. All its columns but this
-    one, the protected ones, `label` and `cluster` are features.
+    Its column `key` names rows like the answers' `row`. All its columns but this one, the protected ones,
+    `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
@@ -285,9 +285,7 @@ def of_population(
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
     people = np.asarray(_text(population, cluster), object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
-    samples = assisted_samples(answered, answered.plain_samples, table)
-    assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
-    return replace(answered, assists=assists, assist=True)
+    return assisted_answers(answered, table)
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
