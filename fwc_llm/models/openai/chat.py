@@ -183,7 +183,7 @@ def json_answer(text: str) -> Any:
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """The counts `prompt` and `completion` in `usage`, missing ones as 0; None without."""
+    """Counts in `usage` under these names, missing ones as 0; None without `usage`."""
     if not isinstance(usage, Mapping):
         return None
     details = usage.get(f"{prompt}_details")
