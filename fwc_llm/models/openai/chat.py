@@ -370,9 +370,6 @@ class ChatModel(Service):
     breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of 30 and
              4 times `concurrency`); within 20 s of a success, failures do not stop the run
     today    the date for notices about the model's announced end
-
-    Errors: `FwcError` for invalid options and, at the first request, for a missing key; `ProviderError` if
-    the service rejects the run as a whole.
     """
 
     api = "chat"
