@@ -17,7 +17,9 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
-LIKE_A_KEY = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
+LIKE_A_KEY = re.compile(
+    r"\b(?:Bearer|Basic)\s+\S{8}|\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12}", re.IGNORECASE
+)
 _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
 
 

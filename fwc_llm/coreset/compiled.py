@@ -37,10 +37,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """View an array as writeable, for kernels that only read.
-
-    Numba would compile another version of the kernel for read-only arrays.
-    """
+    """View an array as writeable: for a read-only one numba would compile another version of a kernel."""
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}

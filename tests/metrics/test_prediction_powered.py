@@ -192,9 +192,14 @@ def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
 
 
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
-    """Ten tests of rows that it drew itself would break off one in a hundred such runs."""
+    """Ten tests of rows that it drew itself would break off one in a hundred such runs.
+
+    A cell of which one row is asked about, far from all others, hides no difference within the other cells.
+    """
     table, chance = world(np.random.default_rng(7), n=600)
     asked = np.argsort(-table.features["x"].to_numpy())[:200]
+    far = [asked[0], np.setdiff1d(np.arange(600), asked)[0]]
+    table.group[far], table.features.loc[far, "x"] = "x", 1e3
     frame = {"row": table.rows[asked], "group": table.group[asked], "label": table.label[asked]}
     run = from_frame(
         pd.DataFrame({**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")})

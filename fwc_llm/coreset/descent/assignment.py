@@ -77,10 +77,7 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Find the two nearest representatives in cell g for the first `count` rows in `queue[g]`.
-
-    Return the number of rows whose nearest representative is in doubt.
-    """
+    """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number in doubt."""
     x, cell, _, cost, packed, second = rows
     begin, squared = reps.first[g], costs.features.squared
     block, out, best, next_best, place = work
@@ -175,10 +172,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """For each row `values[q]`, find the nearest of points start[q] … stop[q] − 1.
+    """For each row of `values` (d, p), find the nearest of the `points` (m, p) start[q] … stop[q] − 1.
 
-    Costs are float64. `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties,
-    and `least` (d,) the cost; −1 and inf if start[q] = stop[q].
+    `place` (d,) gets the index, the first on ties, and `least` (d,) the cost; −1 and inf without points.
     """
     for q in range(len(values)):
         best, nearest = np.inf, -1

@@ -22,15 +22,9 @@ _LARGE = 4  # rows from which a representative moves twice as far; with fewer ro
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
     """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in every cell."""
-    return RowAssignment(
-        label[inner.cell, np.arange(len(inner.cell))],
-        inner.split_row,
-        label[inner.split_cell, inner.split_row],
-        inner.split_share,
-        m,
-        masses,
-        inner.row_mass,
-    )
+    parts = inner.split_row, label[inner.split_cell, inner.split_row], inner.split_share
+    nearest = label[inner.cell, np.arange(len(inner.cell))]
+    return RowAssignment(nearest, *parts, m, masses, inner.row_mass)
 
 
 class Steps:
@@ -47,10 +41,7 @@ class Steps:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the float64 cost (n, G) and the index (G, n) of each cell's nearest point.
-
-        A cell without points has the cost inf and the index −1.
-        """
+        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without points."""
         problem = self.problem
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)

@@ -1,7 +1,7 @@
 """Slots: the number of representatives per cell (docs/method.md, "Slots")."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -10,16 +10,11 @@ from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
 RULES = ("balanced-positive", "proportional", "equal")
+Slots: TypeAlias = str | Sequence[Any] | np.ndarray | Mapping[Any, int]
 
 
 def count_slots(
-    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int],
-    m: int,
-    cells: Cells,
-    available: np.ndarray,
-    *,
-    constrained: bool,
-    positive: Any = 1,
+    slots: Slots, m: int, cells: Cells, available: np.ndarray, *, constrained: bool, positive: Any = 1
 ) -> np.ndarray:
     """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 

@@ -81,11 +81,9 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     shape = tuple(map(len, members))
     present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
     # Attributes of numbers and attributes of text keep their types.
-    kinds = {values.dtype.kind for values in members}
-    levels = np.empty((len(present), len(members)), np.result_type(*members) if len(kinds) == 1 else object)
-    for k, code in enumerate(np.unravel_index(present, shape)):
-        levels[:, k] = members[k][code]
-    levels = levels if len(members) > 1 else levels[:, 0].copy()
+    kind = np.result_type(*members) if len({values.dtype.kind for values in members}) == 1 else object
+    kept = [values[code] for values, code in zip(members, np.unravel_index(present, shape), strict=True)]
+    levels = kept[0] if len(kept) == 1 else np.stack([values.astype(kind) for values in kept], axis=1)
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 

@@ -59,13 +59,12 @@ class Encoder:
 
     In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical
     dtype, replaced by the rank of the category) are z-scored over the rows given; a constant column becomes
-    0. Everything else (text, booleans, unordered categoricals) is categorical. `order` has the names of X's
-    columns. `dtype` is that of an array, whose precision is kept; None for a DataFrame.
+    0. Everything else (text, booleans, unordered categoricals) is categorical.
     """
 
     columns: tuple[ColumnCode, ...]
-    order: tuple[Any, ...]
-    dtype: Any = None
+    order: tuple[Any, ...]  # names of X's columns
+    dtype: Any = None  # of an array, whose precision is kept; None for a DataFrame
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
@@ -277,12 +276,7 @@ def encode(
     column_weights: ColumnWeights = None,
     cost: str = "l1",
 ) -> tuple[Encoder, EncodedTable, Masses | None]:
-    """Encode a DataFrame or an array; return the encoder, the table and the masses.
-
-    `scale`: whether numbers become z-scores. "auto": in a DataFrame but not in an array; if the columns of an
-    array differ by orders of magnitude, and there are no `column_weights`, a `ScaleWarning` follows. The
-    weights multiply the columns' parts of the `cost`.
-    """
+    """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the masses."""
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)

@@ -1,9 +1,8 @@
 """Shared parts of the rivals: rows as points (x, d, y), and `Coreset`.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take row weights
-`sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float array, which is not scaled, or a
-DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md, "Ground cost and scaling").
-docs/baselines.md has the rivals' sources and formulas.
+All but fairlets take row weights `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float
+array, which is not scaled, or a DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md,
+"Ground cost and scaling"). docs/baselines.md has the rivals' sources and formulas.
 """
 
 from dataclasses import dataclass, replace

@@ -195,8 +195,7 @@ def swap(
 ) -> np.ndarray:
     """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
 
-    Of many candidates, only those with the largest estimated gains are tried. Returns points (m, p), or rows
-    (m,) if the descent has rows.
+    Returns points (m, p), or rows (m,) if the descent has rows.
     """
     part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
     if sampled:

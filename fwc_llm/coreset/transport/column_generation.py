@@ -225,8 +225,8 @@ def solve_directly(
 ) -> Optimum:
     """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole` table.
 
-    At first a row may go only to cells that cost at most `width` more than its cheapest one. The bound uses
-    all cells; if it differs from the cost, the width grows.
+    At first a row may go only to cells that cost at most `width` more than its cheapest one; if the bound,
+    which uses all cells, differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
         width = width if attempt < _STALLS else np.inf
@@ -251,9 +251,9 @@ def solve_directly(
 
 
 def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
-    """Merge equal rows; return the merged table and each row's index (n,) there, None if few rows are equal.
+    """Merge rows whose costs, in the cells within `width` at the prices, differ by a constant.
 
-    Rows are equal if their costs, in the cells within `width` at the prices, differ by a constant.
+    Return the merged table and each row's index (n,) there, None if few rows are equal.
     """
     n = table.size
     if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:

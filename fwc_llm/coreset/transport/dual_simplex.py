@@ -401,8 +401,7 @@ class _Basis:
 def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
     """Make the largest part of each row its `key`; return the other parts with a mass as the splits.
 
-    `row`, `to` and `amount` list all parts of the split rows. So no mass at a key is a small difference of
-    large numbers.
+    So no mass at a key is a small difference of large numbers.
     """
     order = np.lexsort((-amount, row))
     largest = order[np.unique(row[order], return_index=True)[1]]

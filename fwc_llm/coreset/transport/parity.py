@@ -45,7 +45,7 @@ class ParitySet:
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
 
-    penalty = 0.0
+    penalty = 0.0  # cost per unit of mass that changes its outcome
     groups: Floats | None = None  # (L, |D|) marks the levels that share a limit
     proven: Floats | None = None  # with groups: prices (G,) at which no fair masses cost less than 0
 
@@ -79,12 +79,12 @@ class ParitySet:
         return int(vertex[0].argmax()) // len(self.target)
 
     def toll(self, vertex: Floats) -> float:
-        """Return the cost of a vertex in addition to its prices."""
-        return 0.0
+        """Return the penalty on a vertex."""
+        return self.penalty * float(vertex[1].clip(0.0).sum())
 
     def charge(self, mass: Floats) -> float:
-        """Return the cost of the cells' masses (G,) in addition to the plan's."""
-        return 0.0
+        """Return the penalty on masses (G,), which scales with their sum."""
+        return self.penalty * imbalance(mass, self.target) * float(mass.sum())
 
 
 class SoftParitySet(ParitySet):
@@ -111,11 +111,3 @@ class SoftParitySet(ParitySet):
         vertex[:, level] = self.target, -moved
         vertex[1, level, table[level].argmin()] += moved.sum()
         return float(values[level]), vertex.reshape(2, -1)
-
-    def toll(self, vertex: Floats) -> float:
-        """Return the charge of a vertex."""
-        return self.penalty * float(vertex[1].clip(0.0).sum())
-
-    def charge(self, mass: Floats) -> float:
-        """Return the penalty on masses (G,), which scales with their sum."""
-        return self.penalty * imbalance(mass, self.target) * float(mass.sum())
