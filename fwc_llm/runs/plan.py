@@ -189,7 +189,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """By test row, the index of its multi-row request (drawn); {} if there are none."""
+        """By test row, the index of its multi-row request; {} for one row per request."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
