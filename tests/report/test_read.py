@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import load_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.statistics import statistics
@@ -28,6 +27,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.shots import load_shots
+from fwc_llm.tasks import census_task
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, write_run
@@ -241,7 +241,7 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = census_task(1_200, 400, seed=1)
     run, options = tmp_path / "run", {"m": 8, "n_test": 16, "repeats": 5, "strategy_options": OPTIONS}
     result = evaluate(task, "surrogate", ARMS, out=run, progress=False, **options)
     cells, rows, sets = {}, {}, {}
