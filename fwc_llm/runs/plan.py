@@ -369,13 +369,14 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     """The task with the settings' weights and people; `FwcError` if they are invalid."""
     from fwc_llm.gates.condition import check_arms
-    from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+    from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
     check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
-    check_pairs([*[ASSIST] * settings.assist, *[WEIGHTS] * bool(weight)])
+    if settings.assist and weight:
+        raise FwcError(NO_WEIGHTS)
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):
         task = task.with_columns(weight, cluster)

@@ -18,11 +18,10 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import COUNTED, TABLE
+from fwc_llm.metrics.counts import COUNTED, TABLE, plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
@@ -133,7 +132,7 @@ class Run:
             ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
-            {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
+            {arm: variations[arm] for arm in self.arms if arm in variations},
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),

@@ -16,10 +16,11 @@ import pytest
 
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.audit_table import DecisionValues, from_frame, of_population
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential, equal_looks, expected_rows
-from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.metrics.statistics import statistics
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
 TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
