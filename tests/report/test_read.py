@@ -49,12 +49,15 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     assert run.prompt("fwc")[0]["role"] == "system"
 
 
-def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun) -> None:
+def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun, tmp_path: Path) -> None:
     runs = read_runs(
         [make_run("a", repeats=1), make_run("b", repeats=1), make_run("c", repeats=1, model="other")]
     )
     assert [run.label for run in runs] == ["gpt-4 · a", "gpt-4 · b", "other · c"]
     assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
+    elsewhere = shutil.copytree(runs[0].folder, tmp_path / "x" / "a")
+    named_alike = {run.label for run in read_runs([runs[0].folder, elsewhere])}
+    assert named_alike == {f"gpt-4 · {folder}" for folder in (runs[0].folder, elsewhere)}
 
 
 @pytest.mark.parametrize(
