@@ -137,7 +137,7 @@ class Predictions:
         key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
         of, fold = key // many, self.fold[first]
         answers, control, each, counted_of = (
-            np.bincount(place.ravel(), values) for values in (psi, away, asked, weight)
+            np.bincount(place, values) for values in (psi, away, asked, weight)
         )
         scaled = np.nan_to_num(part[of]) ** 2 * control
         shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
@@ -158,7 +158,7 @@ class Predictions:
             total = np.bincount(other, n, strata)[other]
             off = hits_of - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
             everyone, index = np.unique(np.append(key, other * many + own), return_inverse=True)
-            both = np.bincount(index.ravel(), np.append(corrected, weights.mean(0)[other] * off / total))
+            both = np.bincount(index, np.append(corrected, weights.mean(0)[other] * off / total))
             whole = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
         worth, scale = before / whole, np.sqrt(whole / after)
         of_question = weights[self.fold, stratum]
@@ -304,7 +304,7 @@ def _predictions(
     if others is None:
         return Predictions(predicted, fold, *numbers)
     key, index, n = np.unique(others * cells + cell, return_inverse=True, return_counts=True)
-    sums = np.bincount(index.ravel(), total, len(key))
+    sums = np.bincount(index, total, len(key))
     return Predictions(
         predicted, fold, *numbers, unit, np.stack([key // cells, key % cells, n, sums]).astype(np.float64)
     )
