@@ -121,10 +121,7 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Update each of `values` with the options among its fields.
-
-    `FwcError` for an option that is a field of none of them.
-    """
+    """Update each of `values` with the options among its fields; refuse other options."""
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:

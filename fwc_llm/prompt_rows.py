@@ -13,6 +13,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
+from fwc_llm.cell_rules import as_number
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class ColumnFormatter:
         self.text = clean(column.text)
         self._unit = f" {column.unit}" if column.unit else ""
         self._words_by_text = dict(column.values)
-        self._words_by_number = _numbered(column.values)
+        numbers = ((as_number(text), clean(words)) for text, words in column.values.items())
+        self._words_by_number = {number: words for number, words in numbers if number is not None}
 
     def words(self, value: Any) -> str:
         """The value in words ("40 hours"); a value outside the map stays as it is."""
@@ -80,17 +82,6 @@ class ColumnFormatter:
             return clean(str(value))
         number = float(value)
         return int(number) if number.is_integer() else number
-
-
-def _numbered(values: Mapping[str, str]) -> dict[float, str]:
-    """The numeric entries of a value map, keyed by number ("0.11440" becomes 0.1144)."""
-    numbered = {}
-    for text, words in values.items():
-        try:
-            numbered[float(text)] = clean(words)
-        except ValueError:
-            continue
-    return numbered
 
 
 class ShownColumns:

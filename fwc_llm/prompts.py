@@ -165,10 +165,7 @@ _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
-    """Split an arm into strategy (or file) and prompt edits: "fwc+instruction".
-
-    An edit without a strategy ("removal") belongs to the strategy "zero".
-    """
+    """Split an arm into strategy (or file) and edits: "fwc+instruction"."""
     base, edits = source, []
     while base.rpartition("+")[2] in EDITS:
         base, _, edit = base.rpartition("+")
@@ -248,10 +245,7 @@ class TemplateSet:
         return messages
 
     def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
-        """The question; with `several`, its negation and paraphrases follow.
-
-        A set without questions.j2 uses that of the set `decision`.
-        """
+        """The question and, if `several`, its negation and paraphrases."""
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).questions(variables, several)
         asked = self.render(_QUESTIONS, variables)
@@ -283,8 +277,7 @@ def templates() -> tuple[str, ...]:
 def instructed(template: str | Path, sentence: str) -> dict[str, str]:
     """Files (name: text) of a template set with `sentence` in its system message.
 
-    The sentence is plain text, never read as a template. `FwcError` if the set's system.j2 has no system
-    message.
+    The sentence is plain text, never read as a template.
     """
     folder = _template_set(template).folder
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}

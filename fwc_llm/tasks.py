@@ -467,29 +467,20 @@ def default_task(data_dir: str | Path | None = None) -> Task:
 def recorded_task(
     text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
 ) -> Task:
-    """The task that a run recorded, from the `text` of its task file.
-
-    `folder` is the task file's folder, None for a built-in task. The data is looked for as in `load_task`,
-    but never downloaded: a run's folder is untrusted.
-    """
+    """The task that a run recorded; nothing is downloaded, as its folder is untrusted."""
     taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
     offline = taskfile.source.model_copy(update={"url": ""})
     return _of_file(taskfile.model_copy(update={"source": offline}), data_dir, folder, data or None)
 
 
-def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
-    """The simulated task "census", with `n_pool` pool rows and `n_test` test rows.
-
-    Columns and wording are those of the task "adult", and so are the default sizes.
-    """
-    given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
-    options = {name: value for name, value in given.items() if value is not None}
+def census_task(*sizes: int, **options: int) -> Task:
+    """The simulated task "census"; arguments as of `census_tables`."""
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
 
     def load() -> "CleanTables":
         from fwc_llm.data.census import census_tables
 
-        return census_tables(adult, **options)
+        return census_tables(adult, *sizes, **options)
 
     task = _of_file(adult)
     citation = f"Simulated from counts over: {adult.citation}"

@@ -1,7 +1,4 @@
-"""The command line. No other subpackage prints or exits.
-
-Each command's module is imported when the command is invoked.
-"""
+"""The command line; no other subpackage prints or exits."""
 
 import atexit
 import gc

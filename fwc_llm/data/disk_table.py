@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.cell_rules import Domain, as_number
 from fwc_llm.sanitize import parse_finite, utf8_safe
 from fwc_llm.taskfile import Column
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ID, POSITION = "id", "position"  # columns of the file in addition to those of the task
 LABEL, LEVEL = "label", "level"  # 1 for yes; the group, with crossed levels
@@ -27,9 +25,7 @@ _OPEN = 0.5  # a column is free text if a larger share of rows has a text that o
 class DiskTable:
     """The n clean rows of a table, in the Parquet file `path` in a temporary `folder`.
 
-    `columns` are those of the task, and `dtypes` their dtypes in memory. `levels` are the groups in
-    alphabetical order. `cells` (n,) encodes each row's group and outcome: 2 · index of the group, plus 1 for
-    yes.
+    `cells` (n,) encodes each row's group and outcome: 2 · index of the group in `levels`, plus 1 for yes.
     """
 
     path: Path
@@ -73,7 +69,6 @@ class DiskTable:
 
     def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
         """The rows at these positions in this order, as in `Task.pool`."""
-        import pandas as pd
         import pyarrow as pa
         import pyarrow.dataset as ds
 

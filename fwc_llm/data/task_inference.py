@@ -61,22 +61,17 @@ _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|awa
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The guessed profile of a column; fields as in `FileColumn`.
-
-    `why` is the comment in the task file. `unit` is the text after some or all numbers. `missing` is the
-    column's rule. `bands` turn numbers into categories. `markers` are texts that mean a missing value. `odd`
-    are all other texts in a numeric column that are not numbers.
-    """
+    """The guessed profile of a column; fields as in `FileColumn`."""
 
     kind: Literal["numeric", "categorical"]
     role: Literal["feature", "extra", "id", "drop"] = "feature"
-    why: str = ""
+    why: str = ""  # the comment in the task file
     written: Written = ""
-    unit: str = ""
+    unit: str = ""  # the text after some or all numbers
     missing: str = ""
     bands: tuple[float, ...] = ()
     markers: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()  # other texts in a numeric column that are not numbers
 
     def number(self, cell: str) -> float:
         """Parse a cell of a numeric column; NaN if it is not a number."""
@@ -105,11 +100,7 @@ class ColumnProfile:
 def profile_column(
     name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
 ) -> ColumnProfile:
-    """Guess the profile of a column by its name and texts.
-
-    A column with the `part` "protected" or "outcome" is never left out. `unknown` are additional words for an
-    unknown value.
-    """
+    """Guess a column's profile; its `part` is "protected", "outcome" or ""."""
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
     stated = {cell for cell in counts if cell.casefold() in words}
@@ -195,11 +186,7 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
 
 
 def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile with the notation that parses most cells; None below 95 %.
-
-    `counts` are the numbers of cells by text. Words for missing values are ignored. Of equally good
-    notations, the one whose separators group thousands wins.
-    """
+    """The profile with the notation that parses most cells; None below 95 %."""
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     most = (1 - _MAJORITY) * sum(cells.values())
     if not cells or sum(n for cell, n in cells.items() if not re.search(r"\d", cell)) > most:
@@ -285,14 +272,7 @@ def draft_task(
     unknown: Collection[str] = (),
     **layout: Any,
 ) -> Draft:
-    """Draft a task file for the table at `path`; it will be written into `folder`.
-
-    `unknown` are additional words for an unknown value, besides those of `words.py`. `layout` has `sheet`,
-    `skip` and `comment` as in `Source`.
-
-    Errors: `FwcError` if `path` is not a table with a header line, or if the header lacks or repeats one of
-    the columns.
-    """
+    """Draft a task file, to stand in `folder`, for a table; `layout` as in `Source`."""
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
@@ -316,11 +296,7 @@ def draft_task(
 def draft_frame(
     raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
 ) -> Draft:
-    """Draft a task for a text frame.
-
-    `answer` has lines for [outcome] that define yes; if it is empty, they are drafted. `weight` is the column
-    of sampling weights, "" for none. Errors: `FwcError` for an unknown column.
-    """
+    """Draft a task for a text frame; `answer` has lines for [outcome] that define yes."""
     source = Source(file="table", format="parquet")
     return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
 

@@ -44,10 +44,7 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording.
-
-    `instruction` is the last sentence of the system message; "" for none.
-    """
+    """One set of examples in one wording; the instruction ends the system message."""
 
     name: str
     recipe: Recipe
@@ -80,11 +77,7 @@ class Candidate:
 
 
 def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Read instructions: (sentences, []) or ([], folders of template sets).
-
-    `source` is a list of sentences, a file with one sentence per line, or a folder that contains template
-    sets. `FwcError` if it cannot be read or is empty.
-    """
+    """(sentences, []) of a list or a file, or ([], template sets) of a folder."""
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
@@ -168,8 +161,7 @@ def choose_candidates(
 ) -> tuple[list[Candidate], list[str]]:
     """Choose `count` candidates; also return the reasons for kinds that failed.
 
-    Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
-    `alone`, which has no examples, every wording except the first is also a candidate without examples.
+    With `alone`, which has no examples, every wording but the first is also a candidate without examples.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]

@@ -115,10 +115,7 @@ class _Tuning:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
-        """Ask about the arms by successive halving; continue if the folder has answers.
-
-        Returns each arm's answers about the first rows of the pool, 1, 0 or NaN.
-        """
+        """Each arm's answers about the first rows of the pool, from successive halving."""
         budget = self.job.budget()
         self.job.preflight()
         folder = self.folder

@@ -101,10 +101,7 @@ def disk_shots(
     say: Callable[[str], None] = lambda words: None,
     **options: Any,
 ) -> Shots:
-    """Choose examples from a task's table on disk by `fwc` with its `options`.
-
-    Errors: `FwcError` for an unknown option, `slots` that name no rule, or a table that `CoresetFit` refuses.
-    """
+    """Choose examples from a task's table on disk by `fwc` with its `options`."""
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
@@ -131,10 +128,7 @@ def disk_shots(
 def _settings(
     task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
 ) -> dict[str, Any]:
-    """Return the arguments of the estimator; a penalty replaces ε.
-
-    Column weights are a mapping or a text; None: those of the task.
-    """
+    """The arguments of the estimator; a penalty replaces ε."""
     if column_weights is None:
         features = {column.name for column in task.features}
         column_weights = {name: n for name, n in task.column_weights.items() if name in features}

@@ -9,6 +9,7 @@ again.
 import hashlib
 import json
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,8 +160,6 @@ def kept_shots(
 def _key(
     task: "Task", choice: list[Any], pool: "pd.DataFrame | None", candidates: "np.ndarray | None"
 ) -> str:
-    from importlib.metadata import version
-
     import numpy as np
 
     meaning = [task.name, task.fingerprint, task.protected, task.outcome, task.weight]
