@@ -47,7 +47,7 @@ def is_null(cell: Any) -> bool:
     """Whether a typed cell is missing."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
-    return type(cell).__name__.startswith("float") and bool(cell != cell)
+    return type(cell).__name__.startswith(("float", "Decimal")) and bool(cell != cell)
 
 
 def as_text(cell: Any, written: Written = "") -> str:

@@ -1,8 +1,7 @@
 """Options declared as fields of a model, with type, default and help.
 
-The models are `Settings` and `Client`. Python's signatures and docstrings (`takes`), the command line
-(`fwc_llm.cli.flags`), experiment files and run.json are generated from their fields. `model_fields_set` has
-the options that were given; an option given as None is one of them.
+Python's signatures and docstrings (`takes`), the command line (`fwc_llm.cli.flags`), experiment files and
+run.json are generated from the fields. An option given as None is in `model_fields_set`, too.
 """
 
 import inspect

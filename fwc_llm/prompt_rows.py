@@ -13,7 +13,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.cell_rules import as_number
+from fwc_llm.cell_rules import as_number, is_null
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # most cells: nothing to clean, neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
-_NOTHING = ("NAType", "NaTType")  # type names of pandas' missing values: prompts do not import pandas
 
 
 @lru_cache(4096)
@@ -74,11 +73,10 @@ class ColumnFormatter:
             return value
         if getattr(value, "shape", None) == ():
             value = value.item()  # a numpy scalar
-        is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
-        if value is None or type(value).__name__ in _NOTHING or (is_number and value != value):
+        if is_null(value):
             remedy = "fill it in, or set a missing rule in the task"
             raise FwcError(f"the row has no value for {self.name!r}: {remedy}")
-        if not is_number:
+        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
             return clean(str(value))
         number = float(value)
         return int(number) if number.is_integer() else number

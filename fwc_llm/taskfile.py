@@ -1,7 +1,6 @@
 """Task files (TOML) as validated models: the columns' meaning, the table's format.
 
-Each model holds the keys of one part of the file (evals/tasks/README.md). This module never reads the table.
-Prompts, solver and models use the `Task` that `fwc_llm.tasks` builds from these models.
+Each model holds the keys of one part of the file (evals/tasks/README.md).
 """
 
 import json

@@ -158,7 +158,6 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
     """Decorator: register a function as the command `name`, such as "task init".
 
     Flags for the fields of `models` (of the first one those in `names`, if any) replace its `**options`.
-    `read` converts them to models.
     """
 
     def register(function: _F) -> _F:

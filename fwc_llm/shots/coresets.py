@@ -1,4 +1,4 @@
-"""Strategies from coresets: FWC, sensitivity sampling and clustering."""
+"""Strategies from coresets (docs/baselines.md): FWC, sampling and clustering."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -69,11 +69,6 @@ def fwc(
     * `penalty`: a soft limit instead of ε;
     * `crossed`: False applies ε to the levels of each protected attribute, not to their combinations;
     * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
-
-    The certificate (docs/method.md, "The certificate of a selection") has objective, lower bound, violation,
-    slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
-
-    Errors: `FwcError` if m is below the number of cells, or a cell has no candidate.
     """
     task, pool = request.task, request.pool
     counts = slots
@@ -179,26 +174,17 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
 
 @strategy(k=50)
 def kmedian_coreset(request: Request, k: int) -> Shots:
-    """m rows of a k-median coreset (Bachem, Lucic, Lattanzi, AISTATS 2018).
+    """m rows of a k-median coreset from `k` rough centres.
 
-    *One-Shot Coresets: The Case of k-Clustering*. Rows are drawn with replacement in proportion to their
-    sensitivity until m different rows are found. A row of probability q that is drawn c times in N draws has
-    the weight c / (N q), times its sampling weight.
-
-    Option: `k`, the number of rough centres from which the sensitivities are bounded.
+    Rows are drawn with replacement in proportion to their sensitivity until m different rows are found. A row
+    of probability q that is drawn c times in N draws has the weight c / (N q), times its sampling weight.
     """
     return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
 
 
 @strategy(k=50)
 def indfair_coreset(request: Request, k: int) -> Shots:
-    """m rows of an individually fair coreset (Chhaya et al., AISTATS 2022).
-
-    *On Coresets for Fair Regression and Individually Fair Clustering*. Rows are drawn and weighted as in
-    `kmedian_coreset`.
-
-    Option: `k`, the number of rough centres from which the sensitivities are bounded.
-    """
+    """m rows of an individually fair coreset, drawn and weighted as `kmedian_coreset`."""
     return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
 
 
@@ -231,11 +217,8 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
 def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres, weighted by cluster size.
 
-    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
-    most frequent protected level and outcome of its cluster. In order of falling weight,
-    each centre gets the nearest candidate left in its cell or, if none is left there, in any cell.
-
-    Option: `max_iter`, iterations at most.
+    In order of falling weight, each centre gets the nearest candidate left in its cell or, if none is left
+    there, in any cell.
     """
     rows = labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
@@ -256,13 +239,7 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
 @strategy(metric="l1", max_passes=20)
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
-    """m medoids among the candidates, weighted by the size of their clusters.
-
-    FasterPAM (Schubert, Rousseeuw 2021) on the points (features, protected level, outcome), without a matrix
-    of distances.
-
-    Options: `metric`, "l1" or "l2"; `max_passes`, passes over all candidates at most.
-    """
+    """m medoids among the candidates, weighted by the size of their clusters."""
     medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
     return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
 
@@ -271,15 +248,7 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
     """m medoids of the fairlets' centres, weighted by the rows in their clusters.
 
-    The table must have two protected levels. Backurs et al., *Scalable Fair Clustering* (ICML 2019). A
-    quadtree groups the rows into fairlets. In each fairlet, the rarer level is at least p/q times as frequent
-    as the other. The centre of a fairlet is the row with the least summed distance to the others. k-medoids
-    clusters the centres, here without a distance matrix.
-
-    Option: `balance`, (p, q) or "p/q"; by default the largest that the table allows, with q at most 5 or the
-    ratio of the two levels.
-
-    Errors: `FwcError` unless there are two levels, and for a balance that the table does not allow.
+    `balance` is (p, q) or "p/q"; by default the largest that the table allows.
     """
     if request.weights is not None:
         raise FwcError("fairlets does not support weights: choose another strategy")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset import rivals
 from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
@@ -167,6 +166,8 @@ def labelled_pool(task: "Task", pool: pd.DataFrame, weights: np.ndarray | None =
 
 def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
     """Return the pool's coreset by the rival `name`, chosen among the candidates."""
+    from fwc_llm.coreset import rivals
+
     task, pool = request.task, request.pool
     return getattr(rivals, name)(  # type: ignore[no-any-return]
         features_frame(task, pool),
