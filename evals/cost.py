@@ -286,9 +286,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     answers = next(iter(files.values())).dropna()
     fitted = LogisticRegression(C=0.5, max_iter=300)
     place = table.rows.get_indexer(pd.Index(answers["row"]))
-    fitted.fit(table.matrix[place], answers["answer"] == "yes")
-    odds = table.matrix @ fitted.coef_[0] + fitted.intercept_[0]
-    above = np.prod([np.sign(column - np.median(column)) + 0.1 for column in table.matrix.T[:2]], 0)
+    features, _ = table.encoded
+    fitted.fit(features[place], answers["answer"] == "yes")
+    odds = features @ fitted.coef_[0] + fitted.intercept_[0]
+    above = np.prod([np.sign(column - np.median(column)) + 0.1 for column in features.T[:2]], 0)
     second = table.group == max(table.group)
     log_odds = {PREDICTABLE: 3 * odds, UNPREDICTABLE: 0 * odds, WRONG: (1.5 + second) * above + second}
     few = np.where(~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group)

@@ -33,8 +33,8 @@ from evals.reliability import record
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.runs import batch as batch_module
-from fwc_llm.runs.batch import batches_under_way, run_batch
-from fwc_llm.runs.execute import execute
+from fwc_llm.runs.batch import BatchRun, batches_under_way
+from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
@@ -81,8 +81,8 @@ def one_pass(url: str, folder: Path, rows: int, batch: bool, largest_file: int |
     async def go() -> None:
         with Journal(folder) as journal:
             if batch or batches_under_way(folder):
-                await run_batch(model, calls(rows), journal, folder, poll_seconds=0.2, begin=batch)
-            await execute(model, calls(rows), journal, concurrency=32)
+                await BatchRun(model, calls(rows), journal, begin=batch, poll_seconds=0.2).run()
+            await Execution(model, calls(rows), journal, concurrency=32).run()
 
     try:
         asyncio.run(go())

@@ -1,13 +1,9 @@
-"""Safe file access: reads check the file's type and size, writes are atomic.
-
-`resource_dir` locates the package's templates and task files.
-"""
+"""Safe file access: reads check the file's type and size, writes are atomic."""
 
 import errno
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -23,11 +19,7 @@ is_file = os.path.isfile  # returns False for a name that the system refuses, wh
 
 
 def read_text(path: Path, most: int = LARGEST_FILE) -> str:
-    """Read a UTF-8 file.
-
-    `OSError` for a pipe or a device, which might never end, and for a file of more than `most` bytes.
-    `UnicodeDecodeError`, a `ValueError`, for bytes that are not UTF-8.
-    """
+    """Read a UTF-8 file; `OSError` for a pipe, a device or more than `most` bytes."""
     with open_binary(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -48,12 +40,6 @@ def open_binary(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def check_regular(handle: int, path: Path) -> None:
-    """Raise `OSError` if an open file handle is that of a pipe or a device."""
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-
-
 def resource_dir(name: str) -> Path:
     """The folder `name` of the installed package or the checkout ("prompts")."""
     packaged = _PACKAGE / "_resources" / name
@@ -69,10 +55,7 @@ def reason(error: Exception) -> str:
 def failing_as(
     kind: type[FwcError], what: str, then: str = "", also: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Turn an `OSError`, a `ValueError` or an error of `also` into a `kind`.
-
-    The message of the `kind` is `what`, the reason and `then`. An `FwcError` passes unchanged.
-    """
+    """Turn `OSError`, `ValueError` and `also` into `kind`; an `FwcError` passes."""
     kinds: tuple[type[Exception], ...] = (OSError, ValueError, *also)
     try:
         yield
@@ -89,11 +72,7 @@ def home_expanded(name: str) -> Path:
 
 @contextmanager
 def whole_file(path: Path, mode: Literal["x", "xb"] = "x") -> Iterator[IO[Any]]:
-    """Open a new file that replaces `path` when the block ends without an error.
-
-    A link at `path` is replaced, not followed. Characters that UTF-8 cannot encode are escaped. `OSError` if
-    the file cannot be written.
-    """
+    """Open a new file that replaces `path`, a link too, if the block raises no error."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial.unlink(missing_ok=True)
@@ -113,11 +92,7 @@ def json_text(content: Any) -> str:
 
 
 def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
-    """Write to `path`: a regular file atomically, a pipe or a device directly.
-
-    A link must lead to a regular file, which is replaced. `FwcError` if `path` cannot be written; `what` in
-    its message names the content.
-    """
+    """Write to `path`: a regular file atomically, a pipe or a device directly."""
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
     try:

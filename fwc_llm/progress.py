@@ -1,7 +1,4 @@
-"""Progress of long steps: one changing line, or plain lines in pipes and files.
-
-`choose` picks the display. `working` and `asking` are context managers that yield a function for updates.
-"""
+"""Progress of long steps: one changing line, or plain lines in pipes and files."""
 
 import sys
 import time
@@ -22,21 +19,15 @@ _LINE_SECONDS = 5.0  # least time between two plain lines, where no line can be 
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run.
+    """Progress of a run, in numbers of questions."""
 
-    Numbers of questions: `done` have a reply, `errors` ended without a reply, `skipped` were answered in an
-    earlier pass; `total` is all of them, None if unknown. `rate` is recent requests per second, `left` the
-    seconds that remain. `cost` is the run's cost so far in dollars, earlier passes included; None without a
-    known price.
-    """
-
-    done: int
-    errors: int
-    skipped: int
+    done: int  # with a reply
+    errors: int  # ended without a reply
+    skipped: int  # answered in an earlier pass
     total: int | None
-    rate: float
-    cost: float | None = None
-    left: float | None = None
+    rate: float  # recent requests per second
+    cost: float | None = None  # dollars so far, earlier passes included; None without a known price
+    left: float | None = None  # seconds that remain
 
     def line(self, total: int) -> str:
         """The text of one line: questions asked, rate, errors, cost and time left."""
@@ -71,10 +62,7 @@ class Silent:
 
 
 def choose(progress: bool | None = None) -> Silent:
-    """Choose the display: `Notebook`, `Terminal`, or `Silent` if there is neither.
-
-    `progress` False means `Silent`. Outside notebooks, True means `Terminal`, even in a pipe or a file.
-    """
+    """The display; False means `Silent`, True outside notebooks `Terminal`."""
     if progress is False:
         return Silent()
     if in_notebook():

@@ -1,7 +1,4 @@
-"""Sanitizes untrusted JSON, numbers and texts from services, files and cells.
-
-Sanitized values have no overlong or non-finite numbers, lone surrogates, terminal control codes or API keys.
-"""
+"""Sanitizes untrusted JSON, numbers and texts from services, files and cells."""
 
 import json
 import math
@@ -19,15 +16,16 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
-LIKE_A_KEY = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
+LIKE_A_KEY = re.compile(
+    r"\b(?:Bearer|Basic)\s+\S{8}|\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12}", re.IGNORECASE
+)
 _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
-    """Parse JSON. `ValueError` for text that is not JSON or is nested too deep.
+    """Parse JSON; `ValueError` if it is invalid or nested too deep.
 
-    NaN, infinities and numbers too large for a float become None. With `strict`, NaN and infinities are a
-    `ValueError`.
+    NaN, infinities (with `strict` a `ValueError`) and numbers too large for a float become None.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
@@ -115,10 +113,7 @@ def unescape_formula(cell: str) -> str:
 
 
 def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
-    """Parsed JSON with every text passed through `clean`.
-
-    Texts longer than `LONGEST_TEXT` are cut, and so is what exceeds `LARGEST_VALUE` in total.
-    """
+    """Parsed JSON with every text passed through `clean` and cut to the limits above."""
     left = LARGEST_VALUE
 
     def text_of(text: str) -> str:
@@ -145,10 +140,7 @@ def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
 
 
 def replace_invisible(text: str) -> str:
-    """Replace control, bidirectional and invisible characters by U+FFFD.
-
-    Line ends and tabs stay. Everything printed to a terminal passes through this function.
-    """
+    """Replace control, bidirectional and invisible characters by U+FFFD."""
     if text.isprintable():
         return text
     return "".join(map(_replace, text))

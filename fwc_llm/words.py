@@ -139,10 +139,7 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
 
 
 def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """Sort the values of a column into (mean yes, mean no, neither).
-
-    If there are two values and exactly one means yes, the other one means no.
-    """
+    """Sort the values of a column into (mean yes, mean no, neither)."""
     yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
     if len(values) == 2 and len(yes) == 1:
         return yes, [value for value in values if value not in yes], []

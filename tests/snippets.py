@@ -13,8 +13,11 @@ import runpy
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from fwc_llm.data import census
 
 
 def call_tests(names: dict[str, Any]) -> None:
@@ -48,7 +51,8 @@ def run_command(command: str, lines: list[str], code: int) -> None:
 
 
 def main() -> None:
-    """Run the steps of all pages."""
+    """Run the steps of all pages; the simulated tables are drawn once."""
+    census.simulate = cache(census.simulate)
     for page, folder, steps in json.load(sys.stdin):
         os.chdir(folder)
         names: dict[str, Any] = {"__name__": "__main__"}

@@ -23,7 +23,7 @@ from evals.record import command_line, describe_machine, markdown, write
 from fwc_llm.models.base import Message
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.progress import Progress
-from fwc_llm.runs.execute import execute
+from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 
 CONCURRENCY = 64
@@ -82,7 +82,7 @@ async def ours(url: str, messages: int, n: int, progress: Any = None) -> float:
     model = ChatModel("canned", base_url=url, concurrency=CONCURRENCY)
     with tempfile.TemporaryDirectory() as folder, Journal(folder) as journal:
         began = time.perf_counter()
-        outcome = await execute(model, calls(messages, n), journal, CONCURRENCY, progress, n)
+        outcome = await Execution(model, calls(messages, n), journal, CONCURRENCY, progress, n).run()
         elapsed = time.perf_counter() - began
     if outcome.done != n:
         raise RuntimeError(f"{outcome.errors} of {n} requests have no reply")

@@ -11,8 +11,8 @@ import numpy as np
 from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
 from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays
 
 _METRICS = (

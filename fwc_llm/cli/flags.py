@@ -268,6 +268,6 @@ def open_task(
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON; NaN and infinities become null."""
-    from fwc_llm.metrics.statistics import plain
+    from fwc_llm.metrics.counts import plain
 
     write(json_text(plain(document)), is_json=True)

@@ -25,55 +25,33 @@ from fwc_llm.errors import InputError
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """Encoded rows to compare with representatives.
-
-    `level` and `outcome` (n,) index the representatives' levels and outcomes, −1 for a label that no
-    representative has. If one of them is None, these labels are unknown and cost nothing. `masses`: None for
-    1 per row.
-    """
+    """Encoded rows to compare with representatives."""
 
     table: EncodedTable
+    # (n,) indices of the representatives' labels, −1 for other labels; None: unknown, they cost nothing
     level: np.ndarray | None
     outcome: np.ndarray | None
-    masses: Masses | None = None
+    masses: Masses | None = None  # None: 1 per row
 
 
 @dataclass(frozen=True)
 class Represented:
-    """m encoded representatives, and the parameters of their problem.
-
-    `encoder` made `points`, whose cells are `cell_of` (m,). `levels` and `outcomes` are the labels of the
-    cells; None if the fit got no labels. `target` (|Y|,) is p_T.
-    """
+    """m encoded representatives, and the parameters of their problem."""
 
     points: EncodedTable
     encoder: Encoder
-    cell_of: np.ndarray
-    levels: np.ndarray | None
+    cell_of: np.ndarray  # (m,)
+    levels: np.ndarray | None  # labels of the cells; None if the fit got no labels
     outcomes: np.ndarray | None
-    target: np.ndarray
+    target: np.ndarray  # (|Y|,) p_T
+    limits: Any  # the parity limit: one number, one per level (or row of `groups`), or None
+    groups: np.ndarray | None  # (L, |D|), row l: 1 for crossed levels that share limit l, else 0
     terms: ProblemParams
-
-    @property
-    def m(self) -> int:
-        """Number of representatives."""
-        return len(self.cell_of)
 
     @property
     def n_levels(self) -> int:
         """|D|."""
         return 1 if self.levels is None else len(self.levels)
-
-    @property
-    def limits(self) -> Any:
-        """The parity limit: one number, an array with one per level (or row of `groups`), or None."""
-        terms = self.terms
-        return terms.epsilon if self.levels is None else limits_of(terms.epsilon, self.levels, terms.crossed)
-
-    @property
-    def groups(self) -> np.ndarray | None:
-        """(L, |D|), row l: 1 for crossed levels that share limit l, else 0; None if no limit is shared."""
-        return None if self.levels is None else groups_of(self.levels, self.terms.crossed)
 
     def read(self, columns: Columns) -> ComparedRows:
         """Encode rows as in the fit; y and sensitive may be None."""
@@ -100,22 +78,20 @@ class Represented:
 
 
 def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Index (n,) of every label in `categories`, −1 if absent.
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are rows.
 
-    Labels of crossed attributes are rows. A number and its text are the same label: files may store numbers
-    as text.
+    A number and its text are the same label: files may store numbers as text.
     """
-    place = {read(label): k for read in (_text, _key) for k, label in enumerate(categories.tolist())}
-    indices = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
-    return np.array(indices, dtype=np.intp)
 
+    def read(label: Any) -> tuple[Any, Any]:
+        parts = label if isinstance(label, list) else [label]
+        return tuple(map(str, parts)), tuple(parts)
 
-def _key(label: Any) -> Any:
-    return tuple(label) if isinstance(label, list) else label
-
-
-def _text(label: Any) -> Any:
-    return tuple(map(str, label)) if isinstance(label, list) else str(label)
+    known = [read(label) for label in categories.tolist()]
+    place = {label: k for labels in zip(*known, strict=True) for k, label in enumerate(labels)}
+    return np.array(
+        [place.get(own, place.get(text, -1)) for text, own in map(read, labels.tolist())], np.intp
+    )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -177,9 +153,7 @@ def certify(
     """Certify any weighted points as a coreset of the rows.
 
     Args:
-        X: (n, p) features of the rows, as `FairCoreset.fit` takes them.
-        y: (n,) outcomes of the rows.
-        sensitive: (n,) or (n, k) protected levels of the rows.
+        X, y, sensitive, sample_weight: the rows, as in `FairCoreset.fit`, in memory.
         points: (m, p) features of the points, in the units and the type of X.
         points_y: (m,) outcomes of the points.
         points_sensitive: (m,) or (m, k) protected levels of the points.
@@ -187,7 +161,6 @@ def certify(
         epsilon: the parity limit; given weights need not keep it, and `is_fair` says whether they do.
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
-        sample_weight: (n,) row weights, as in `FairCoreset.fit`.
 
     Raises:
         InputError: bad input, or no weights of these points keep the limit.
@@ -203,15 +176,11 @@ def certify(
         unknown = own.outcomes.tolist()[outcome.argmin()]
         raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
     level, which = np.divmod(own.cell, own.n_outcomes)
-    own_points = Represented(
-        EncodedTable(encoded.numbers.astype(np.float64), encoded.codes),
-        rows.encoder,
-        level * cells.n_outcomes + outcome[which],
-        own.levels,
-        cells.outcomes,
-        overall_target(cells, target),
-        terms,
-    )
+    encoded = EncodedTable(encoded.numbers.astype(np.float64), encoded.codes)
+    cell_of = level * cells.n_outcomes + outcome[which]
+    labels = own.levels, cells.outcomes, overall_target(cells, target)
+    limits = limits_of(epsilon, own.levels, crossed), groups_of(own.levels, crossed)
+    own_points = Represented(encoded, rows.encoder, cell_of, *labels, *limits, terms)
     row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
     compared = ComparedRows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
     return certified(own_points, compared, weights)
@@ -223,10 +192,10 @@ def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetC
     if weights is None:
         plan, weight = _best_weights(points, rows, n_cells)
     else:
-        weight = check_weights(weights, points.m)
+        weight = check_weights(weights, len(points.cell_of))
         plan = wasserstein(points.costs(rows), weight, rows.masses)
     charge = 0.0 if weights is None else points.terms.penalty or 0.0
-    weight = weight * (points.m / weight.sum())
+    weight = weight * (len(weight) / weight.sum())
     mass, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
     moving = imbalance(mass, points.target)
     objective, lower_bound = plan.objective + charge * moving, plan.lower_bound + charge * moving
@@ -251,4 +220,4 @@ def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tupl
         penalty=points.terms.penalty,
         groups=points.groups,
     )
-    return inner, share_out(inner, label, points.m, rows.masses).weights()
+    return inner, share_out(inner, label, len(points.cell_of), rows.masses).weights()

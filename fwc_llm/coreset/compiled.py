@@ -20,38 +20,24 @@ _log = logging.getLogger("fwc_llm.coreset")
 compiled: list[str] = []  # names of the kernels and parts that this process compiled
 
 
-def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+_bare: Any = partial(njit, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)
+# Python never calls a part: without the wrappers for Python, compiling takes a sixth less time.
+part = partial(_bare, no_cpython_wrapper=True)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
     """Compile the function at its first call, and cache the code on disk; it runs without the GIL."""
-    if function is None:
-        return partial(kernel, **options)
-    decorate: Any = njit
-    options = {**_BARE, "nogil": True, **options}
     try:
-        return decorate(cache=True, **options)(function)
+        return _bare(function, nogil=True, cache=True)
     except RuntimeError:  # no cache folder is writable, not even the user's own
         _warn_once(
             "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to a writable one"
         )
-        return decorate(**options)(function)
-
-
-def part(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile the function into the kernels that call it."""
-    if function is None:
-        return partial(part, **options)
-    # Python never calls a part: without the wrappers for Python, compiling takes a sixth less time.
-    decorate: Any = njit
-    return decorate(**_BARE, no_cpython_wrapper=True, **options)(function)
-
-
-_BARE = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+        return _bare(function, nogil=True)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """View an array as writeable, for kernels that only read.
-
-    Numba would compile another version of the kernel for read-only arrays.
-    """
+    """View an array as writeable: for a read-only one numba would compile another version of a kernel."""
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}

@@ -195,12 +195,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """Certify the representatives for other rows, such as held-out ones.
 
         Args:
-            X: (n, p) features, as in `fit`.
-            y: (n,) outcomes.
-            sensitive: (n,) or (n, k) protected levels.
+            X, y, sensitive, sample_weight: as in `fit`, in memory.
             weights: (m,) weights of the representatives, such as `weights_`; None: the best for these rows
                 within the parity limit. The target stays `target_`.
-            sample_weight: (n,) row weights, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         for name, labels, categories in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):

@@ -15,20 +15,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.estimator import Estimator
-from fwc_llm.coreset.problem.cells import (
-    Cells,
-    check_attributes,
-    empty_cell,
-    find_cells,
-    groups_of,
-    limits_of,
-    overall_target,
-)
+from fwc_llm.coreset.problem.cells import Cells, empty_cell, find_cells
 from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained, set_features
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.parity import violation
@@ -81,9 +72,7 @@ class FairWASP(Estimator):
         """Find the weights.
 
         Args:
-            X: (n, p) features without D and Y, as in `FairCoreset.fit`.
-            y: (n,) outcomes, any labels; optional without a limit and penalty.
-            sensitive: (n,) or (n, k) protected levels; optional without a limit and penalty.
+            X, y, sensitive: as in `FairCoreset.fit`, in memory.
             sample_weight: (n,) row weights; a row of weight 0 keeps the weight 0.
             progress: function that gets a line of text after each cell that was searched.
 
@@ -92,29 +81,23 @@ class FairWASP(Estimator):
         """
         rows = ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight))
         table, cells = rows.table, rows.cells
-        target, groups = overall_target(cells, self.target), groups_of(cells.levels, self.crossed)
-        if groups is not None:
-            check_attributes(self.epsilon, cells, cells.counts > 0, target)
-        elif self.epsilon is not None and (cells.counts == 0).any():
+        problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
+        if problem.groups is None and self.epsilon is not None and (cells.counts == 0).any():
             raise empty_cell(cells, int(cells.counts.argmin()))
         if not is_constrained(self):  # nothing moves
             mass = np.ones(table.n) if rows.masses is None else rows.masses.values
             weights = mass * (table.n / mass.sum())
             self.objective_ = self.lower_bound_ = 0.0
         else:
-            move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
             cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
-            limits = limits_of(self.epsilon, cells.levels, self.crossed)
-            terms: Any = move, [], np.zeros(0, int), None, rows.masses, self.penalty, groups
-            problem = Problem(table, cells, cells.cell, target, limits, self.cost, "rows", *terms)
-            plan = problem.transport(cost + move[cells.cell], None)
+            plan = problem.transport(cost + problem.move[cells.cell], None)
             weights = share_out(plan, nearest.T, table.n).weights()
             weights *= 1 if rows.masses is None else table.n
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
         self.weights_ = np.zeros(rows.n)
         self.weights_[rows.of_all(np.arange(rows.n))] = weights
         mass = np.bincount(cells.cell, weights, cells.n_cells)
-        self.violation_ = violation(mass, target, groups=groups)
+        self.violation_ = violation(mass, problem.target, groups=problem.groups)
         set_features(self, rows)
         return self
 
@@ -122,10 +105,7 @@ class FairWASP(Estimator):
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Feature cost (n, G) from every row to the nearest row of every cell, and that nearest row (n, G).
-
-    In its own cell, a row is nearest to itself.
-    """
+    """Feature cost (n, G) to the nearest row of every cell, in its own the row itself; and this row."""
     rows, ids = np.arange(table.n), value_ids(EncodedTable(table.values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)
     distinct, alike, threads = table.take(first), find_cells(None, None, len(first)), Threads()

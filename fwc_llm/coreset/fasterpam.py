@@ -9,8 +9,8 @@ that lower the loss can lower the objective.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, FeatureCost, in_groups, tile_costs
 from fwc_llm.coreset.threads import Threads
 
-_SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
+_LARGEST_BATCH = 512
 _ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = 0.5  # share of the sum of their single gains that several swaps must gain together
 _WORTH_SHARING = 2_000_000  # comparisons of two values from which threads save time: half a millisecond
@@ -34,60 +34,36 @@ class Space:
 
     A row of cell h costs `cost` + `move[h, g]` − `prices[g]` at a point of cell g; with `root`, the root of
     `cost` + `move[h, g]` replaces this sum.
-
-    `values` (n, p) float32 are numbers, then codes. `cell` (n,) is each row's cell, `move` (G, G) is
-    symmetric, `prices` are (G,). `mass` (n,) float32 is the weight of each row (None: 1).
     """
 
-    values: np.ndarray
+    values: np.ndarray  # (n, p) float32 numbers, then codes
     cost: FeatureCost
-    cell: np.ndarray
-    move: np.ndarray
-    prices: np.ndarray
-    mass: np.ndarray | None = None
+    cell: np.ndarray  # (n,)
+    move: np.ndarray  # (G, G), symmetric
+    prices: np.ndarray  # (G,)
+    mass: np.ndarray | None = None  # (n,) float32 weight of each row; None: 1
     root: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """m points: `values` (m, p) float32, their `cells` (m,), and `keys` (m,).
+    """m points."""
 
-    Rows of one cell that count as the same have the same key; points that are not rows have −1.
-    """
-
-    values: np.ndarray
-    cells: np.ndarray
-    keys: np.ndarray
-
-
-@dataclass(frozen=True)
-class Patience:
-    """When swaps end.
-
-    They end after `passes` over all candidates, or if no swap lowers the loss by the share `least`. After a
-    swap the `again` next best candidates of a batch are compared again. `batch` is the size of the smallest
-    batch.
-    """
-
-    passes: int
-    least: float = 1e-7
-    again: int = 0
-    batch: int = _SMALLEST_BATCH
+    values: np.ndarray  # (m, p) float32
+    cells: np.ndarray  # (m,)
+    keys: (
+        np.ndarray
+    )  # (m,) equal for rows of one cell that count as the same; −1 for points that are not rows
 
 
 @dataclass(frozen=True)
 class Exchanged:
-    """The result of all swaps.
+    """The result of all swaps."""
 
-    `rows` (m,) are the rows that replaced the points, −1 for a point that was not replaced. `labels` (n,)
-    index each row's nearest point. `losses` are those at the start and after every swap. `converged`: no swap
-    lowers the loss.
-    """
-
-    rows: np.ndarray
-    labels: np.ndarray
-    losses: list[float]
-    converged: bool
+    rows: np.ndarray  # (m,) rows that replaced the points; −1 for a point that was not replaced
+    labels: np.ndarray  # (n,) index of each row's nearest point
+    losses: list[float]  # at the start and after every swap
+    converged: bool  # whether no swap lowers the loss
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
@@ -97,31 +73,36 @@ def exchange(
     candidates: np.ndarray,
     cells: np.ndarray,
     keys: np.ndarray,
-    patience: Patience,
     threads: Threads,
+    passes: int,
+    least: float = 1e-7,
+    again: int = 0,
+    smallest: int = 16,
 ) -> Exchanged:
-    """Replace points by candidates for the same cell until no swap lowers the loss.
+    """Replace points by candidates for the same cell until no swap lowers the loss by the share `least`.
 
-    `patience` may end the swaps earlier. `candidates` (q,) are positions of rows, in the order in which they
-    are tried, and `cells` (q,) the cells that they may represent. A candidate whose key in `keys` (q,) is
-    that of a current point is skipped.
+    `candidates` (q,) are positions of rows, in the order in which they are tried, in at most `passes` passes;
+    `cells` (q,) are the cells that they may represent. A candidate whose key in `keys` (q,) is that of a
+    current point is skipped. After a swap the `again` next best candidates of a batch are compared again.
+    `smallest` is the size of the smallest batch.
     """
-    standing = Medoids(space, points, threads)
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
     own, key = np.split(key, [len(points.keys)])
-    swapping = _Swapping(standing, space.values, candidates, cells, own, key, patience)
-    since_swap, seen, size = 0, 0, patience.batch
-    while since_swap < len(candidates) and seen < patience.passes * len(candidates):
+    medoids = Medoids(space, points, threads)
+    swapping = _Swapping(medoids, space.values, candidates, cells, own, key, least, again)
+    since_swap, seen, size = 0, 0, smallest
+    while since_swap < len(candidates) and seen < passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
         seen, since_swap = seen + len(batch), since_swap + len(batch)
         batch = batch[swapping.taken[key[batch]] == 0]
         if len(batch) == 0:
             continue
         if swapping.take_best(batch):
-            since_swap, size = 0, max(size // 2, patience.batch)
+            since_swap, size = 0, max(size // 2, smallest)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    return Exchanged(swapping.rows, standing.labels, swapping.losses, since_swap >= len(candidates))
+    labels, converged = swapping.standing.labels, since_swap >= len(candidates)
+    return Exchanged(swapping.rows, labels, swapping.losses, converged)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
@@ -193,21 +174,14 @@ class Medoids:
         return slots, changes
 
     def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
-        """Replace the points `slots` (k,) by `values` (k, p)."""
+        """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do not change."""
+        self._points, self._nearest = self._points.copy(), tuple(own.copy() for own in self._nearest)
         self._points[slots] = values
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
         stale = gone[self._nearest[0]] | gone[self._nearest[1]]
         self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
-
-    def state(self) -> tuple[Any, ...]:
-        """Return a copy of the state, for `restore`."""
-        return self._points.copy(), tuple(own.copy() for own in self._nearest), self._sorted
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Return to an earlier state."""
-        self._points, self._nearest, self._sorted = state
 
     def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
         """Run `task` on parts of the items, in several threads if it takes enough `work` (comparisons)."""
@@ -278,21 +252,22 @@ class _Swapping:
     cells: np.ndarray
     own: np.ndarray
     key: np.ndarray
-    patience: Patience
+    least: float
+    again: int
 
     def __post_init__(self) -> None:
         self.rows = np.full(len(self.own), -1)
         self.losses = [self.standing.loss()]
         self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
-        self._most = 1 + self.patience.again  # swaps tried together
+        self._most = 1 + self.again  # swaps tried together
 
     def take_best(self, batch: np.ndarray) -> bool:
         """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any gained."""
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
-            ranking = np.argsort(change, kind="stable")[: 1 + self.patience.again]
-            ranking = ranking[change[ranking] < -self.patience.least * abs(self.losses[-1])]
+            ranking = np.argsort(change, kind="stable")[: 1 + self.again]
+            ranking = ranking[change[ranking] < -self.least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
             batch, slot, change = batch[ranking], slot[ranking], change[ranking]
@@ -333,11 +308,11 @@ class _Swapping:
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of `expected`."""
-        standing, state = self.standing, self.standing.state()
-        standing.swap(slots, self.values[self.candidates[places]])
-        loss = standing.loss()
+        before = copy(self.standing)
+        self.standing.swap(slots, self.values[self.candidates[places]])
+        loss = self.standing.loss()
         if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
-            standing.restore(state)
+            self.standing = before
             return False
         self.rows[slots] = self.candidates[places]
         np.subtract.at(self.taken, self.own[slots], 1)

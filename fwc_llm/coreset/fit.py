@@ -16,13 +16,11 @@ from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
 from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
 from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
-from fwc_llm.coreset.problem.allocation import count_slots
-from fwc_llm.coreset.problem.cells import check_attributes, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.allocation import Slots, count_slots
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams, set_features
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
-from fwc_llm.coreset.problem.ground_cost import between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
@@ -42,7 +40,7 @@ class CoresetFit:
     epsilon: float | Mapping[Any, float] | None = 0.01
     cost: str = "l1"
     support: str = "free"
-    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional"
+    slots: Slots = "proportional"
     target: Any = None
     positive: Any = 1
     cost_sensitive: float = 1.0
@@ -96,6 +94,7 @@ class CoresetFit:
         columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
+        self.row_index_: np.ndarray | None = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
@@ -112,7 +111,7 @@ class CoresetFit:
         if self.prove:
             check_pairs(problem)
         best, steps = self._solve(problem, rows)
-        points = self._represent(best, problem, rows, None if sampled is None else sampled.positions)
+        points = self._represent(best, problem, rows)
         if sampled is None:
             inner, shares = steps.certify(points)
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
@@ -124,6 +123,8 @@ class CoresetFit:
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
             return self
         steps.rest()
+        if self.row_index_ is not None:
+            self.row_index_ = sampled.positions[self.row_index_]
         whole = certify_table(
             sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
@@ -178,8 +179,7 @@ class CoresetFit:
             slots = np.bincount(cells.cell[self._init_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
             raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
-        groups = groups_of(cells.levels, self.crossed)
-        limited = self.epsilon is not None and groups is None
+        limited = self.epsilon is not None and (self.crossed or cells.levels.ndim == 1)
         seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
         for g in np.flatnonzero(seats > available).tolist():
             # Equal rows count as the same, except in a cell with fewer distinct values than seats.
@@ -190,16 +190,7 @@ class CoresetFit:
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
-        target = overall_target(cells, self.target)
-        if not self.crossed:
-            check_attributes(self.epsilon, cells, seats > 0, target)
-        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        kinds = {column.kind for column in rows.encoder.columns}
-        to_ranks = rows.encoder.to_ranks if "ordinal" in kinds else None
-        terms = (target, limits_of(self.epsilon, cells.levels, self.crossed), self.cost, self.support)
-        return Problem(
-            table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses, self.penalty, groups
-        )
+        return Problem.of(rows, self, self.support, cell_of, pools, ids)
 
     def _init_rows(self, among: EncodedInput) -> np.ndarray:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
@@ -255,48 +246,31 @@ class CoresetFit:
         return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
-        sample_pass = run_sampling_pass(
-            table,
-            ProblemParams.of(self),
-            sample=self._sample_size(),
-            least=int(self.m),
-            seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
-            tick=lambda share: say(f"pass 1, a sample: {share:.0%}"),
-        )
+        seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))
+        terms = ProblemParams.of(self), self._sample_size(), int(self.m), seed
+        sample_pass = run_sampling_pass(table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}"))
         say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
         return sample_pass
 
-    def _represent(
-        self, best: Descent, problem: Problem, rows: EncodedInput, positions: np.ndarray | None
-    ) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p).
-
-        Points have X's precision. `positions` are those of sampled rows in X; None if the rows are not a
-        sample.
-        """
+    def _represent(self, best: Descent, problem: Problem, rows: EncodedInput) -> np.ndarray:
+        """Set the attributes of the representatives; return their points (m, p), in X's precision."""
         cells, points = problem.cells, best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level] if rows.has_levels else None
-        self.y_ = cells.outcomes[outcome] if rows.has_y else None
-        own = self.row_index_ = None if best.rows is None else rows.positions(best.rows)
-        if own is not None:
-            self.row_index_ = own if positions is None else positions[own]
-            self.representatives_ = pick(rows.X, own)
+        levels, outcomes = cells.levels if rows.has_levels else None, cells.outcomes if rows.has_y else None
+        self.sensitive_ = None if levels is None else levels[level]
+        self.y_ = None if outcomes is None else outcomes[outcome]
+        if best.rows is not None:
+            self.row_index_ = rows.positions(best.rows)
+            self.representatives_ = pick(rows.X, self.row_index_)
         else:
             self.representatives_ = rows.encoder.decode(points)
             if rows.encoder.dtype is not None:
                 points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
         set_features(self, rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
-        self._represented = Represented(
-            EncodedTable(numbers, codes.astype(np.int32)),
-            rows.encoder,
-            problem.cell_of,
-            cells.levels if rows.has_levels else None,
-            cells.outcomes if rows.has_y else None,
-            problem.target,
-            ProblemParams.of(self),
-        )
+        encoded = EncodedTable(numbers, codes.astype(np.int32))
+        terms = problem.target, problem.epsilon, problem.groups, ProblemParams.of(self)
+        self._represented = Represented(encoded, rows.encoder, problem.cell_of, levels, outcomes, *terms)
         return points
 
     def _certify(

@@ -9,8 +9,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-CHUNK = 16_384  # rows per call: enough to amortise the call, few enough to balance the threads
-_LEAST = 2048  # rows per call, at least
+_LEAST, _MOST = 2048, 16_384  # rows per call: enough to amortise it, few enough to balance the threads
 
 
 def count_threads() -> int:
@@ -47,10 +46,6 @@ class Threads:
         self.count = count or count_threads()
         self._pool = ThreadPoolExecutor(self.count - 1) if self.count > 1 else None
 
-    def over_rows(self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = CHUNK) -> list[Any]:
-        """Call `kernel(*arguments, low, high)` on ranges of n rows; `chunk` alone sets the ranges."""
-        return self.over(lambda low: kernel(*arguments, low, min(low + chunk, n)), range(0, n, chunk))
-
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return `task(item)` for every item, in the order of the items."""
         items = list(items)
@@ -80,7 +75,7 @@ class Threads:
         return results
 
     def share(self, n: int) -> int:
-        """Rows per call, at most CHUNK, that divide n rows evenly among the threads."""
-        pieces = -(-n // CHUNK)
+        """Rows per call, at most `_MOST`, that divide n rows evenly among the threads."""
+        pieces = -(-n // _MOST)
         pieces = -(-pieces // self.count) * self.count
         return max(_LEAST, -(-n // pieces))

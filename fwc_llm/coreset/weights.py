@@ -16,11 +16,10 @@ _MOST_UNITS = 61  # bits of the sum of all units: twice this sum fits into int64
 class Masses:
     """The weights of n rows, not all equal, scaled by a power of two to a mean near 1.
 
-    A power of two changes no digit, so sums of whole weights stay exact. `values` (n,) float64 are finite and
-    not negative.
+    A power of two changes no digit, so sums of whole weights stay exact.
     """
 
-    values: np.ndarray
+    values: np.ndarray  # (n,) float64, finite and not negative
 
     @cached_property
     def total(self) -> float:
@@ -52,10 +51,6 @@ class Masses:
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
-    def priorities(self, rng: np.random.Generator) -> np.ndarray:
-        """(n,) priority of each row; the highest are sampled (Duffield, Lund and Thorup 2007)."""
-        return np.asarray(self.values / (1.0 - rng.random(len(self.values))))
-
     def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
         """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are unbiased."""
         left = len(self.values) - len(rows)
@@ -69,19 +64,13 @@ class Masses:
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw all positions (n,) one by one, in proportion to the weights.
-
-    Sorts exponential times whose rates are the weights (Efraimidis and Spirakis 2006).
-    """
+    """Draw all positions (n,) one by one, in proportion to the weights (Efraimidis and Spirakis 2006)."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")
 
 
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
-    """Check row weights (n,); return `Masses`, or None for no or equal weights.
-
-    Raises `InputError` unless the weights are (n,) finite numbers, not negative and not all 0.
-    """
+    """Check row weights (n,); return `Masses`, or None for no or equal weights."""
     if sample_weight is None or isinstance(sample_weight, Masses):
         return sample_weight
     if np.ma.is_masked(sample_weight):

@@ -21,9 +21,9 @@ from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
-from fwc_llm.runs.batch import batches_under_way, run_batch
+from fwc_llm.runs.batch import BatchRun, batches_under_way
 from fwc_llm.runs.budget import Budget, Forecast, forecast
-from fwc_llm.runs.execute import KEPT_BACK, ExecutionSummary, Watch, execute
+from fwc_llm.runs.execute import KEPT_BACK, Execution, ExecutionSummary, Watch
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
@@ -303,13 +303,11 @@ class Job:
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> ExecutionSummary:
-            if batch or cancel_batch or batches_under_way(folder):  # `execute` sends what batches leave
-                await run_batch(
-                    model, calls(), journal, folder, progress=on_progress, budget=budget,
-                    begin=batch and not cancel_batch, cancel=cancel_batch,
-                )  # fmt: skip
+            if batch or cancel_batch or batches_under_way(folder):  # `Execution` sends what batches leave
+                begin = batch and not cancel_batch
+                await BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch).run()
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
-            return await execute(model, calls(), journal, *asked, watch)
+            return await Execution(model, calls(), journal, *asked, watch).run()
 
         return run_async(work())
 

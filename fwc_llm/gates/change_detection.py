@@ -26,11 +26,7 @@ _DATING = 0.1  # the λ that dates the beginning of a change
 
 
 def check_watched(condition: GateCondition, labelled: bool = True) -> None:
-    """Raise `FwcError` for conditions that have no detector.
-
-    Such conditions name an arm, have a metric that decisions do not determine, look for an improvement (such
-    as a gap below a bound), or need labels that are missing.
-    """
+    """Raise `FwcError` for conditions that have no detector."""
     metric = BY_KEY[KEY_OF[condition.metric]]
     worse = ">" if metric.kind == "gap" else "<"
     if condition.arm is not None or set(metric.rates) - set(RATES):
@@ -83,10 +79,9 @@ class _Comparison:
 
 @dataclass
 class Detector:
-    """The evidence for a condition, and counts (G, 2, 3), since the last alarm.
+    """The evidence for a condition, and counts by group, label and answer (G, 2, 3), since the last alarm.
 
-    Evidence and counts are the same however decisions are divided into calls. Counts are by group, label and
-    answer. `comparisons` are keyed by rate and groups.
+    Both are the same however decisions are divided into calls.
     """
 
     condition: GateCondition

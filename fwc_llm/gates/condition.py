@@ -23,11 +23,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class GateCondition:
-    """A metric of `arm`, or its difference to `minus`, compared with a number.
-
-    Without `arm` the condition applies to every arm. `size` compares the absolute difference. `text` is the
-    source text.
-    """
+    """A metric of `arm` (None: of every arm), or its difference to `minus`, against `bound`."""
 
     text: str
     metric: str
@@ -96,8 +92,7 @@ def sequential_design(
 ) -> GroupSequential | ConfidenceSequence | None:
     """Return the sequential design of a run with --until-decided; None for other runs.
 
-    `looks` are the numbers of rows at the looks; the last one is the maximum. Runs without looks, including
-    those of earlier versions, use a confidence sequence.
+    Runs without `looks` (numbers of rows), including those of earlier versions, use a confidence sequence.
     """
     texts = settings.get("until_decided") or ()
     if texts and looks and settings["stopping"] == "group-sequential":

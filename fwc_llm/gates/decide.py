@@ -27,8 +27,8 @@ class Check:
     """The result of a condition.
 
     `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it does, else
-    "undecided". `reason` is one line. `value`, `low` and `high` are NaN where undefined, and in a check
-    that combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
+    "undecided". `value`, `low` and `high` are NaN where undefined, and in a check that combines several arms.
+    `more_rows`: the check is undecided, and more rows may decide it.
     """
 
     condition: str
@@ -135,11 +135,8 @@ def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple
     """Return a metric of one arm, or a difference of two arms: with its interval, its value and its scope."""
     estimates, key = ArmEstimates(answered.samples[arm]), KEY_OF[condition.metric]
     if condition.minus is None:
-        return (
-            estimates[key],
-            estimates[key].value,
-            f"of {scope_words(estimates.sample.scope, answered.with_examples)}",
-        )
+        of = f"of {scope_words(estimates.sample.scope, answered.with_examples)}"
+        return estimates[key], estimates[key].value, of
     tested = compare(ArmEstimates(answered.samples[condition.minus]), estimates, metrics=(key,))
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
@@ -159,21 +156,14 @@ def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
-    """Return checks as JUnit XML, with one suite per run.
-
-    `undecided` says how an undecided check counts. "failed": as a failure; "passed": as skipped;
-    "undecided": as an error.
-    """
+    """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check counts."""
     kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
         outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
         names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-        return {
-            "tests": f"{len(outcomes)}",
-            **{n: f"{outcomes.count(k)}" for n, k in names.items()},
-            "time": "0",
-        }
+        of_kinds = {name: f"{outcomes.count(kind)}" for name, kind in names.items()}
+        return {"tests": f"{len(outcomes)}", **of_kinds, "time": "0"}
 
     everything = [check for checks in suites.values() for check in checks]
     root = ElementTree.Element("testsuites", {"name": "fwc-llm gate", **counts(everything)})

@@ -1,9 +1,4 @@
-"""Tables of an audit: selection rates, impact ratios, tests, confusion.
-
-A group's impact ratio is its rate of yes over the highest rate of any group. It is uncertain which group's
-true rate is the highest, so the limits of the impact ratio are the smallest of the simultaneous limits of the
-group's ratios to all groups (docs/statistics.md, "Impact ratios"). Laws and practices ask for the four-fifths
-rule and Fisher's test; their conclusions may differ from the verdict on a gap.
+"""Tables of an audit: selection rates, impact ratios, tests, confusion (docs/statistics.md).
 
 If the design fixes the number of rows of each group and label, the test rows are no sample of people. Within
 a group and label they are a random sample: rates there, weighted by the table's cell shares, estimate the
@@ -20,10 +15,9 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from fwc_llm.metrics import arm_estimates
-from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats
+from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, plain
 from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, views
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
@@ -66,20 +60,15 @@ def impact_tables(
 ) -> dict[str, Any]:
     """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
-    Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld"; `text`: an explanation), `asked_once`
-    (true of every arm, see `_asked_once`), and `attributes`. These are one object per protected attribute
-    and, if there are several, one for all crossed. The keys of an object: `attribute`, `crossed`, `weighted`,
-    `unknown` (number of rows of unknown category), `lost` (by group, rows `read`, `kept` and `lost` before
-    the run) and `arms`. An arm has `groups`, `reference` (the group with the highest rate of those counted in
-    ratios), `all_pairs` and `pairs`: all pairs of groups or, without `all_pairs`, those with the reference.
+    `attributes` has one object per protected attribute and, if there are several, one for all crossed. In it,
+    `unknown` is the number of rows of unknown category, and an arm's `reference` is the group with the
+    highest rate of those counted in ratios.
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
-    the table that test rows were drawn from: `no` and `yes` per `group`. Groups of the table without test
-    rows are listed too. `lost` has the numbers of rows `read`, `kept` and `lost` before the run per crossed
-    `group`. `keep_small` keeps small groups in the ratios. `scored` has the answer yes for scores above the
-    median of all rows; by default P(yes) is the score, if every arm has it. With scores, rates as drawn and
-    `asked_once`, groups also have a `scoring_rate` and a `scoring_impact_ratio` with limits, and arms a
-    `scoring_reference`.
+    the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those `read`, `kept` and
+    `lost` before the run per crossed `group`. `keep_small` keeps small groups in the ratios. `scored` has the
+    answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm has it.
+    Scoring rates need rates as drawn, and `_asked_once` of every arm.
     """
     table = None
     if counted is not None:
@@ -206,10 +195,7 @@ def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: in
 
 
 def _weighted(cells: RateEstimates, table: Floats, owner: Codes, of: Codes) -> RateEstimates:
-    """Sum the shares of cells (2G,) by `owner` (2G,), weighted by the table's rows.
-
-    A cell's weight is its part of the rows of all cells with the same `of` (2G,).
-    """
+    """Sum the shares of cells (2G,) by `owner`, weighted by the table's rows within `of`."""
     rows = table.ravel()
     total = np.bincount(of, rows)
     size = np.zeros(int(owner.max()) + 1)
@@ -309,11 +295,7 @@ def _pairs(
     small: npt.NDArray[np.bool_],
     counts: npt.NDArray[np.intp] | None,
 ) -> list[dict[str, Any]]:
-    """List pairs of levels: the later level's rate minus the earlier's, smaller over larger rate, and a test.
-
-    The test is Fisher's with Holm's correction or, without `counts`, by design. With more than `MOST_PAIRED`
-    levels, only pairs with the reference are listed.
-    """
+    """List pairs: the later rate minus the earlier, smaller over larger rate, and a test."""
     number, p = len(places), rates.values
     if number <= MOST_PAIRED:
         second, first = (places[side] for side in np.triu_indices(number, 1))
@@ -357,10 +339,9 @@ def _pairs(
 
 
 def fisher_exact(table: npt.NDArray[np.intp]) -> float:
-    """Return the two-sided p-value of Fisher's exact test of a table (2, 2).
+    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) without an empty row.
 
-    The table's rows are not empty. The p-value is the probability of all tables with the same margins that
-    are at most as likely. It is that of `scipy.stats.fisher_exact`, whose import takes a second.
+    It is that of `scipy.stats.fisher_exact`, whose import takes a second.
     """
     (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
     x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
@@ -372,10 +353,9 @@ def fisher_exact(table: npt.NDArray[np.intp]) -> float:
 
 
 def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given.
+    """Return Holm's (1979) step-down adjusted p-values; NaN stays NaN.
 
-    NaN stays NaN. `tests` is the number of all tests, if not all are listed: tests that are not listed count
-    as if their p-values were the largest.
+    `tests` is the number of all tests: those not listed count as if their p-values were the largest.
     """
     values = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(values.shape, np.nan)
@@ -399,10 +379,7 @@ def _confusion(
     place: int,
     why: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a level's confusion matrix and rates with limits; `why` has the reason if a rate is undefined.
-
-    `counts` (2, 3) are by label and answer.
-    """
+    """Return a level's confusion matrix and rates with limits, from `counts` (2, 3) by label and answer."""
     kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
     cells = (None,) * 4 if counts is None else counts[:, :UNPARSED].ravel().tolist()
     confused: dict[str, Any] = {**dict(zip(kinds, cells, strict=True)), "reasons": {}}
@@ -424,5 +401,6 @@ def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
     low, high = np.minimum(under / (1 + under), value), np.maximum(1 / (1 + over), value)
-    none = np.zeros(0)
-    return [arm_estimates.MetricEstimate(*numbers, none) for numbers in zip(value, low, high, strict=True)]
+    return [
+        arm_estimates.MetricEstimate(*numbers, np.zeros(0)) for numbers in zip(value, low, high, strict=True)
+    ]

@@ -21,10 +21,9 @@ from fwc_llm.metrics.intervals import (
     Interval,
     Z,
     critical_value,
-    mover,
     p_value,
     verdict,
-)
+)  # fmt: skip
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
@@ -35,7 +34,6 @@ from fwc_llm.metrics.variance import (
     Scope,
     both_answered,
     effective_number,
-    joined,
 )  # fmt: skip
 
 COMPARED = ("accuracy", "demographic_parity_difference")
@@ -46,10 +44,10 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class Difference(Enclosed):
-    """The second arm's value minus the first's, with 95 % limits and p-value.
+    """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
 
-    Undefined values are NaN. The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is
-    the difference that a test at 5 % detects with a power of 80 % (see `planning`).
+    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference that a test
+    at 5 % detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -79,10 +77,10 @@ class Difference(Enclosed):
 
 @dataclass(frozen=True)
 class ArmComparison:
-    """Differences of two arms by metric (`tests`).
+    """Differences of two arms by metric; `reason` explains the absence of limits and p-values.
 
-    `scope` is the scope of limits and p-values, `reason` explains their absence. The differences `of_these`
-    always have the scope "these examples": the prompts that were sent, on other rows like these.
+    The differences `of_these` always have the scope "these examples": the prompts that were sent, on other
+    rows like these.
     """
 
     scope: Scope
@@ -142,11 +140,7 @@ def _test(
 def _worst_case(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> tuple[Interval, Interval]:
-    """Return the range of a difference over all readings of replies without an answer, and its limits.
-
-    A reading is a choice of answers for these replies. Metrics other than accuracy and the DP gap combine the
-    two arms' worst cases.
-    """
+    """Return the range of a difference over all readings, and its limits."""
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
@@ -170,20 +164,18 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     value = second.value - first.value
     if np.isnan([first.low, second.low]).any():
         return Difference(value)
-    down, up = mover(second.value, (second.low, second.high), first.value, (first.low, first.high))
+    down = float(np.hypot(second.value - second.low, first.high - first.value))
+    up = float(np.hypot(second.high - second.value, first.value - first.low))
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
-    smallest = smallest_difference(float(max(down, up) / Z) ** 2)
+    smallest = smallest_difference((max(down, up) / Z) ** 2)
     return Difference.within(value, value - down, value + up, p_value(errors), smallest)
 
 
 def _parity(
     first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool, ends: Interval | None = None
 ) -> Difference:
-    """Return the difference of the DP gaps.
-
-    With `ends`, its range over all readings of replies without an answer, the limits cover all readings.
-    """
+    """Return the difference of the DP gaps; with `ends`, limits cover all readings."""
     key, judged = "demographic_parity_difference", second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
     if np.isnan(least):
@@ -250,7 +242,10 @@ class _Net:
             redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
             both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
             sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
-        net = joined(self.own, (self.sign, 1.0), sets)
+        one, other = (share.influence for share in self.own)
+        psi = np.concatenate([self.sign * one.psi, other.psi])
+        owner, unit = np.concatenate([one.owner, other.owner]), np.concatenate([one.unit, other.unit])
+        net = replace(one, psi=psi, owner=owner, unit=unit, sets=sets)
         by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
         variance, freedom = by_row[first], of_arms[first]
@@ -285,9 +280,8 @@ class _Net:
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Pairs with the arm `run.against` (default: the first; "all": every pair) have it first, and get `decided`
-    true. The decided pairs share one correction for multiple comparisons, all other pairs another one
-    (`adjust`).
+    Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one correction
+    for multiple comparisons, all other pairs another one (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = [
@@ -304,14 +298,7 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 def compare_estimates(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
-    """Compare two arms, and return a plain dict; `aligned` as in `compare`.
-
-    `of` is the scope of limits and p-values, `reason` explains their absence. `these_examples` has the
-    differences for the prompts that were sent, `more` the differences of further metrics. `n` is the number
-    of questions that both arms answered, and `same` says whether all these answers are equal. `alike`: an arm
-    gave (nearly) all rows one answer, so that its gap is not settled. `better` and `worse` count the rows on
-    which the second arm was right more often, and less often, than the first.
-    """
+    """Compare two arms, and return a plain dict; `alike`: the gap of an arm is not settled."""
     tested = compare(first, second, aligned, metrics)
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)
@@ -334,11 +321,7 @@ def compare_estimates(
 
 
 def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
-    """Add verdicts corrected for the number k of comparisons, metric by metric.
-
-    Adds to every test: `simultaneous_low` and `simultaneous_high`, limits at the level 1 − 0.05/k; their
-    `verdict`; `p_adjusted` = k p (Bonferroni); and `distinguishable`, whether the arms differ.
-    """
+    """Add limits, verdicts and p-values corrected for k comparisons (Bonferroni)."""
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))

@@ -1,20 +1,13 @@
-"""One arm's metrics with intervals and verdicts, from plain arrays.
+"""One arm's metrics with intervals and verdicts (docs/statistics.md, "The method").
 
-See docs/statistics.md, "The method".
-
-    sample = ArmArrays(answer, label, group, repeat, row, 2, SamplingDesign(labels_fixed=True), examples)
-    estimates = ArmEstimates(sample)
-    sample.scope, estimates["accuracy"].value, estimates["accuracy"].low, estimates["accuracy"].high
-    gap = estimates["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value
-
-Every key of `counts.TABLE` is a metric; a new metric needs only a line there. `arm_comparison` compares two
-arms. Both modules need a few dozen numpy operations, so that simulations can call them often.
+A new metric needs only a line in `counts.TABLE`. This module and `arm_comparison` need a few dozen numpy
+operations, so that simulations can call them often.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +33,7 @@ from fwc_llm.metrics.intervals import (
     Verdict,
     Z,
     critical_value,
+    p_value,
     range_critical_value,
     ratio_limits,
     verdict,
@@ -53,18 +47,17 @@ _PAIRS = 1_000_000  # pairs of groups in memory at once
 
 @dataclass(frozen=True)
 class MetricEstimate(Enclosed):
-    """A metric: value over all repeats, 95 % interval, and value per repeat (R,).
+    """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
 
-    Undefined values are NaN. `equal` is the value at equality. `p_value` tests equality; it is below 0.05
-    exactly if the interval excludes `equal`. `half_width` is the longest distance from a pair's difference to
-    a limit, without the widening for looks at the answers. `worst_case`: see `Enclosed`. `alike`: a model
-    gave (nearly) all rows one answer, so that the verdict is inconclusive.
+    `p_value` tests equality; it is below 0.05 exactly if the interval excludes `equal`. `half_width` is the
+    longest distance from a pair's difference to a limit, without the widening for looks at the answers.
+    `alike`: a model gave (nearly) all rows one answer, so that the verdict is inconclusive.
     """
 
     value: float
     low: float
     high: float
-    per_repeat: Floats
+    per_repeat: Floats = field(default_factory=lambda: np.zeros(0))
     p_value: float = np.nan
     equal: float = np.nan
     half_width: float = np.nan
@@ -76,15 +69,15 @@ class MetricEstimate(Enclosed):
         """Value and limits."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
-    def verdict(self, margin: float = MARGIN, ratio_margin: float = RATIO_MARGIN) -> Verdict | None:
+    def verdict(self, margin: float = MARGIN) -> Verdict | None:
         """Return the verdict on a gap or ratio; None without an interval or a value at equality."""
         if np.isnan(self.equal):
             return None
-        told = verdict(*self.decisive, ratio_margin if self.equal == 1.0 else margin, self.equal)
+        told = verdict(*self.decisive, RATIO_MARGIN if self.equal == 1.0 else margin, self.equal)
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
-        """Return the number of rows with which 4 in 5 runs would have the verdict "no difference shown".
+        """Return the rows with which 4 in 5 runs would have the verdict "no difference shown".
 
         The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None if no
         number is enough, or if the number is unknown.
@@ -97,7 +90,7 @@ class MetricEstimate(Enclosed):
         return math.ceil(rows * max(1.0, ((1 + chance) * self.half_width / room) ** 2))
 
 
-UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan, np.zeros(0))
+UNDEFINED = MetricEstimate(np.nan, np.nan, np.nan)
 
 
 class ArmEstimates:
@@ -132,7 +125,13 @@ class ArmEstimates:
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
-            return _ratio(self, shares[metric.rates[0]], judged, each)
+            (rates,), gap = shares.values(), self._read("demographic_parity_difference")
+            if (p := rates.values[judged]).max() <= 0:
+                return MetricEstimate(np.nan, np.nan, np.nan, each)
+            low, high = _ratio_ends(rates, judged)
+            high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0  # below 1 exactly if the gap differs
+            value = float(p.min() / p.max())
+            return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
         size = len(judged), len(shares)
         pairs = (
             gaps_of_pairs(own, *pair, *size) for own in shares.values() for pair in pairs_of(own, judged)
@@ -151,12 +150,11 @@ class ArmEstimates:
         return self._shares[key]
 
     def worst_case(self, key: str) -> tuple[Interval, Interval]:
-        """Return a metric's (lowest, highest) value over all readings, and limits.
+        """Return a metric's (lowest, highest) value over all readings, and limits; NaN if undefined.
 
         A reading chooses an answer for every reply without one. The limits cover the true value under any
         reading (Stoye 2009, for each pair of groups), and enclose the limits of the parsed answers. Some
-        reading attains the worst value; the best value is a bound, off by less than one row. NaN if a rate is
-        undefined.
+        reading attains the worst value; the best value is a bound, off by less than one row.
         """
         if key not in self._worst:
             (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
@@ -169,21 +167,24 @@ class ArmEstimates:
         if metric.kind == "share":
             low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
             return (low_end.value, high_end.value), (low_end.low, high_end.high)
-        judged, size = self.sample.eligible_groups, (len(self.sample.eligible_groups), len(metric.rates))
-        shares = [self.readings(rate) for rate in metric.rates]
-        both = np.concatenate([judged, judged + self.sample.groups])
+        judged, raised = self.sample.eligible_groups, self.sample.groups
+        shares, size = [self.readings(rate) for rate in metric.rates], (len(judged), len(metric.rates))
+        both = np.concatenate([judged, judged + raised])
         if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
             return NOWHERE, NOWHERE
         if metric.kind == "ratio":
-            rates, raised = shares[0], self.sample.groups
+            rates = shares[0]
             exact = replace(rates, below=0 * rates.below, above=0 * rates.above)
             if rates.values[raised + judged].max() <= 0:
                 return NOWHERE, NOWHERE
             return _ratio_ends(exact, judged, raised), _ratio_ends(rates, judged, raised)
         least = most = low = high = 0.0
         for own in shares:
-            for pair in pairs_of(own, judged, self.sample.groups):
-                down, up = enclosed_gaps(own, *pair, *size)
+            for first, second in pairs_of(own, judged, raised):
+                width = own.values[raised + second] - own.values[second]
+                width = width + own.values[raised + first] - own.values[first]
+                down = gaps_of_pairs(own, raised + first, second, *size, width)
+                up = gaps_of_pairs(own, first, raised + second, *size, width)
                 least = max(least, float(np.maximum(down.value, -up.value).max()))
                 most = max(most, float(np.maximum(up.value, -down.value).max()))
                 low = max(low, float(np.maximum(down.low, -up.high).max()))
@@ -215,33 +216,32 @@ class ArmEstimates:
                 yield metric.key, "; ".join(lacking) or "no group was answered yes even once"
 
     def counted(self, rate: str) -> RateEstimates:
-        """Return a rate of each group (G,).
-
-        If the name ends with " of all", it is the rate of all answers (1,). Names are those of `counts.RATES`
-        and `REPLY_RATES`, "auc" and "brier".
-        """
+        """Return a rate of each group (G,); with " of all" in its name, that of all (1,)."""
         if rate not in self._shares:
             self._shares[rate] = self._counted(rate)
         return self._shares[rate]
 
     def _counted(self, rate: str) -> RateEstimates:
-        sample = self.sample
-        if rate in REPLY_RATES or rate.removesuffix(" of all") in REPLY_RATES:
-            return _reply_shares(sample, rate)
+        sample, name, n = self.sample, rate.removesuffix(" of all"), len(self.sample.answer)
+        owner, owners = (sample.group, sample.groups) if name == rate else (np.zeros(n, dtype=np.int64), 1)
+        by_label = sample.design.labels_fixed
+        if name in REPLY_RATES:  # of all questions, or of the replies received
+            counted, hits = np.ones(n), sample.parsed
+            if name != "coverage":
+                counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
+                reason = np.zeros(n) if sample.reason is None else sample.reason
+                hits = sample.unread_rows & (reason == REASONS.index(name))
+            return mean_shares(sample, counted, hits.astype(np.float64), owner, owners, by_label, name)
         sample = sample.assumed
         if rate == "auc":
             return auc_shares(sample)
-        if rate.endswith(" of all"):
-            return rate_shares(
-                sample, rate.removesuffix(" of all"), sample.everyone, 1, sample.design.labels_fixed
-            )
         if rate == "brier":
-            p = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(len(p))).astype(np.float64)
+            p = np.full(n, np.nan) if sample.p_yes is None else sample.p_yes
+            counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
-            return mean_shares(sample, counted, off, sample.group, sample.groups, sample.design.labels_fixed)
-        by_label = sample.design.labels_fixed and not RATES[rate].of_answers
-        return rate_shares(sample, rate, sample.group, sample.groups, by_label)
+            return mean_shares(sample, counted, off, owner, owners, by_label)
+        no, yes, _ = RATES[name].counted.T  # in a precision the answer decides which rows are counted
+        return rate_shares(sample, name, owner, owners, by_label and np.array_equal(no, yes))
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""
@@ -264,21 +264,6 @@ class ArmEstimates:
         groups = len(self.sample.eligible_groups)
         error = self["demographic_parity_difference"].half_width / critical_value(groups)  # includes t
         return smallest_difference(error**2, groups)
-
-
-def _reply_shares(sample: ArmArrays, rate: str) -> RateEstimates:
-    """Share of questions with an answer ("coverage"), or of received replies refused or filtered."""
-    name, of_all = rate.removesuffix(" of all"), rate.endswith(" of all")
-    owner, owners = (sample.everyone, 1) if of_all else (sample.group, sample.groups)
-    reason = np.zeros(len(sample.answer)) if sample.reason is None else sample.reason
-    if name == "coverage":
-        counted, hits = np.ones(len(reason)), sample.parsed
-    else:
-        counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
-        hits = sample.unread_rows & (reason == REASONS.index(name))
-    return mean_shares(
-        sample, counted, hits.astype(np.float64), owner, owners, sample.design.labels_fixed, name
-    )
 
 
 def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
@@ -310,11 +295,10 @@ def gaps_of_pairs(
     kinds: int = 1,
     width: Floats | None = None,
 ) -> Pairs:
-    """Return the gaps of pairs of shares (P,), second minus first, by MOVER.
+    """Return the gaps of pairs of shares (P,), second minus first, by MOVER (Zou & Donner 2008).
 
-    See Zou & Donner 2008. Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With
-    a `width` (P,), each gap is one end of a range of that width over the readings of replies without an
-    answer.
+    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width` (P,), each
+    gap is one end of a range of that width over the readings of replies without an answer.
     """
     factor, freedom = shares.spread(first, second)
     critical = shares.sample.critical_values(freedom, groups, kinds)
@@ -330,20 +314,6 @@ def gaps_of_pairs(
         )
     low, high = value - critical / Z * down, value + critical / Z * up
     return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical)
-
-
-def enclosed_gaps(
-    shares: RateEstimates, first: Codes, second: Codes, groups: int, kinds: int = 1
-) -> tuple[Pairs, Pairs]:
-    """Return the lowest and highest gaps of pairs of groups (P,), second minus first, over all readings.
-
-    `shares` are from `ArmEstimates.readings`.
-    """
-    raised = len(shares.values) // 2
-    width = shares.values[raised + second] - shares.values[second]
-    width = width + shares.values[raised + first] - shares.values[first]
-    down = gaps_of_pairs(shares, raised + first, second, groups, kinds, width)
-    return down, gaps_of_pairs(shares, first, raised + second, groups, kinds, width)
 
 
 def representatives(
@@ -384,10 +354,9 @@ def pairs_of(
 def _largest(
     sample: ArmArrays, pairs: Iterable[Pairs], groups: int, kinds: int, each: Floats
 ) -> MetricEstimate:
-    """Return the largest |gap| of one or several rates.
+    """Return the largest |gap| of one or several rates, and the largest limits of any pair's |gap|.
 
-    Its limits are the largest lower and the largest upper limit of any pair's |gap|; limits and p-value hold
-    simultaneously for all pairs (Tukey–Kramer).
+    Limits and p-value hold simultaneously for all pairs (Tukey–Kramer).
     """
     value = low = high = errors = beyond = half_width = 0.0
     freedom = np.inf
@@ -400,9 +369,10 @@ def _largest(
         if pair.errors[most] / pair.critical[most] > beyond:
             beyond = float(pair.errors[most] / pair.critical[most])
             errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
-    if looks := sample.design.sequential:
+    p = p_value(errors, groups, kinds, freedom)
+    if looks := sample.design.sequential:  # tests for a fixed number of rows are invalid
         half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
-    p = sample.p_value(errors, groups, kinds, freedom)
+        p = np.nan
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # agree despite rounding
     return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)
 
@@ -412,8 +382,7 @@ def ratios_of_pairs(
 ) -> tuple[Floats, Floats]:
     """Return the lower limits of first over second and of second over first, for pairs of shares (P,).
 
-    An upper limit is 1 over the lower limit of the inverse ratio. Limits hold simultaneously for all pairs of
-    `groups` groups.
+    An upper limit is 1 over the lower limit of the inverse ratio.
     """
     relative, p = shares, shares.values
     if shares.influence.sets is not None and (np.minimum(p[first], p[second]) > 0).all():
@@ -425,20 +394,6 @@ def ratios_of_pairs(
     under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
     over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
     return under, over
-
-
-def _ratio(estimates: ArmEstimates, rates: RateEstimates, judged: Codes, each: Floats) -> MetricEstimate:
-    """Return the smallest rate over the largest, with limits from the ratios of all pairs of groups.
-
-    The upper limit is below 1 exactly if the gap's lower limit is above 0.
-    """
-    p, gap = rates.values[judged], estimates["demographic_parity_difference"]
-    if p.max() <= 0:
-        return MetricEstimate(np.nan, np.nan, np.nan, each)
-    low, high = _ratio_ends(rates, judged)
-    high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
-    value = float(p.min() / p.max())
-    return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
 
 
 def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
@@ -491,9 +446,9 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
         "dropped": [names[index] for index in np.flatnonzero(~kept)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps, worst, compared = list[Pairs](), list[Pairs](), list[tuple[str, str]]()
-    for i, j in zip(*np.triu_indices(len(eligible), 1), strict=True) if kept.any() else ():
-        pair = eligible[[i, j]]
+    gaps, worst = list[Pairs](), list[Pairs]()
+    pairs = [np.array(pair) for pair in combinations(eligible, 2)] if kept.any() else []
+    for pair in pairs:
         factor, freedom = rates.spread(pair[:1], pair[1:])
         p, questions = rates.values[pair], n[:, pair].sum(0)
         independent = float((p * (1 - p) / questions).sum())
@@ -509,13 +464,12 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
             )
             down, up = (_mantel_haenszel(end, read, *of_pair) for end in ends)
             worst[-1] = gaps[-1]._replace(low=down.low, high=up.high)
-        compared.append((groups[pair[0]], groups[pair[1]]))
     if gaps:
         largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
-        first, second = compared[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
+        first, second = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
         decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(sample.design.margin)
-        described |= {"verdict": decided, "first": first, "second": second}
+        described |= {"verdict": decided, "first": groups[first], "second": groups[second]}
     return described
 
 

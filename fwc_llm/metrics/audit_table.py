@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
@@ -29,8 +30,6 @@ from fwc_llm.sanitize import listed
 from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
@@ -49,11 +48,10 @@ _LOOKS = {
 class DecisionValues:
     """Which values of answers and labels mean yes and no.
 
-    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others` is
-    "no" if all other values mean no, and "drop" if their rows are left out. `by_column` has positive values
-    of one column ("answer", "label") only. Errors call the table `where` and its columns by the names in
-    `columns`; `rows` has each value's first row in its file. `typed`: the values come from the command line,
-    and errors name its options.
+    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`:
+    all other values mean no, or their rows are left out. `by_column` has positive values of one column
+    ("answer", "label") only. Errors call the table `where` and its columns by the names in `columns`; `rows`
+    has each value's first row in its file. `typed`: errors name the options of the command line.
     """
 
     positive: Any = None
@@ -71,12 +69,7 @@ class DecisionValues:
         return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
 
     def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means: True, False, or None if its rows are left out.
-
-        `counts` has the number of rows of each value in `column`.
-
-        Raises `FwcError`: the meaning of a value is unknown or contradictory.
-        """
+        """Return what each value means: True, False, or None if its rows are left out."""
         given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
         if strange := [value for value in (*given, *negative) if value not in counts]:
             raise FwcError(
@@ -135,7 +128,7 @@ class DecisionValues:
 
 
 def from_frame(
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     design: str = "group",
     attributes: Sequence[str] = (),
     *,
@@ -154,13 +147,9 @@ def from_frame(
     unread: Unread = WORST,
     least_groups: int = 2,
 ) -> RunAnswers:
-    """Check a table of answers, and return them.
+    """Check a table of answers, and return them; `fwc_llm.audit` explains columns and arguments.
 
-    `fwc_llm.audit` explains columns and arguments. With `unknown` None, spellings of an unknown category are
-    not merged.
-
-    Raises `FwcError`: a column is missing, a value of an answer or label means neither yes nor no, a row has
-    two labels or two groups, a question occurs twice, or an arm lacks questions of another arm.
+    With `unknown` None, spellings of an unknown category are not merged.
     """
     if design not in DESIGNS:
         raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
@@ -242,13 +231,9 @@ def from_frame(
 
 
 def with_population(
-    frame: "pd.DataFrame", population: "pd.DataFrame", key: str, columns: Sequence[str]
-) -> "pd.DataFrame":
-    """Add to answers those of the `columns` that the answers lack and the population has.
-
-    Both tables name their rows in the column `key`. Raises `FwcError`: the population lacks a row of the
-    answers, or has a row twice.
-    """
+    frame: pd.DataFrame, population: pd.DataFrame, key: str, columns: Sequence[str]
+) -> pd.DataFrame:
+    """Add to answers those of the `columns` that only the population has."""
     lacking = [name for name in columns if name not in frame.columns and name in population.columns]
     if not lacking or key not in frame.columns or key not in population.columns:
         return frame
@@ -263,7 +248,7 @@ def with_population(
 
 def of_population(
     answered: RunAnswers,
-    population: "pd.DataFrame",
+    population: pd.DataFrame,
     key: str,
     label: str | None = None,
     decisions: DecisionValues | None = None,
@@ -272,15 +257,9 @@ def of_population(
 ) -> RunAnswers:
     """Assist every value by predictions for the rows that were not asked about.
 
-    `population` has one line per row. Its column `key` names rows like the answers' `row`. It also has the
-    protected columns, the `label` if the answers have labels, and the people (`cluster`); all other columns
-    are features.
-
-    Raises `FwcError`: a column or a row is missing, a row occurs twice or contradicts the answers, answers
-    have weights, or the rows asked about are no random sample.
+    Those are in `population`, whose column `key` names rows like the answers' `row`. All its columns but this
+    one, the protected ones, `label` and `cluster` are features.
     """
-    import pandas as pd
-
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
     used = [key, *groups, *filter(None, (cluster, target))]
@@ -289,9 +268,8 @@ def of_population(
     for name in used:
         if population[name].isna().to_numpy().any():
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
-    if target is None:
-        truth = np.zeros(len(population))
-    else:
+    truth = np.zeros(len(population))
+    if target is not None:
         population, left_out = decided(population, [target], decisions or DecisionValues())
         population = population[~left_out]
         truth = _two_kinds(population, target, False)
@@ -328,16 +306,14 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     names = crossed.attributes
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
-    alone = {}
+    alone, whole = {}, replace(crossed, assists={}, assist=False)
     for place, name in enumerate(names):
         answers = {
             arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
             for arm, a in crossed.answers.items()
         }
         groups = groups_by_rate(next(iter(answers.values())), crossed.design.labelled)
-        alone[name] = replace(
-            crossed, answers=answers, groups=groups, attributes=(name,), assists={}, assist=False
-        )
+        alone[name] = replace(whole, answers=answers, groups=groups, attributes=(name,))
     return {**alone, CROSSING.join(names): crossed}
 
 
@@ -372,14 +348,12 @@ def _crossed(columns: Sequence["Names"]) -> "Names":
 
 def _in_order(names: "Names") -> Codes:
     """Number the repeats from 0, in the order of their numbers, or of their names if not all are numbers."""
-    different, code = levels_of(names)
-    order = np.arange(len(different))
-    if all(name.isdecimal() for name in different):
-        order = np.argsort(np.argsort([int(name) for name in different], kind="stable"))
-    return order[code].astype(np.int64)
+    different, _ = levels_of(names)
+    ordered = sorted(different, key=int) if all(name.isdecimal() for name in different) else different
+    return names.set_categories(ordered).codes.astype(np.int64)
 
 
-def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
+def _text(frame: pd.DataFrame, name: str, otherwise: str = "", empty: bool = False) -> "Names":
     """Return a column as text; refuse a missing value, unless `empty` makes it an empty text."""
     if name not in frame.columns:
         return one_name(otherwise, len(frame))
@@ -406,52 +380,41 @@ def plain_text(value: Any) -> str:
 
 
 def decided(
-    frame: "pd.DataFrame", names: Sequence[str], decisions: DecisionValues
+    frame: pd.DataFrame, names: Sequence[str], decisions: DecisionValues
 ) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with the columns `names` as "yes", "no" or missing.
-
-    Also returns the mask (n,) of the rows to leave out.
-
-    Raises `FwcError`: the meaning of a value is unknown, or a column occurs twice.
-    """
-    import pandas as pd
-
-    if decisions.by_column and len(names) > 1:
-        alone = [decided(frame, [name], decisions) for name in names]
-        columns = {name: one[name] for name, (one, _) in zip(names, alone, strict=True)}
-        return frame.assign(**columns), np.logical_or.reduce([lost for _, lost in alone])
-    frame = frame.copy(deep=False)
-    coded = {name: _coded(frame, name) for name in names}
-    counts = Counter[str]()
-    for code, values in coded.values():
-        rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
-        for value, n in zip(values, rows, strict=True):
-            counts[plain_text(value)] += n
-    if decisions.by_column:
-        positive = decisions.by_column.get(names[0], decisions.positive)
-        negative = [value for value in decisions.values(decisions.negative, counts) if value in counts]
-        decisions = replace(decisions, positive=positive, negative=negative or None, by_column={})
-    if frame.index.name == FILE_ROW:
-        first = dict[str, int]()
-        for code, values in coded.values():
-            for kind, place in zip(*np.unique(code, return_index=True), strict=True):
-                text = plain_text(values[kind]) if kind >= 0 else ""
-                first[text] = min(int(place), first.get(text, len(frame)))
-        decisions = replace(decisions, rows={text: frame.index[place] for text, place in first.items()})
-    title = " and ".join(decisions.columns.get(name, name) for name in names)
-    meaning = decisions.meaning(dict(counts.most_common()), title) if counts else {}
+    """Return a table with yes, no or missing in `names`, and a mask of rows to omit."""
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
-    for name, (code, values) in coded.items():
-        means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
-        left_out |= (means < 0) & (code >= 0)
-        frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+    frame = frame.copy(deep=False)
+    for together in [[name] for name in names] if decisions.by_column else [names]:
+        coded, counts, own = {name: _coded(frame, name) for name in together}, Counter[str](), decisions
+        for code, values in coded.values():
+            rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
+            for value, n in zip(values, rows, strict=True):
+                counts[plain_text(value)] += n
+        if own.by_column:
+            positive = own.by_column.get(together[0], own.positive)
+            negative = [value for value in own.values(own.negative, counts) if value in counts]
+            own = replace(own, positive=positive, negative=negative or None)
+        if frame.index.name == FILE_ROW:
+            first = dict[str, int]()
+            for code, values in coded.values():
+                for kind, place in zip(*np.unique(code, return_index=True), strict=True):
+                    text = plain_text(values[kind]) if kind >= 0 else ""
+                    first[text] = min(int(place), first.get(text, len(frame)))
+            own = replace(own, rows={text: frame.index[place] for text, place in first.items()})
+        title = " and ".join(own.columns.get(name, name) for name in together)
+        meaning = own.meaning(dict(counts.most_common()), title) if counts else {}
+        for name, (code, values) in coded.items():
+            means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
+            left_out |= (means < 0) & (code >= 0)
+            frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     return frame, left_out
 
 
 def left_out_note(
-    frame: "pd.DataFrame", left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
+    frame: pd.DataFrame, left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
 ) -> str:
     """Return a note on the number of rows left out because a column is neither yes nor no, by group."""
     lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
@@ -460,29 +423,25 @@ def left_out_note(
     return f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."
 
 
-def _two_kinds(frame: "pd.DataFrame", name: str, unknown: bool) -> Floats:
+def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:
     """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else refused."""
-    code, values = _coded(frame, name)
+    code = frame[name].cat.codes.to_numpy(np.float64)
     if (code < 0).any() and not unknown:
         raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-    return np.asarray(np.array([*(float(value == "yes") for value in values), np.nan])[code], np.float64)
+    return np.where(code < 0, np.nan, code)
 
 
-def _column(frame: "pd.DataFrame", name: str) -> "pd.Series[Any]":
+def _column(frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
     if frame[name].ndim > 1:
         raise FwcError(f"the answers have two columns {name!r}: rename one of them")
     return frame[name]
 
 
-def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
+def _coded(frame: pd.DataFrame, name: str) -> tuple[Any, list[Any]]:
     """Return codes of a column's distinct values, −1 for missing and empty ones, and these values."""
-    import pandas as pd
-
     column = _column(frame, name)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        code, different = pd.factorize(column.array)
-    else:
-        code, different = pd.factorize(column.to_numpy(dtype=object))
+    categories = isinstance(column.dtype, pd.CategoricalDtype)
+    code, different = pd.factorize(column.array if categories else column.to_numpy(dtype=object))
     values: list[Any] = different.tolist()
     if "" in values:
         code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))
@@ -490,10 +449,8 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     return code, values
 
 
-def _numbers(frame: "pd.DataFrame", name: str, least: float, most: float) -> Floats:
+def _numbers(frame: pd.DataFrame, name: str, least: float, most: float) -> Floats:
     """Return a column of numbers from `least` to `most`; a missing value is NaN."""
-    import pandas as pd
-
     column = _column(frame, name)
     try:
         numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
@@ -523,8 +480,6 @@ def unused_columns(
 
 def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
     """Refuse a row with two groups or labels in its arms and repeats; `index` is that of the table."""
-    import pandas as pd
-
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
         first = pd.Series(values).groupby(answers.row.codes).transform("first")
         if (other := first.to_numpy() != values).any():
@@ -538,8 +493,6 @@ def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
 
 def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
     """Raise `FwcError` unless all arms were asked the same questions, each question once."""
-    import pandas as pd
-
     names = list(by_arm)
     asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
     for arm, keys in asked.items():

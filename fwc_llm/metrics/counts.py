@@ -4,6 +4,7 @@ Rates of answers are shares of the parsed answers. Undefined values are NaN, nev
 them (docs/statistics.md, "What is estimated").
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,11 +30,6 @@ class Rate:
     hits: npt.NDArray[np.bool_]
     counted: npt.NDArray[np.bool_]
     among: str
-
-    @property
-    def of_answers(self) -> bool:
-        """Whether the answer decides if a row is counted, as in a precision."""
-        return bool((self.counted[:, NO] != self.counted[:, YES]).any())
 
 
 def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
@@ -74,11 +70,6 @@ class Metric:
     def scale(self) -> int:
         """Factor of a value in tables."""
         return 100 if self.kind == "share" else 1
-
-    @property
-    def equal(self) -> float:
-        """The value if groups are treated alike."""
-        return 1.0 if self.kind == "ratio" else 0.0
 
 
 _ODDS = "true_positive_rate", "false_positive_rate"
@@ -134,3 +125,16 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
         code = place[code]
     order = texts.argsort()
     return texts[order].tolist(), np.argsort(order)[code]
+
+
+def plain(value: Any) -> Any:
+    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

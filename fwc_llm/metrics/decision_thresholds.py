@@ -1,9 +1,5 @@
 """Decision thresholds on P(yes): resulting rates, and candidate thresholds.
 
-    curve = threshold_curve(p, labels, groups)
-    place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)
-    curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
-
 The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers as one of
 them. A threshold looks better on the rows on which it was chosen than on other rows (`held_out`).
 """
@@ -25,10 +21,9 @@ _DIGITS = 12  # decimals of comparisons: equal shares may differ in their last b
 class Curve:
     """The results of T ascending thresholds: the answer is yes if p ≥ threshold.
 
-    The last threshold is infinite: all answers are no. `accuracy` is (T,), `share` (T,) the rate of yes of
-    all rows, `rates` (T, G) that of each of the `groups`, and `gap` (T,) the largest minus the smallest of
-    these rates (NaN for one group). `ties` (T,) counts the rows whose P(yes) equals the threshold: their
-    answer is yes. `base_rate` is the share of label yes.
+    The last threshold is infinite: all answers are no. `share` (T,) is the rate of yes of all rows, `rates`
+    (T, G) that of each group, and `gap` (T,) the largest minus the smallest of these (NaN for one group).
+    `ties` (T,) counts the rows whose P(yes) equals the threshold. `base_rate` is the share of label yes.
     """
 
     thresholds: Floats
@@ -53,11 +48,7 @@ class Curve:
 def threshold_curve(
     p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, weights: Floats | None = None
 ) -> Curve:
-    """Compute the results of every threshold on `p` (n,).
-
-    One pass over the sorted values suffices. `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,)
-    row weights.
-    """
+    """Compute the results of every threshold on `p` (n,)."""
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
     weight = np.ones(len(score)) if weights is None else weights
     values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
@@ -81,20 +72,15 @@ def threshold_curve(
 
 
 def most_accurate(curve: Curve) -> int:
-    """Return the index of the most accurate threshold.
+    """Return the index of the most accurate threshold, which may give all rows one answer.
 
-    On ties, the least gap decides, then the distance from one half. It may give all rows one answer: the
-    first threshold (yes to all) or the last one (no to all).
+    On ties, the least gap decides, then the distance from one half.
     """
     return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
-    """Return the index of the threshold with the least gap.
-
-    On ties, accuracy decides. Thresholds that give all rows one answer are never chosen, nor are those less
-    accurate than `least_accuracy`. None if no threshold is left, and for a single group.
-    """
+    """Return the index of the least gap among thresholds with answers of both kinds; or None."""
     mixed = (curve.share > 0.0) & (curve.share < 1.0)
     allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
     if not allowed.any():
@@ -103,10 +89,7 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the index of the least gap that keeps half of the best gain.
-
-    The gain is the accuracy above that of the better constant answer; None if there is no gain.
-    """
+    """Return the index of the least gap that keeps half of the best gain over a constant answer; or None."""
     constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
     return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
 
@@ -138,11 +121,7 @@ def held_out(
     rows: npt.ArrayLike,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return answers (n,) by thresholds from held-out rows.
-
-    For each half of the rows, `choose` finds the threshold on the other half. If `choose` finds no threshold
-    on one half, the answers for the other half are NaN.
-    """
+    """Return answers (n,) by the thresholds of the other half of the rows; NaN without one."""
     score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
     half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
     for side in (0, 1):
@@ -156,10 +135,7 @@ def held_out(
 
 
 def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
-    """Divide `rows` (n,) into two random halves within group and label.
-
-    Returns 0 or 1 per answer (n,). All questions about one row are in one half.
-    """
+    """Divide the rows at random into halves, 0 and 1 (n,), within group and label."""
     truth, level = np.asarray(labels), levels_of(groups)[1]
     units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
     shuffled = np.random.default_rng(0).permutation(len(units))

@@ -33,11 +33,9 @@ _ROUNDING = 1e-12
 
 
 def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdict | None:
-    """Return the verdict of an interval.
+    """Return the verdict of an interval; None without one.
 
-    Within the `margin` a difference is negligible. `equal` is the value at equality: 0 for a gap or a signed
-    difference, 1 for a ratio. The margin of a ratio is the smallest negligible ratio. None without an
-    interval.
+    `equal` is the value at equality: 0, or 1 for a ratio, whose `margin` is the smallest negligible ratio.
     """
     if np.isnan(low) or np.isnan(high):
         return None
@@ -92,15 +90,6 @@ def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Flo
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
-def mover(value: float, limits: Interval, other: float, limits_of_other: Interval) -> tuple[float, float]:
-    """Return the distances from a difference down and up to its limits, by MOVER (Zou & Donner 2008).
-
-    The difference is `value` minus `other`, which are independent.
-    """
-    down = np.hypot(value - limits[0], limits_of_other[1] - other)
-    return float(down), float(np.hypot(limits[1] - value, other - limits_of_other[0]))
-
-
 def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     """Return the lower limits of the ratios p / q, by MOVER-R (Donner & Zou 2012).
 
@@ -116,11 +105,10 @@ def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
-    """Return the critical value of all pairwise differences of groups together.
+    """Return the critical value, in standard errors, of all pairwise differences of groups together.
 
-    The value is in standard errors. For two groups, the quantile of the normal distribution, or of Student's
-    with `freedom`. For more, Tukey's studentized range over √2, for `kinds` independent sets of groups
-    together (Tukey 1953; Kramer 1956 for unequal sizes, for which it is conservative).
+    For two groups, Student's quantile. For more, Tukey's studentized range over √2, for `kinds` independent
+    sets of groups together (Tukey 1953; Kramer 1956 for unequal sizes, for which it is conservative).
     """
     if groups <= 2 and kinds == 1:
         return float(ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2))
@@ -151,11 +139,10 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
 
 
 def range_critical_value(width: float, freedom: float = np.inf) -> float:
-    """Return the critical value to cover any one value in a range at 95 %.
+    """Return the critical value to cover any one value in a range of `width` standard errors at 95 %.
 
-    `width` is the range's in standard errors. The critical value falls from 1.96 for a point to 1.64 for a
-    wide range (Imbens & Manski 2004; the ends of the range are always in order, as in Stoye 2009, lemma 3).
-    `freedom` is Student's.
+    It falls from 1.96 for a point to 1.64 for a wide range (Imbens & Manski 2004; the ends of the range are
+    always in order, as in Stoye 2009, lemma 3).
     """
 
     def within(critical: float) -> float:

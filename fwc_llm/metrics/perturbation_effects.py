@@ -20,13 +20,7 @@ _TWO = 2  # added rows that changed, one each way: no variance is 0
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how consistent an arm's answers to a repeated prompt are.
-
-    Returns None without repeated prompts. `self_agreement` is the probability that two answers to one prompt
-    are the same, with 95 % limits over rows. `changed` is the share of prompts whose answers are not all the
-    same. `probabilities` are the statistics of P(yes), for which the share of yes among a prompt's answers is
-    taken.
-    """
+    """Return how consistent answers to repeated prompts are; None without repeats."""
     if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
@@ -60,13 +54,7 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
 
 
 def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
-    """Return the changed answers by direction, in order of first appearance.
-
-    `changed` are the answers to variants of the rows with another protected attribute. Keys: `group`,
-    `told_as` (the group of the variant), `n` (rows answered both times), `to_yes` and `to_no` (numbers of
-    changed answers), `rate` (the share changed in either direction) and `interval`, its 95 % limits over rows
-    (people).
-    """
+    """Return how answers change in variants with another protected attribute (`told_as`)."""
     factual, changed = _twins(factual, changed)
     told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     both = ~np.isnan(factual.answer) & ~np.isnan(changed.answer)
@@ -99,11 +87,7 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 
 def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
-    """Return the effects of other ways to ask about a row.
-
-    These are: several rows in one request, first names, and exchanged proxies. First names compare variants
-    of two levels of the same row; the other probes compare a variant with the unchanged row.
-    """
+    """Return the effects of several rows in one request, first names and exchanged proxies."""
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []
@@ -140,9 +124,8 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[st
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
     `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of the rate
-    of yes, of accuracy and of the mean P(yes). Each has `value`, `low` and `high`, paired 95 % limits with
-    the answers of one `cluster` (n,) as one observation. All but `p_yes` leave out pairs with a missing
-    answer. `n` is the number of pairs used, `lost` that of pairs in which only the second answer is missing.
+    of yes, of accuracy and of the mean P(yes). Limits are paired, with one `cluster` (n,) as one observation.
+    All but `p_yes` leave out pairs with a missing answer; `lost` counts those without the second answer only.
     """
     before_all, after_all = factual.answer, changed.answer
     both = ~np.isnan(before_all) & ~np.isnan(after_all)
@@ -172,4 +155,4 @@ def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
         squares = (np.bincount(code, change - value) ** 2).sum()
         error = np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
     low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
-    return MetricEstimate(value, low, high, np.zeros(0))
+    return MetricEstimate(value, low, high)

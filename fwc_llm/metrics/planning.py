@@ -45,10 +45,9 @@ _LIMITS = {"discordant": 1.0, "variance": 0.25, "correlation": 1.0, "examples_sd
 
 @dataclass(frozen=True)
 class Design:
-    """Rows per cell in one repeat, rows per cell in the table, and number of repeats.
+    """Rows per cell in one repeat and in the table: (G, 2), or (G, 1) if labels come at random.
 
-    `rows` and `table` are (G, 2), group by label, or (G, 1) if labels come at random. Gaps are between the
-    groups with at least `min_group` expected distinct rows, as in an audit.
+    Gaps are between the groups with at least `min_group` expected distinct rows, as in an audit.
     """
 
     groups: tuple[str, ...]
@@ -79,10 +78,9 @@ class Design:
 class Assumptions:
     """Assumptions of the power.
 
-    `discordant` is the share of rows that two arms answer differently, `variance` the variance of one arm's
-    answers within a cell, `correlation` the correlation of an arm's answers to one row in two repeats, and
-    `examples_sd` the standard deviation of the difference over sets of examples. `source` is the source of
-    `discordant`.
+    `discordant` is the share of rows that two arms answer differently (as `source` says), `variance` that of
+    one arm's answers within a cell, `correlation` that of an arm's answers to one row in two repeats, and
+    `examples_sd` the standard deviation of the difference over sets of examples.
     """
 
     # gpt-4-0314 on Adult answers 14 of 56 rows differently with and without examples. The variance of its
@@ -105,11 +103,7 @@ class Assumptions:
 
 
 def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
-    """Estimate the assumptions from the two arms of a run that differ most.
-
-    Only questions that both arms of a pair answered count. Raises `FwcError`: no two arms answered the same
-    rows, or all arms give the same answers.
-    """
+    """Estimate the assumptions from the two arms of a run that differ most."""
     shares, spread = [], [0.0]
     for first, second in combinations(samples.values(), 2):
         here, there = both_answered(first, second)
@@ -127,16 +121,12 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
 
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
-    """Return the smallest differences that the design detects with a power of 80 %.
-
-    One entry is for these examples; with enough repeats, a second one is for the strategy (`of` names the
-    scope). The other keys are those of `QUESTIONS`; a gap is NaN with one group.
-    """
+    """Return the smallest differences detected with a power of 80 %, by scope and question."""
     assumed = assumptions or Assumptions()
-    kinds = [(THESE_EXAMPLES, False), *[(THIS_STRATEGY, True)] * (design.repeats >= MIN_SETS)]
+    scopes = [THESE_EXAMPLES, *[THIS_STRATEGY] * (design.repeats >= MIN_SETS)]
     return [
-        {"of": of, **{name: smallest_of(name, design, assumed, strategy) for name in QUESTIONS}}
-        for of, strategy in kinds
+        {"of": of, **{name: smallest_of(name, design, assumed, of == THIS_STRATEGY) for name in QUESTIONS}}
+        for of in scopes
     ]
 
 
@@ -159,7 +149,8 @@ def smallest_difference(variance: float, groups: int = 2, freedom: float = math.
 def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:
     """Return V for one of `QUESTIONS`; for a gap, V of the two groups with the largest variances."""
     spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
-    rows = effective_rows(design, assumptions.correlation)
+    again = 1 + assumptions.correlation * (design.repeats - 1) * design.drawn
+    rows = design.rows * design.repeats / again  # effective rows of each cell
     of = design.rows.sum() if question == "accuracy" else design.rows.sum(1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):  # a cell without questions adds 0
         of_groups = np.where(rows > 0, (design.rows / of) ** 2 * spread / rows, 0.0).sum(1)
@@ -167,11 +158,6 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
         return float(of_groups.sum())
     of_groups = of_groups[design.judged]
     return float(np.sort(of_groups)[-2:].sum()) if len(of_groups) > 1 else math.nan
-
-
-def effective_rows(design: Design, correlation: float) -> Floats:
-    """Return the effective rows of each cell's questions."""
-    return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * design.drawn))
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
@@ -185,14 +171,11 @@ def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
 def steps_needed(
     difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
 ) -> int | None:
-    """Return the least multiple of the design `step` that detects `difference`.
-
-    At least two groups get `FEW` rows per repeat. None if the table has too few rows.
-    """
+    """Return the least multiple of `step` that detects `difference`; None without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
 
-    def finds(steps: int) -> bool:
+    def finds(steps: int) -> bool:  # with `FEW` rows or more of at least two groups
         design = replace(step, rows=step.rows * steps)
         enough = np.sort(design.rows.sum(1))[-2:].min() >= FEW - 1e-9
         return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import logit
 
 from fwc_llm.metrics import decision_thresholds as thresholds
-from fwc_llm.metrics.arm_estimates import ArmEstimates
+from fwc_llm.metrics.arm_estimates import UNDEFINED, ArmEstimates, MetricEstimate
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.intervals import LEVEL, Z, clopper_pearson
 from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswers, samples_of
@@ -38,11 +38,10 @@ LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, co
 def probability_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return ranking, calibration and thresholds over the answers with P(yes).
+    """Return ranking, calibration and thresholds over at least ten answers with P(yes), else None.
 
-    Returns None for fewer than ten such answers. All repeats are pooled: a threshold is for the whole run.
-    `coverage` is the share of answers that have P(yes), `clipped` the share of these that is near 0 or 1.
-    `order` has the groups in the order of tables.
+    All repeats are pooled: a threshold is for the whole run. `coverage` is the share of answers that have
+    P(yes), `clipped` the share of these that is near 0 or 1.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -85,8 +84,7 @@ def _thresholds(
 ) -> dict[str, Any]:
     """Return accuracy, rates and gap by threshold, and candidate thresholds.
 
-    Only the results at 0.5 have limits: all other thresholds are chosen on the same rows, on which they look
-    better than on new rows.
+    Only 0.5 has limits: the others are chosen on the same rows, on which they look better than on new rows.
     """
     chosen: dict[str, int | None] = {
         "most_accurate": thresholds.most_accurate(curve),
@@ -150,8 +148,8 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
 
     `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95 % limits
     over rows or people, within groups and labels if the design fixed their numbers. `error` is the expected
-    calibration error over the non-empty `bins` of equal width. Noise raises this error: with a perfectly
-    calibrated P(yes) it is `expected` on average, and above `noise_95` in 1 of 20 samples of this size.
+    calibration error over the non-empty `bins`. Noise raises it: with a perfectly calibrated P(yes) it is
+    `expected` on average, and above `noise_95` in 1 of 20 samples of this size.
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
     row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
@@ -176,9 +174,9 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
 
 
 def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
-    """Return the variance of the mean of `off` over rows, with two added rows in each stratum.
+    """Return the variance of the mean of `off` over rows.
 
-    The added rows, as for the difference of two arms, keep the variance above 0 (after Agresti & Min 2005).
+    Two added rows in each stratum keep it above 0 (after Agresti & Min 2005).
     """
     total = 0.0
     for stratum in np.unique(strata):
@@ -213,8 +211,7 @@ def _bins(
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
     """Simulate the calibration error of a perfectly calibrated P(yes): its mean and 95th percentile.
 
-    With more than `_MOST_DRAWN` rows, each asked about once, the number of yes labels in a bin is drawn
-    as a normal variable.
+    Of more than `_MOST_DRAWN` rows, each asked about once, a bin's number of label yes is drawn as a normal.
     """
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:
@@ -231,9 +228,7 @@ def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> di
     """Return how often two answers about one row cannot both be right.
 
     `p` and `other` (n,) are P(yes) for the two questions, NaN if unknown. `opposite`: yes to the second
-    question means no to the first. Keys: `n` (rows with both P(yes)), `contradictions`, `yes_to_both`,
-    `no_to_both`, and `mean_distance`, the mean distance between `p` and the P(yes) that `other` implies
-    (None without rows).
+    question means no to the first. `mean_distance` is that between `p` and the P(yes) that `other` implies.
     """
     first, second = np.asarray(p, float), np.asarray(other, float)
     both = ~np.isnan(first) & ~np.isnan(second)
@@ -282,20 +277,13 @@ def _is_still(known: ArmAnswers) -> bool:
 
 
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the results of answers by centred log-odds.
+    """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
 
-    Returns None if P(yes) is unknown or constant.
-
-    A model that answers no to all rows has no gap, even if its P(yes) differs between groups. Centring shows
-    how P(yes) ranks the rows, without labels: the answer is yes if the log-odds exceed their mean over the
-    arm's rows. About half of all answers are then yes, whatever the share of true yes. So centring is a
-    diagnostic that no gate uses; `--threshold fit` chooses a threshold by labels. Batch calibration (Zhou et
-    al. 2024) divides by the mean of P(yes) instead. Real answers do not show which rule is better; but if
-    most P(yes) are near 0 or 1, the mean of P(yes) depends on few rows, and that of log-odds does not.
-
-    Keys: `rows`, `auc` (of P(yes)), `accuracy` and `gap`, each with 95 % limits, and the groups' `rates` of
-    yes. The limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes
-    the centre.
+    The answer is yes if the log-odds exceed their mean over the arm's rows: about half of all answers,
+    whatever the share of true yes, so no gate uses them (docs/statistics.md). Batch calibration (Zhou et al.
+    2024) divides by the mean of P(yes) instead, which depends on few rows if most P(yes) are near 0 or 1. The
+    limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes the
+    centre.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
     if sample.p_yes is None or not len(known) or not sample.design.labelled:
@@ -327,8 +315,8 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
     low, high = np.quantile(drawn[:, -1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return {
         "rows": len(np.unique(sample.row[known])),
-        "auc": _ends(auc, max(0.0, auc - reach), min(1.0, auc + reach)),
-        "accuracy": _ends(float(value[-1]), low, high),
+        "auc": MetricEstimate(auc, max(0.0, auc - reach), min(1.0, auc + reach)).ends,
+        "accuracy": MetricEstimate(float(value[-1]), low, high).ends,
         "gap": _gap(value[sample.eligible_groups], drawn[:, sample.eligible_groups]),
         "rates": dict(zip(groups, value[:-1].tolist(), strict=True)),
     }
@@ -337,14 +325,11 @@ def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None
 def _gap(rates: Floats, drawn: Floats) -> dict[str, float]:
     """Return the largest gap of rates (G,), with simultaneous limits from draws (D, G)."""
     if len(rates) < 2:
-        return _ends(np.nan, np.nan, np.nan)
+        return UNDEFINED.ends
     first, second = np.triu_indices(len(rates), 1)
     tail = (1 - LEVEL) / 2 / len(first)
     low, high = np.nanquantile(drawn[:, second] - drawn[:, first], [tail, 1 - tail], axis=0)
     value = float(np.ptp(rates))
     least = float(np.maximum(np.maximum(low, -high), 0.0).max())
-    return _ends(value, min(value, least), max(value, float(np.maximum(high, -low).max())))
-
-
-def _ends(value: float, low: float, high: float) -> dict[str, float]:
-    return {"value": value, "low": low, "high": high}
+    most = float(np.maximum(high, -low).max())
+    return MetricEstimate(value, min(value, least), max(value, most)).ends

@@ -18,18 +18,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
-from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
-from fwc_llm.metrics.variance import ArmArrays, RateEstimates, codes
+from fwc_llm.metrics.sampling_design import NO_WEIGHTS
+from fwc_llm.metrics.variance import ArmArrays, codes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics.run_answers import RunAnswers
 
 MIN_ROWS = 40  # rows asked about, at least, for assisted estimates
@@ -45,34 +44,22 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """All N rows that test rows are drawn from.
+    """All N rows that test rows are drawn from; none may be an example.
 
-    `rows`, `group` and `label` (N,) are names, groups and labels. `features` has N rows and a column of
-    numbers or texts per feature, without the outcome. No row may be an example. `people` (N,) names the
-    person of each row, if a person may have several rows. If the columns are numbered, `titles` are their
-    names.
+    `features` has a column of numbers or texts per feature, without the outcome. `people` (N,) names the
+    person of each row, if a person may have several. If the columns are numbered, `titles` are their names.
     """
 
     rows: "pd.Index[Any]"
     group: "np.ndarray"
     label: "np.ndarray"
-    features: "pd.DataFrame"
+    features: pd.DataFrame
     people: Any = None
     titles: Sequence[str] = ()
 
-    @property
-    def matrix(self) -> Floats:
-        """Encoded features (N, p): standardised numbers, one-hot categories, one-hot group by label."""
-        return self._encoded[0]
-
-    @property
-    def names(self) -> list[str]:
-        """Names (p,) of the features from which the columns of `matrix` are made."""
-        return [self.titles[int(n)] if n.isdecimal() and self.titles else n for n in self._encoded[1]]
-
     @cached_property
-    def _encoded(self) -> tuple[Floats, list[str]]:
-        import pandas as pd
+    def encoded(self) -> tuple[Floats, list[str]]:
+        """Features (N, p), standardised or one-hot, and group by label; names (p,)."""
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -88,7 +75,8 @@ class FeatureTable:
         )  # fmt: skip
         encode = make_column_transformer((StandardScaler(), numbers), (rare, [*texts, _CELL]))
         matrix = np.asarray(encode.fit_transform(frame), np.float64)
-        return matrix, [name.partition("__")[2] for name in encode.get_feature_names_out()]
+        names = [name.partition("__")[2] for name in encode.get_feature_names_out()]
+        return matrix, [self.titles[int(n)] if n.isdecimal() and self.titles else n for n in names]
 
 
 @dataclass(frozen=True)
@@ -96,10 +84,9 @@ class Predictions:
     """Predictions for one arm's questions and for the rows that were not asked about.
 
     `predicted` (n,) is P(yes) by a predictor that was trained without the question's `fold` (n,). `rows`
-    (G, 2) is the number of rows not asked about by group and label, and `means` (K, G, 2) the mean prediction
-    of each fold's predictor for these rows. If people have several rows, `unit` (n,) numbers the people of
-    the questions. `others` (4, U) then has, per person and cell: the person's number, the cell, the number of
-    rows not asked about, and the sum of their predictions.
+    (G, 2) counts the rows not asked about by group and label; `means` (K, G, 2) are each fold's mean
+    predictions for them. If people have several rows, `unit` (n,) numbers the people of the questions, and
+    `others` (4, U) has, per person and cell: person, cell, rows not asked about, and their predictions' sum.
     """
 
     predicted: Floats
@@ -110,15 +97,14 @@ class Predictions:
     others: Floats = field(default_factory=lambda: np.zeros((4, 0)))
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def adjusted(
+    def __call__(
         self, sample: ArmArrays, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return the changes of the shares (C,) of strata; None if predictions cannot assist the rate.
 
-        `stratum` (n,) is each answer's stratum, `weight` (n,) its weight (0 if it does not count), and
-        `value` (n,) whether it is a hit. Returns four arrays: (C,) to add to the shares; (C,) factors of the
-        effective rows; (n,) to subtract from each question's influence; (C,) factors of the influence after
-        that.
+        An answer has a `stratum`, a `weight` (0 if it does not count), and a `value` (1 for a hit). Returns
+        (C,) to add to the shares; (C,) factors of the effective rows; (n,) to subtract from each question's
+        influence; (C,) factors of the influence after that.
         """
         people = sample.cluster is not None
         if rate not in RATES_ASSISTED or (people and len(self.unit) != len(sample.row)):
@@ -197,20 +183,16 @@ def assisted_samples(
     """Add predictions to the arms' samples of at least `MIN_ROWS` rows.
 
     All answers about one row (person), of all arms and repeats, are in one fold.
-
-    Raises `FwcError`: the table lacks a row that was asked about, has it twice or with another group or
-    label; answers have weights; or the rows asked about are no random sample.
     """
-    import pandas as pd
-
     first = next(iter(samples.values()))
-    check_pairs([ASSIST, *[WEIGHTS] * (first.weight is not None)])
+    if first.weight is not None:
+        raise FwcError(NO_WEIGHTS)
     if first.cluster is not None and table.people is None:
         raise FwcError("the table does not say which rows are of one person: leave out cluster")
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
-    place = table.rows.get_indexer(pd.Index(names)) if table.rows.is_unique else np.zeros(0, dtype=np.intp)
     if not table.rows.is_unique:
         raise FwcError(f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once")
+    place = table.rows.get_indexer(pd.Index(names))
     if (place < 0).any():
         raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
     for sample in samples.values():
@@ -234,7 +216,8 @@ def assisted_samples(
     stratum = cells if first.design.labels_fixed else code
     if first.design.sequential is None:  # else the run itself drew the rows, and each look would be a test
         check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
-    x, people = table.matrix, None if first.cluster is None else codes(np.asarray(table.people).astype(str))
+    x, _ = table.encoded
+    people = None if first.cluster is None else codes(np.asarray(table.people).astype(str))
     units = first.unit if people is None else people
     fold, assisted = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS, {}
     for arm, sample in samples.items():
@@ -249,10 +232,9 @@ def assisted_samples(
 def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
     """Refuse rows asked about that differ from all other rows beyond chance.
 
-    `asked` and `rest` are indices of the table's rows; `stratum` (N,) is each row's stratum in the design.
-    The test compares the mean difference of a feature within strata with its standard error over rows
-    (people), which is at least that of the pooled rows. Its level is `BY_CHANCE` over all columns
-    (Bonferroni).
+    The test compares the mean difference of a feature within strata (N,) of the design with its standard
+    error over rows (people), which is at least that of the pooled rows. Its level is `BY_CHANCE` over all
+    columns (Bonferroni).
     """
     from scipy import sparse
 
@@ -261,7 +243,7 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     if min(len(asked), len(rest)) < 2:
         return
     people = np.arange(len(stratum)) if table.people is None else codes(np.asarray(table.people).astype(str))
-    everyone, x = np.concatenate([asked, rest]), table.matrix
+    everyone, (x, names) = np.concatenate([asked, rest]), table.encoded
     pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
     share = np.bincount(stratum[asked], minlength=int(shared.max()) + 1) / len(asked)
     difference, variance = np.zeros(x.shape[1]), np.zeros(x.shape[1])
@@ -275,7 +257,7 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     worst, units = int(np.argmax(errors)), len(np.unique(people[asked]))
     if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
         raise FwcError(
-            f"the rows with answers differ from the others in {table.names[worst]!r} beyond chance: "
+            f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
             "prediction-powered estimates need answers to rows drawn at random"
         )
 
@@ -302,9 +284,8 @@ def _predictions(
 ) -> Predictions | None:
     """Cross-fit the predictions of one arm; None if a fold's predictor would see answers all alike.
 
-    `x` (n, p) are the features of the questions, `rest` those of the rows not asked about (or a sample of
-    these), in cells `cell`; `size` is the number of all such rows by cell. `others` are the people of `rest`,
-    `unit` (n,) those of the questions.
+    `x` (n, p) and `unit` (n,) are the features and people of the questions; `rest`, `cell` and `others` are
+    features, cells and people of (a sample of) the other rows, of which there are `size` by cell.
     """
     known, target = sample.parsed, sample.yes
     if sample.p_yes is not None:  # P(yes) says more than the answer
@@ -325,7 +306,11 @@ def _predictions(
     numbers = means.reshape(FOLDS, *shape), size.reshape(shape)
     if others is None:
         return Predictions(predicted, fold, *numbers)
-    return Predictions(predicted, fold, *numbers, unit, _by_person(others, cell, total))
+    key, index, n = np.unique(others * cells + cell, return_inverse=True, return_counts=True)
+    sums = np.bincount(index.ravel(), total, len(key))
+    return Predictions(
+        predicted, fold, *numbers, unit, np.stack([key // cells, key % cells, n, sums]).astype(np.float64)
+    )
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
@@ -343,35 +328,23 @@ def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
     return float(b[0]), b[1:]
 
 
-def _by_person(person: Codes, cell: Codes, predicted: Floats) -> Floats:
-    """Per person and cell (4, U): person, cell, number of rows and sum of predictions."""
-    cells = int(cell.max(initial=0)) + 1
-    key, index, n = np.unique(person * cells + cell, return_inverse=True, return_counts=True)
-    total = np.bincount(index.ravel(), predicted, len(key))
-    return np.stack([key // cells, key % cells, n, total]).astype(np.float64)
-
-
 def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str) -> int | None:
-    """Return n V / V_assisted of a metric.
+    """Return n V / V_assisted of a metric for n rows; None if undefined.
 
-    For a gap or ratio, V is that of the two groups farthest apart. n is the number of rows, V the variance
-    without and V_assisted that with predictions. None if undefined.
+    V is the variance, for a gap or ratio that of the two groups farthest apart.
     """
     metric, judged = BY_KEY[key], plain.sample.eligible_groups
-    rate, pair = f"{metric.rates[0]} of all", list[Codes]()
+    rate, places = f"{metric.rates[0]} of all", [np.array([0])]
     if metric.kind != "share":
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
         rate = max(values, key=lambda name: np.ptp(values[name]))
         if len(judged) < 2 or np.isnan(values[rate]).any():
             return None
-        pair = [judged[[values[rate].argmin()]], judged[[values[rate].argmax()]]]
-    variances = [_variance(own.counted(rate), *pair) for own in (plain, assisted)]
+        places = [judged[[values[rate].argmin()]], judged[[values[rate].argmax()]]]
+    variances = []
+    for shares in (plain.counted(rate), assisted.counted(rate)):
+        factor, _ = shares.spread(*places)
+        variances.append(float(factor[0] ** 2 * sum(shares.plain[place][0] for place in places)))
     if not all(np.isfinite(variance) and variance > 0 for variance in variances):
         return None
     return round(plain.sample.rows * variances[0] / variances[1])
-
-
-def _variance(shares: RateEstimates, first: Codes | None = None, second: Codes | None = None) -> float:
-    factor, _ = shares.spread(first, second)
-    plain = shares.plain if first is None or second is None else shares.plain[first] + shares.plain[second]
-    return float(factor[0] ** 2 * plain[0])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import union_categoricals
 
 from fwc_llm.metrics.counts import Codes, Floats, Labels, levels_of
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
@@ -15,8 +17,6 @@ from fwc_llm.metrics.variance import REASONS, ArmArrays, Assist
 from fwc_llm.words import is_unknown_category
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     Names = pd.Categorical[str]
 
 CROSSING = " & "  # separates the levels of several attributes
@@ -30,8 +30,7 @@ class ArmAnswers:
 
     `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names the set of
     examples in each prompt, `cluster` the person if people have several rows, `stratum` the level of the
-    column that parity is conditional on; `weight` is the row weight. None: not given. Arrays of texts are
-    turned into categories.
+    column that parity is conditional on. Arrays of texts are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -59,10 +58,8 @@ class ArmAnswers:
         """Select answers by a mask (n,) or by positions; a mask of all returns the object itself."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
-        columns: dict[str, Any] = {
-            name: None if values is None else values[chosen] for name, values in vars(self).items()
-        }
-        return ArmAnswers(**columns)
+        parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
+        return replace(self, **parts)
 
     @property
     def unparsed(self) -> dict[str, int]:
@@ -87,16 +84,12 @@ class ArmAnswers:
 
 def names_of(codes: Any, texts: Any) -> "Names":
     """Return categories (n,) from codes (n,) and texts (k,); equal texts become one."""
-    import pandas as pd
-
     place, different = pd.factorize(pd.Index(texts, dtype="str"))
     return pd.Categorical.from_codes(place[codes], different)
 
 
 def as_names(texts: Any) -> "Names":
     """Return texts (n,) as categories; return categories as they are."""
-    import pandas as pd
-
     if isinstance(texts, pd.Categorical):
         return texts if texts.categories.dtype == "str" else mapped(texts, str)
     different, code = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
@@ -120,11 +113,7 @@ def is_known(group: str) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping of the groups of a run.
-
-    It has a `name`, `levels` (L,), and the index `level_of` (G,) of each group's level. `crossed`: the
-    grouping crosses several attributes.
-    """
+    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's."""
 
     name: str
     levels: tuple[str, ...]
@@ -135,8 +124,7 @@ class View:
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
     """Return a view of every attribute and last, if there are several, of all crossed.
 
-    `groups` join the levels of several attributes by " & ". If some group does not have one part per
-    attribute, only the view of the groups themselves is returned.
+    Only the last, if some group does not have one part per attribute.
     """
     names = [str(name) for name in attributes] or ["group"]
     whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
@@ -152,9 +140,6 @@ def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
 
 def numbered(columns: Sequence["Names"]) -> list[Codes]:
     """Return integer codes of names, in order of first appearance, shared by all columns."""
-    import pandas as pd
-    from pandas.api.types import union_categoricals
-
     together = union_categoricals(list(columns)).codes
     code = pd.factorize(together)[0].astype(np.int64)
     return np.split(code, np.cumsum([len(names) for names in columns])[:-1])
@@ -168,25 +153,15 @@ def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
 
 
 @dataclass(frozen=True)
-class Variation:
-    """An arm's place in its `family`: arms that differ only in order of examples or in template."""
-
-    family: str
-    order: str
-    template: str
-
-
-@dataclass(frozen=True)
 class RunAnswers:
-    """The input of statistics: every arm's answers, and the design of the sample.
+    """The input of statistics: every arm's answers to the same questions, and the design of the sample.
 
-    All arms have answers to the same questions. `groups` are in the order of tables; " & " joins the levels
-    of the `attributes` in a group's name. `counterfactuals` has, by arm, the answers to variants of rows with
-    another protected attribute, `probes` those to rows that were asked about in another way (the variant is
-    the probe's name before a colon). `variations` describes arms with the same examples. `against` names the
-    arm that all others are compared with ("": the first arm; "all": every pair). `unused` has notes on
-    columns that should perhaps have been used, and on groups that are left out because their weights are all
-    0. `assists` are predictions of the arms' answers; with `assist`, all values use these predictions.
+    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
+    `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
+    those to rows that were asked about in another way (the variant is the probe's name before a colon).
+    `variations` has family, order and template of arms with the same examples. `against` names the arm that
+    all others are compared with ("": the first arm; "all": every pair). `unused` has notes on columns that
+    should perhaps have been used, and groups left out. With `assist`, values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -194,7 +169,7 @@ class RunAnswers:
     design: SamplingDesign = AS_THEY_FALL
     counterfactuals: Mapping[str, ArmAnswers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
-    variations: Mapping[str, Variation] = field(default_factory=dict)
+    variations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     against: str = ""
     unused: tuple[str, ...] = ()
     probes: Mapping[str, ArmAnswers] = field(default_factory=dict)
@@ -238,24 +213,16 @@ class RunAnswers:
         return samples_of(self.answers, self.groups, self.design)
 
     @cached_property
-    def assisted_samples(self) -> dict[str, ArmArrays]:
-        """The `plain_samples` with the predictions in `assists`."""
-        samples = self.plain_samples
-        return {arm: replace(own, assist=self.assists.get(arm)) for arm, own in samples.items()}
-
-    @property
     def samples(self) -> dict[str, ArmArrays]:
-        """The samples for values, intervals and verdicts: assisted ones if `assist`."""
-        return self.assisted_samples if self.assist else self.plain_samples
+        """The samples for values, intervals and verdicts: with predictions if `assist`."""
+        own = self.plain_samples
+        return {arm: replace(own[arm], assist=self.assists.get(arm)) for arm in own} if self.assist else own
 
 
 def samples_of(
     answers: Mapping[str, ArmAnswers], groups: Sequence[str], design: SamplingDesign
 ) -> dict[str, ArmArrays]:
-    """Return sets of answers as arrays, sorted by repeat and row.
-
-    A row or repeat has the same number in all sets.
-    """
+    """Return sets of answers as arrays, sorted by repeat and row, numbered alike in all sets."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
     people: Sequence[Codes | None] = [None] * len(rows)

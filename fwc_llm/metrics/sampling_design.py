@@ -4,12 +4,9 @@ Every estimator takes the design with the answers (`variance.ArmArrays`), and us
 refuses it by name. `evals.coverage` simulates every pair of `OPTIONS` that is not in `REFUSED`.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
-from fwc_llm.errors import FwcError
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 
 Unread = Literal["worst", "as-no", "ignore"]  # how replies without an answer count
@@ -21,12 +18,8 @@ BASE_PARITY, REPEATS, EXAMPLES = "base parity", "repeats", "examples drawn anew"
 PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST = "cluster", "weight", "given", "unread answers", "assist"
 UNTIL = "until decided"
 OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
-_ONCE = "--until-decided asks about every row once: leave out repeats, or --until-decided"
-REFUSED: Mapping[frozenset[str], str] = {
-    frozenset({WEIGHTS, ASSIST}): "assist (prediction-powered) does not work with weights: leave one out",
-    frozenset({REPEATS, UNTIL}): _ONCE,
-    frozenset({EXAMPLES, UNTIL}): _ONCE,
-}
+REFUSED = {frozenset(pair) for pair in ((WEIGHTS, ASSIST), (REPEATS, UNTIL), (EXAMPLES, UNTIL))}
+NO_WEIGHTS = "assist (prediction-powered) does not work with weights: leave one out"
 
 
 @dataclass(frozen=True)
@@ -53,10 +46,3 @@ class SamplingDesign:
 
 
 AS_THEY_FALL = SamplingDesign()
-
-
-def check_pairs(options: Collection[str]) -> None:
-    """Raise `FwcError` if two of these options cannot be combined."""
-    for pair in combinations(OPTIONS, 2):
-        if set(pair) <= set(options) and (why := REFUSED.get(frozenset(pair))):
-            raise FwcError(why)

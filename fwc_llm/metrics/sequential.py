@@ -1,8 +1,6 @@
 """Sequential intervals, which hold at all looks at a run or monitor together.
 
-An ordinary interval holds for a number of rows that was fixed before, but not if asking stops when the result
-is convenient. Here rows are asked about in random order; if people have several rows, people come in random
-order.
+Rows are asked about in random order; if people have several rows, people come in random order.
 
 **Group-sequential.** A run that asks about at most N rows looks at its answers after N/10, 2N/10, ..., N
 rows. Up to the share t of the rows (people) it spends the error of O'Brien and Fleming's boundary (Lan &
@@ -51,10 +49,7 @@ _NODES, _FARTHEST = 200, 8.0  # nodes of the quadrature; largest boundary in sta
 
 @dataclass(frozen=True)
 class GroupSequential:
-    """A design with looks after the numbers of `rows`; the last number is the maximum.
-
-    `ended` is the reason if asking ended before all was decided or asked.
-    """
+    """Looks after these numbers of `rows`; `ended` is the reason if asking ended early."""
 
     rows: tuple[int, ...]
     ended: str = ""
@@ -77,21 +72,14 @@ class GroupSequential:
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """A confidence sequence for a number of `checks`, tightest at 0.3 · `most` rows.
-
-    `most` is the maximum number of rows, or 1,000 for an endless run. `ended` is the reason if asking ended
-    before all was decided or asked.
-    """
+    """A confidence sequence for a number of `checks`, tightest at 0.3 · `most` rows."""
 
     checks: int
     most: int
     ended: str = ""
 
     def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-        """Return the critical value at `rows` rows, in standard errors, for all differences and looks.
-
-        Standard errors count as known: `freedom` is not used.
-        """
+        """As that of `GroupSequential`, but standard errors count as known."""
         alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
         tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² at the tightest n
         time = tightest * rows / (_TIGHTEST * self.most)
@@ -145,15 +133,14 @@ def simulate(
     bounds: tuple[float, float],
     design: GroupSequential | ConfidenceSequence,
     paths: int = 400,
-    seed: int = 0,
 ) -> tuple[Floats, Floats]:
     """Simulate runs that stop when the DP gap's interval settles `bounds`.
 
     A run stops if the lower limit is above the first bound (1), or the upper limit is not above the second
-    (0). Returns for each run (P,) the rows asked about, and 1 or 0, NaN if undecided. `rates` (G,) are the
-    groups' true rates of yes, `shares` (G,) their shares of rows.
+    (0). Returns for each run (P,) the rows asked about, and 1 or 0, NaN if undecided. `rates` (G,) are true
+    rates of yes.
     """
-    rng, groups = np.random.default_rng(seed), len(rates)
+    rng, groups = np.random.default_rng(0), len(rates)
     part = np.asarray(shares, np.float64) / np.sum(shares)
     waited = part[part * design.most >= MIN_ROWS_FIRST_LOOK]
     numbers = np.array(design.looks(int(np.ceil(MIN_ROWS_FIRST_LOOK / waited.min(initial=1.0)))))
@@ -177,12 +164,7 @@ def simulate(
 def expected_rows(
     shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
 ) -> dict[str, Any]:
-    """Return the rows that a run needs until `bounds` are settled (see `simulate`).
-
-    Rates of yes are around 1/2. `gaps` has, per true gap, the mean `rows` and the share of runs that are
-    `decided`. `most` is the maximum number of rows, and `fixed` the fixed sample of equal power; None for a
-    confidence sequence.
-    """
+    """Return the rows until `bounds` are settled by true gap, and the fixed sample of equal power."""
     gaps = []
     for gap in GAPS:
         rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]

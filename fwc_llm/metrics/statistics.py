@@ -1,14 +1,15 @@
 """All statistics of a run as one plain document (docs/statistics.md)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics import arm_estimates, counts
+from fwc_llm.metrics import counts
 from fwc_llm.metrics.arm_comparison import comparisons
+from fwc_llm.metrics.arm_estimates import RATIO_MARGIN, ArmEstimates, MetricEstimate, conditional_parity
 from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
@@ -26,31 +27,22 @@ _PARITY = "demographic_parity_difference"
 _GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", *counts.REPLY_RATES)
 
 
-class Lines(Protocol):
-    """Reference lines: answers of reference models to the same rows."""
-
-    def described(
-        self, run: RunAnswers, estimates: Mapping[str, arm_estimates.ArmEstimates]
-    ) -> dict[str, Any]:
-        """Return the lines, and the arms' differences from them."""
+Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], dict[str, Any]]
 
 
 def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
     """Return all statistics of a run, ready for JSON (undefined values are None).
 
-    Keys: `groups` (group, n, base_rate, small, judged), `arms` (one object per arm, see `arm_statistics`),
-    `comparisons`, `context` (perfect answers to the same rows), `with_examples` (whether any prompt is known
-    to have had examples), `perfect_gap` (the DP gap of a perfect model if rows were drawn by group and label,
-    else None), `labelled`, `assisted`, `margin`, `min_group`, `unread` (how replies without an answer count),
-    `reference_lines` (None without lines), `notes`.
+    `references` describes reference models' answers, and the arms' differences from them. `context` has
+    perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and label.
     """
-    estimates = {arm: arm_estimates.ArmEstimates(sample) for arm, sample in run.samples.items()}
+    estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
     size, people = (
         np.bincount(first.cell, weight, 2 * first.groups).reshape(-1, 2).astype(np.float64)
         for weight in (None, first.weight)
     )
-    perfect = arm_estimates.ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
+    perfect = ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
     base_rates = people[:, 1] / people.sum(1)
     content = {
@@ -74,22 +66,17 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         "margin": run.design.margin,
         "unread": run.design.unread,
         "min_group": run.design.min_group,
-        "reference_lines": None if references is None else references.described(run, estimates),
+        "reference_lines": None if references is None else references(run, estimates),
     }
-    described: dict[str, Any] = plain({**content, "notes": notes(run, content)})
+    described: dict[str, Any] = counts.plain({**content, "notes": notes(run, content)})
     return described
 
 
-def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
+def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
     """Return the statistics of one arm.
 
-    Every metric of `counts.TABLE` has its `value` over all repeats, its 95 % interval (`low`, `high`) with
-    its scope (`of`), the value per repeat (`per_repeat`), their standard deviation (`sd`), and the paper's
-    summary, mean and standard deviation of the repeats' values. Gaps and ratios compare the judged groups.
-    They have a `verdict` with its `margin`, the `p_value` of equality, and `rows_needed` if the verdict is
-    "cannot be told". If some groups are not judged, `all_groups` has the values over all groups. `replies`
-    has coverage, refusals and filtered replies. `alike` describes answers all alike, and the results of
-    `centred` P(yes).
+    Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the values over
+    all groups. `alike` describes answers all alike, and the results of `centred` P(yes).
     """
     a, sample = run.answers[arm], estimates.sample
     described: dict[str, Any] = {
@@ -104,9 +91,8 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
-        own, more = (
-            arm_estimates.ArmEstimates(samples[arm]) for samples in (run.plain_samples, run.assisted_samples)
-        )
+        own = ArmEstimates(run.plain_samples[arm])
+        more = ArmEstimates(replace(own.sample, assist=run.assists[arm]))
         for metric in counts.COUNTED:
             if set(metric.rates) <= set(RATES_ASSISTED):
                 described[metric.key]["assisted"] = {
@@ -117,7 +103,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.eligible_groups) == sample.groups
     described["all_groups"] = None if everything else {key: estimates.value(key) for key in counts.METRICS}
-    described["variation"] = dict(vars(run.variations[arm])) if arm in run.variations else None
+    described["variation"] = run.variations.get(arm)
     described["alike"] = None
     if sample.alike:
         described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
@@ -137,7 +123,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     described["reasons"] = {
         key: why for key, why in estimates.undefined(run.groups) if np.isnan(estimates[key].value)
     }
-    described["conditional_parity"] = arm_estimates.conditional_parity(sample, run.groups)
+    described["conditional_parity"] = conditional_parity(sample, run.groups)
     described["probabilities"] = None
     if run.design.labelled:
         described["probabilities"] = probability_statistics(a, run.groups, run.design)
@@ -148,15 +134,14 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstima
     if not run.design.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
-                nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
-                described[metric.key] |= nothing | {"per_repeat": [], "verdict": None}
+                described[metric.key] |= {"verdict": None, "p_value": math.nan, "per_repeat": []}
                 described["reasons"][metric.key] = "there are no labels"
                 for part in (*described["treatments"].values(), described["all_groups"] or {}):
                     part |= {metric.key: None} if metric.key in part else {}
     return described
 
 
-def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
+def _described(estimate: MetricEstimate) -> dict[str, Any]:
     """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
     each = estimate.per_repeat
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
@@ -168,19 +153,18 @@ def _described(estimate: arm_estimates.MetricEstimate) -> dict[str, Any]:
     }
 
 
-def _judged(estimates: arm_estimates.ArmEstimates, key: str, margin: float) -> dict[str, Any]:
+def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
-    own = arm_estimates.RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
+    own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
     decided = metric.verdict(margin)
     size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
     needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
     return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
 
 
-def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
+def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
     sample = estimates.sample
     size = np.bincount(sample.group, minlength=sample.groups)
-    judged = np.isin(np.arange(sample.groups), sample.eligible_groups)
     ranked = () if sample.p_yes is None else ("auc", "brier")
     rates = {rate: estimates.rates(rate) for rate in (*_GROUP_RATES, *ranked)}
     rows = estimates.counted("rate").effective_rows
@@ -189,7 +173,7 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> di
         described[name] = {
             "n": int(size[place]),
             "small": bool(size[place] / sample.repeats < SMALL),
-            "judged": bool(judged[place]),
+            "judged": place in sample.eligible_groups,
             "effective_rows": float(rows[place]),
         }
         for rate, limits in rates.items():
@@ -199,15 +183,12 @@ def _groups(names: tuple[str, ...], estimates: arm_estimates.ArmEstimates) -> di
     return described
 
 
-def _treatments(run: RunAnswers, arm: str, estimates: arm_estimates.ArmEstimates) -> dict[str, Any]:
-    """Metrics with replies without an answer read as no, and worst-case bounds.
-
-    "worst case, 95 %" includes the sampling error of the bounds.
-    """
+def _treatments(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
+    """Metrics with replies without an answer read as no, and worst-case bounds."""
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
     plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
     return {
-        "as-no": _headline(arm_estimates.ArmEstimates(replace(plain, design=as_no))),
+        "as-no": _headline(ArmEstimates(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
         "worst case, 95 %": {key: list(each) for key, (_, each) in ends.items()},
     }
@@ -220,7 +201,7 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
         of_level = replace(sample, group=level, groups=len(view.levels), assist=None)
-        measured = arm_estimates.ArmEstimates(of_level)
+        measured = ArmEstimates(of_level)
         described.append(
             {
                 "attribute": view.name,
@@ -235,7 +216,7 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     return described
 
 
-def _headline(estimates: arm_estimates.ArmEstimates) -> dict[str, float]:
+def _headline(estimates: ArmEstimates) -> dict[str, float]:
     return {key: estimates[key].value for key in counts.METRICS}
 
 
@@ -311,11 +292,7 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
         yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
-    drawn = {
-        arm: sample_of_arm.number_of_sets
-        for arm, sample_of_arm in run.samples.items()
-        if sample_of_arm.sets is not None
-    }
+    drawn = {arm: own.number_of_sets for arm, own in run.samples.items() if own.sets is not None}
     if few := [arm for arm, sets in drawn.items() if sets < MIN_SETS]:
         least = min(drawn.values())
         draws = "1 draw of examples" if least == 1 else f"{least} draws of examples"
@@ -345,7 +322,7 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
 
 
 def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield notes on replies without an answer: how they count, and their effect on the DP gap."""
+    """Yield notes on how replies without an answer count, and on their effect on the DP gap."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
         return
@@ -405,16 +382,3 @@ def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
         f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
         f"{SHOWN[within['verdict']]}{lacking}."
     )
-
-
-def plain(value: Any) -> Any:
-    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -7,16 +7,16 @@ are the number of independent rows with the same variance; Wilson's limits at th
 (docs/statistics.md, "The method").
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.counts import RATES, REPLY_RATES, UNPARSED, Codes, Floats, levels_of
-from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, p_value, wilson
+from fwc_llm.metrics.intervals import FEW_EVENTS, Z, clopper_pearson, critical_value, wilson
 from fwc_llm.metrics.sampling_design import AS_NO, AS_THEY_FALL, WORST, SamplingDesign
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ NEARLY_ALL = 0.9  # share of rows with examples of their own, from which example
 FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
 FEW_ANSWERS = 5  # rows with the rarer answer below which a model's answers may count as all alike
 _ROUNDING = 1e-10
+# Predictions of one arm's answers: `prediction_powered.Predictions`.
+Assist = Callable[
+    ["ArmArrays", str, Floats, Floats, Floats, Codes], tuple[Floats, Floats, Floats, Floats] | None
+]
 
 
 def scope_words(of: str, with_examples: bool) -> str:
@@ -47,15 +51,6 @@ def scope_words(of: str, with_examples: bool) -> str:
 def codes(values: Any) -> Codes:
     """Return integer codes (n,) of values, from 0 without gaps."""
     return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
-
-
-class Assist(Protocol):
-    """Predictions of one arm's answers, see `prediction_powered.Predictions`."""
-
-    def adjusted(
-        self, sample: "ArmArrays", rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
-    ) -> tuple[Floats, Floats, Floats, Floats] | None:
-        """Return the changes of a rate's shares (C,) in strata; None for no change."""
 
 
 @dataclass(frozen=True)
@@ -126,19 +121,9 @@ class ArmArrays:
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
         """Critical values (P,), in standard errors, of all differences together, at each `freedom` (P,)."""
         values, index = np.unique(freedom, return_inverse=True)
-        of = (
-            partial(self.design.sequential.critical_value, self.rows)
-            if self.design.sequential
-            else critical_value
-        )
+        looks = self.design.sequential
+        of = partial(looks.critical_value, self.rows) if looks else critical_value
         return np.array([of(groups, kinds, float(value)) for value in values])[index.ravel()]
-
-    def p_value(self, errors: float, groups: int, kinds: int, freedom: float) -> float:
-        """Return the p-value of the largest difference, which is `errors` standard errors.
-
-        NaN if asking may stop early: then tests for a fixed number of rows are invalid.
-        """
-        return np.nan if self.design.sequential else p_value(errors, groups, kinds, freedom)
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:
@@ -154,11 +139,6 @@ class ArmArrays:
     def kind(self) -> Codes:
         """(n,) 0 for no, 1 for yes, 2 for unparsed replies; plus 3 if the label is yes."""
         return (3 * self.label + np.where(self.parsed, self.answer, UNPARSED)).astype(np.int64)
-
-    @property
-    def everyone(self) -> Codes:
-        """(n,) zeros: one group of all."""
-        return np.zeros(len(self.answer), dtype=np.int64)
 
     @property
     def cell(self) -> Codes:
@@ -247,10 +227,7 @@ def effective_number(sets: Codes) -> int:
 
 
 def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
-    """Return the indices, in each arm, of the questions that both answered.
-
-    Rows and repeats have the same numbers in both arms.
-    """
+    """Return the indices, in each arm, of the questions that both answered."""
     many = 1 + max(int(sample.row.max(initial=-1)) for sample in (first, second))
     keys = first.repeat * many + first.row, second.repeat * many + second.row
     _, here, there = np.intersect1d(*keys, assume_unique=True, return_indices=True)
@@ -274,17 +251,6 @@ class Influence:
     spans: bool = False
     sets: Codes | None = None
 
-    def beside(self, other: "Influence") -> "Influence":
-        """Append the influence on other shares of the same questions."""
-        return Influence(
-            np.concatenate([self.psi, other.psi]),
-            np.concatenate([self.owner, other.owner + self.owners]),
-            self.owners + other.owners,
-            np.tile(self.unit, 2),
-            self.spans,
-            None if self.sets is None else np.tile(self.sets, 2),
-        )
-
     def _by(self, units: Codes) -> "sparse.csc_array":
         """Summed influence of each unit on each share (U, O)."""
         from scipy import sparse  # a fifth of a second to import
@@ -303,10 +269,7 @@ class Influence:
 
     @property
     def freedom(self) -> Floats:
-        """Degrees of freedom (O,) of `over_units`, from the spread of squared influence (Satterthwaite 1946).
-
-        They are fewer than the units if most squares are near 0.
-        """
+        """Satterthwaite's (1946) degrees of freedom (O,) of `over_units`."""
         squares, two = self._by_unit.power(2), self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -403,7 +366,16 @@ class RateEstimates:
         """Append other shares of the same questions."""
         names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
         arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
-        return replace(self, **arrays, influence=self.influence.beside(other.influence))
+        own, more = self.influence, other.influence
+        influence = replace(
+            own,
+            psi=np.concatenate([own.psi, more.psi]),
+            owner=np.concatenate([own.owner, more.owner + own.owners]),
+            owners=own.owners + more.owners,
+            unit=np.tile(own.unit, 2),
+            sets=None if own.sets is None else np.tile(own.sets, 2),
+        )
+        return replace(self, **arrays, influence=influence)
 
     def combined(
         self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None
@@ -458,10 +430,10 @@ def mean_shares(
     by_label: bool,
     rate: str = "",
 ) -> RateEstimates:
-    """Return the weighted mean of `value` (n,) over `counted` (n,) answers by owner.
+    """Return the weighted mean of `value` (n,), from 0 to 1, over `counted` (n,) answers by owner.
 
-    Values are from 0 to 1. A share is the mean over the repeats in which it is defined. Predictions assist
-    the shares of a known `rate`. Strata are groups and labels if `by_label`, else the owners.
+    A share is the mean over the repeats in which it is defined. Predictions assist the shares of a known
+    `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
     used = counted if sample.weight is None else counted * sample.weight
@@ -479,7 +451,7 @@ def mean_shares(
         share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
         rows, units, spread, place = _effective_rows(sample, weight, value, share, stratum, strata)
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
-        if sample.assist and (change := sample.assist.adjusted(sample, rate, weight, value, share, stratum)):
+        if sample.assist and (change := sample.assist(sample, rate, weight, value, share, stratum)):
             moved, worth, control, scale = change
             share, rows, residual = share + moved, rows * worth, (residual - control) * scale[stratum]
             values = values + np.bincount(of_stratum, np.where(part > 0, part * moved, 0.0), owners)
@@ -514,10 +486,10 @@ def mean_shares(
 def _effective_rows(
     sample: ArmArrays, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
 ) -> tuple[Floats, Floats, Floats, Codes]:
-    """Return effective rows, units, variances of units, and the unit of each question.
+    """Return effective rows and units, counted or not, of each stratum (C,); variances; places.
 
-    These are: the effective rows (C,) of each stratum; its number of units (C,), counted or not; the variance
-    (U,) of the sum of each unit within a stratum; and the index (n,) of each question's unit.
+    The variances (U,) are those of the sum of each unit within a stratum; the places (n,) are the indices of
+    the questions' units.
 
     Effective rows are (Σ w)² / Σ w² over Kish's (1965) design effect 1 + ρ (m − 1) of asking about one unit m
     times. The correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1;
@@ -552,10 +524,10 @@ def _effective_rows(
 
 
 def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
-    """Return factors (n,) of residuals: 1 / √(1 − h).
+    """Return factors (n,) of residuals: 1 / √(1 − h), h the leverage of the unit in its stratum.
 
-    h is the leverage of the unit in its stratum. CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018.
-    `place` (n,) is the index of each question's unit. The factor is 1 for the only unit of a stratum.
+    CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each question's unit.
+    The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
@@ -630,14 +602,3 @@ def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[floa
     rank = np.where(label == 1, below[0][place], 1.0 - below[1][place])
     total = np.where(label == 1, by_label[1].sum(), by_label[0].sum())
     return area, weight / total * (rank - area)
-
-
-def joined(shares: Sequence[RateEstimates], signs: Sequence[float], sets: Codes | None) -> Influence:
-    """Return the influence on the signed sum of several samples' shares.
-
-    `sets` has the sets of the first sample's questions, then those of the next.
-    """
-    own = [share.influence for share in shares]
-    psi = np.concatenate([sign * influence.psi for sign, influence in zip(signs, own, strict=True)])
-    owner, unit = (np.concatenate([getattr(part, name) for part in own]) for name in ("owner", "unit"))
-    return Influence(psi, owner, own[0].owners, unit, own[0].spans, sets)

@@ -21,10 +21,7 @@ SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, wh
 def is_simulation(
     model: str | None, fingerprint: object = None, headers: Mapping[str, str] | None = None
 ) -> bool:
-    """Whether a simulation answered, by model name, fingerprint or header.
-
-    Proxies keep at least one of the three. `model` is the requested name or the name in the response.
-    """
+    """Whether a simulation answered: proxies keep at least one of the three signs."""
     name = (model or "").rpartition("/")[2]
     said = [value for key, value in (headers or {}).items() if key.lower().endswith(HEADER)]
     by_name = name.partition(":")[0] == "surrogate" or name.endswith("(simulated)")

@@ -1,9 +1,4 @@
-"""Table models to compare with: logistic regression and boosted trees.
-
-The model `baseline` is the logistic regression. It ignores the prompt, answers every task, and needs neither
-key nor network. Each repeat fits it once, on the pool's rows that are not test rows; protected attributes
-are features.
-"""
+"""Table models to compare with: logistic regression (`baseline`), boosted trees."""
 
 import math
 from collections import Counter
@@ -27,12 +22,7 @@ _MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of ca
 
 
 class TableModel:
-    """A `LOGISTIC` or `BOOSTING` model, fitted on `rows` with `labels` (n,) of 0 or 1.
-
-    Numbers and ranks are z-scored over these rows. Every category is an indicator column of 0 or 0.5, so that
-    two different categories are at distance 1, as in the solver. The fit is deterministic. Equal labels in
-    all rows give a constant model.
-    """
+    """A `LOGISTIC` or `BOOSTING` model of `labels` (n,), 0 or 1, fitted on n `rows`."""
 
     def __init__(self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]") -> None:
         from sklearn.ensemble import HistGradientBoostingClassifier

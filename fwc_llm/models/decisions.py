@@ -1,9 +1,8 @@
 """Decision models: typed questions about an input, answered with P(yes).
 
-`decisions` is OpenAI's Decisions API (`POST /v1/decisions`): questions and answers are lists, the input is
-messages or one text. `systemone` is TypeSafe's System One format (`POST /v1/systemone`): questions and
-answers are objects keyed by name, the input (`state`) is one text. Some services take the System One format
-at `/v1/decisions`.
+`decisions` is OpenAI's Decisions API: questions and answers are lists, the input is messages or one text.
+`systemone` is TypeSafe's System One format: questions and answers are objects keyed by name, the input
+(`state`) is one text.
 """
 
 import math
@@ -41,10 +40,7 @@ _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MU
 
 @dataclass(frozen=True)
 class Parts:
-    """A prompt split into `questions` (by name, main question first) and `input`.
-
-    `criteria` define "true" and "false" as answers to the main question.
-    """
+    """A prompt: `questions` by name (main first), `input`, `criteria` of true and false."""
 
     questions: dict[str, str]
     input: tuple[Message, ...]
@@ -69,10 +65,7 @@ class Parts:
 
 
 def take_apart(messages: Messages) -> Parts:
-    """Split a prompt into questions and input.
-
-    Without a message of role question, the last message is the question.
-    """
+    """Split a prompt; without a message of role question, the last is the question."""
     questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
     # The services have no names of messages.
     turns = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
@@ -98,11 +91,7 @@ def conversation(text: str) -> list[Message]:
 
 
 def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """The answers in a response, keyed by the name of their question.
-
-    Answers in a list are matched by name, or by order if no answer has a name. `AttemptError` unless every
-    question has an answer.
-    """
+    """The answers by question's name, or by order without names; else `AttemptError`."""
     answers = body.get("answers") if isinstance(body, Mapping) else None
     if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
         names = [str(answer.get("name") or "") for answer in answers]
@@ -119,10 +108,7 @@ def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mappin
 
 
 def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
-    """P(yes) in an answer, in [0, 1]; None for a refusal.
-
-    `AttemptError` for any other value.
-    """
+    """P(yes) in an answer, in [0, 1]; None for a refusal; else `AttemptError`."""
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
     if answer.get("type") not in _YES_OR_NO:
@@ -145,13 +131,8 @@ def _said_of_cuts(part: Any) -> str:
 class DecisionModel(ChatModel):
     """A service's decision model, which answers typed questions in the format `api`.
 
-    The prompt's messages of role `question` are the questions, all other messages the input. The input is
-    sent as messages if format and service accept roles, else as one text. A reply has `p_yes` for the main
-    question and P(yes) of the other questions in `others`; `text` is "yes" if `p_yes` is at least 0.5. All
-    other options are those of `ChatModel`.
-
-    Errors: as `ChatModel`; `FwcError` for options that only chats have, and for System One without an
-    address.
+    The input is sent as messages if format and service accept roles, else as one text. A reply has P(yes) of
+    the main question in `p_yes`, and of the other questions in `others`.
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
@@ -247,10 +228,7 @@ class DecisionModel(ChatModel):
         return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Change to the other of two `_DIALECTS`, or to one text; give a notice.
-
-        Returns whether the request should be sent again.
-        """
+        """Change to the other dialect or to one text; return whether to send again."""
         first, other = _DIALECTS[self.api]
         unclear = failure.status in {400, 422}
         if self.api == "systemone":

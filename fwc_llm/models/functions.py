@@ -1,8 +1,4 @@
-"""Python functions as models (docs/providers.md); installed packages' models.
-
-A function takes the messages and returns text, P(yes) or a `Reply`. A sync function is called in daemon
-threads, by default for one row at a time. A call that hangs cannot keep the process from ending.
-"""
+"""Python functions as models (docs/providers.md); installed packages' models."""
 
 import asyncio
 import inspect
@@ -43,13 +39,10 @@ Function: TypeAlias = Callable[[Messages], Answer | Awaitable[Answer]]
 
 @runtime_checkable
 class BatchFunction(Protocol):
-    """An object that answers many conversations in one call, sync or async.
-
-    Each answer is text, P(yes) or a `Reply`. An exception instead of an answer is the error of that row.
-    """
+    """An object that answers many conversations in one call, sync or async."""
 
     def ask_many(self, conversations: Sequence[Messages]) -> Any:
-        """Return one answer for each of the `conversations` (at most 64), in their order."""
+        """Answer at most 64 conversations in order; an exception is a row's error."""
 
 
 class FunctionModel:
@@ -94,7 +87,11 @@ class FunctionModel:
         except (TypeError, ValueError) as error:
             raise FwcError(f"parameters cannot be written as JSON ({as_single_line(str(error))})") from None
         self.simulated = simulated
-        self.parameters = {"function": self._qualified, **_bound(function), **given}
+        self.parameters: dict[str, Any] = {"function": self._qualified}
+        if isinstance(function, partial):  # as JSON, or by their type
+            bound = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
+            self.parameters["bound"] = json.loads(bound)
+        self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
         self._hung = 0
         self._begin()
@@ -158,7 +155,13 @@ class FunctionModel:
                     await asyncio.sleep(0)
                 batch = self._waiting[:LARGEST_BATCH]
                 try:
-                    values = _list_of(await self._call([row for row, _ in batch]), len(batch))
+                    value = await self._call([row for row, _ in batch])
+                    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+                        what = "not a list with an answer for each row"
+                        raise TypeError(f"ask_many returned {_kind(value)}, {what}")
+                    values = list(value)
+                    if len(values) != len(batch):
+                        raise ValueError(f"ask_many returned {len(values)} answers to {len(batch)} rows")
                 except Exception as error:
                     values = [error] * len(batch)
                 self._waiting = self._waiting[len(batch) :]
@@ -189,15 +192,6 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
     return asyncio.wrap_future(future)
-
-
-def _list_of(value: Any, length: int) -> list[Any]:
-    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-        raise TypeError(f"ask_many returned {_kind(value)}, not a list with an answer for each row")
-    answers = list(value)
-    if len(answers) != length:
-        raise ValueError(f"ask_many returned {len(answers)} answers to {length} rows")
-    return answers
 
 
 def read_answer(answer: Any) -> Reply:
@@ -238,11 +232,7 @@ def _checked(reply: Reply) -> Reply:
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
-    """Wrap a function or an object with `ask_many` as a `Model`.
-
-    Errors: `FwcError` for anything else: a class, an object that lacks a member, a value that is not
-    callable.
-    """
+    """A model, a function or an object with `ask_many` as a `Model`; else `FwcError`."""
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if isinstance(model, Model):
@@ -266,14 +256,6 @@ def qualified_name(function: Any) -> str:
     return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
 
 
-def _bound(function: Any) -> dict[str, Any]:
-    """The arguments bound by `functools.partial`, as JSON or by their type."""
-    if not isinstance(function, partial):
-        return {}
-    text = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
-    return {"bound": json.loads(text)}
-
-
 def _kind(value: Any) -> str:
     """A value's type with an article ("a list"), never its untrusted content."""
     if value is None:
@@ -286,14 +268,7 @@ def _kind(value: Any) -> str:
 
 
 def provided_model(name: str, client: Client) -> Model | None:
-    """The model that an installed package provides for `name`, or None.
-
-    The entry point POINT of a package provides the names POINT and POINT:anything. Names in `OURS` are built
-    in and cannot be provided.
-
-    Errors: `FwcError` for an entry point that cannot be loaded, a provider that fails, and a provider that
-    returns no model of that name.
-    """
+    """The model that an installed package provides for `name`, or None."""
     prefix = name.partition(":")[0]
     built_in = prefix in OURS or f"{prefix}:" in OURS
     points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
@@ -310,10 +285,7 @@ def provided_model(name: str, client: Client) -> Model | None:
 
 
 def imported_model(name: str, timeout: float) -> Model:
-    """Import the model or function of `python:MODULE:NAME`, as a `Model`.
-
-    Errors: `FwcError` for a module that cannot be imported, and for an object that is no model.
-    """
+    """Import the model or function of `python:MODULE:NAME`, as a `Model`."""
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
         raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")

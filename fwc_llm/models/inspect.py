@@ -1,8 +1,4 @@
-"""`inspect:PROVIDER/MODEL`: any model that Inspect supports (extra `inspect`).
-
-Inspect is at https://inspect.aisi.org.uk. This module alone converts between Inspect's messages and outputs
-and those of fwc_llm.
-"""
+"""`inspect:PROVIDER/MODEL`: any model that Inspect supports (extra `inspect`)."""
 
 import asyncio
 import math
@@ -64,10 +60,7 @@ def read_log(path: Path) -> "EvalLog":
 
 
 def generate_options(model: str, client: Client) -> dict[str, Any]:
-    """The options of every request, with the names of Inspect's `GenerateConfig`.
-
-    Errors: `FwcError` for an option that Inspect does not have, or that users may not set.
-    """
+    """The options of every request, with the names of Inspect's `GenerateConfig`."""
     from inspect_ai.model import GenerateConfig
     from pydantic import ValidationError
 
@@ -138,12 +131,9 @@ def is_simulated(output: "ModelOutput") -> bool:
 
 
 def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
-    """Convert Inspect's output to a `Reply`; `clean` is applied to all texts.
-
-    If the prompt is too long, Inspect returns the service's error message as the completion. The reply then
-    has this message as its error, and no text.
-    """
+    """Convert Inspect's output to a `Reply`; `clean` is applied to all texts."""
     usage, seconds, refused = output.usage, output.time or 0.0, output.error
+    # If the prompt is too long, Inspect returns the service's error message as the completion.
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
         refused = output.completion
     if not output.choices or refused:
@@ -179,14 +169,10 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> 
 
 
 class InspectModel(chat.Service):
-    """A model of one of Inspect's providers.
+    """A model of one of Inspect's providers; `params` are options of `GenerateConfig`.
 
-    The client's `params` are options of Inspect's `GenerateConfig`. This class, not Inspect, retries requests
-    until the row's `deadline`, so that the cost limit counts every attempt. The provider finds its key where
-    Inspect's documentation says, unless `api_key_env` names a variable.
-
-    Errors: `FwcError` for invalid options, for a provider that Inspect does not know and, before the first
-    request, for a missing key or package; `ProviderError` if the service rejects the run.
+    This class, not Inspect, retries requests until the row's `deadline`, so that the cost limit counts every
+    attempt.
     """
 
     answer_in = None  # type: ignore[assignment]
@@ -210,12 +196,8 @@ class InspectModel(chat.Service):
         """Open Inspect's provider; `FwcError` if its key or package is missing."""
         self._opened()
 
-    async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
-        return await self.ask_within(messages, Attempts())
-
-    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
+    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
+        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         from inspect_ai.model import GenerateConfig
 
         model, client = self._opened(), self._options
@@ -267,6 +249,8 @@ class InspectModel(chat.Service):
         if client.logprobs and reply.text is not None and reply.logprobs is None:
             self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
         return replace(reply, attempts=number, latency=time.monotonic() - began)
+
+    ask_within = ask
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""

@@ -49,19 +49,10 @@ def model_file(name: str) -> Path:
 
 
 class LocalModel(Service):
-    """A GGUF file, run by llama.cpp in this process.
+    """A GGUF file, run by llama.cpp in this process, always with log-probabilities.
 
-    Of the client's options, `params`, `max_tokens`, `answer_format` and `deadline` have an effect. `params`
-    may hold parameters of llama.cpp's chat completions, and
-
-    n_ctx     tokens of a prompt and its reply (default 8192; at most the model's context length)
-    threads   number of threads (default: processors minus the machine's load; more are far slower)
-    slots     prompts processed at the same time (default 1: llama.cpp then reads the examples once)
-
-    Log-probabilities are always requested. The first question loads the model, and `aclose` frees it.
-
-    Errors: `FwcError` for a file that is not a model, a missing extra, and invalid options; `ProviderError`
-    after 10 consecutive failures.
+    `params` may hold parameters of llama.cpp's chat completions, `n_ctx`, `threads` and `slots`
+    (docs/local-models.md). The first question loads the model, and `aclose` frees it.
     """
 
     local, who = True, "llama.cpp"
@@ -116,10 +107,7 @@ class LocalModel(Service):
         self._server, self._turn = None, asyncio.Semaphore(self._engine["slots"])
 
     def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """llama.cpp's response, with the names of model and engine.
-
-        Log-probabilities are kept up to the first token with a letter.
-        """
+        """llama.cpp's response, with log-probabilities up to the first token with a letter."""
         try:
             answered = self._opened().handle_chat_completions(body)
         except (RuntimeError, ValueError) as error:  # the model's chat template or a parameter is at fault

@@ -54,20 +54,14 @@ class _Record(BaseModel, strict=True):
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield every record of a journal, plain or gzipped (.gz).
-
-    A last line without its line end is skipped: another process may be writing it.
-
-    Errors: `FwcError` for a file that is not a journal and for a damaged line; `StorageError` for an
-    unreadable file.
-    """
+    """Yield a journal's records (also gzipped), without an incomplete last line."""
     with (
         failing_as(StorageError, f"cannot read {path}: ", also=(EOFError, zlib.error)),
         open_binary(path) as opened,
         gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened as file,
     ):
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):  # incomplete
+            if not line.endswith(b"\n"):  # another process may be writing it
                 return
             if number == 1:
                 check_header(line, path)

@@ -34,13 +34,9 @@ class _Source(BaseModel, strict=True):
 class Replay:
     """Replays the recorded replies of a run, without a model, a network or a key.
 
-    A question gets the reply that the recorded run got to the same messages in the same arm, repeat, row and
-    variant. If arm, repeat, row or variant differ, or are unknown (as in an application's tests), a question
-    gets the next unused reply to its messages. `name` is the recorded model's name with the word "replayed".
-    Replies of a simulation stay marked as simulated.
-
-    Errors: `FwcError` for a folder without a run, a journal without prompts, and parameters other than those
-    of the run; `ProviderError` for messages that the run did not ask, or asked less often.
+    A question gets the reply to the same messages in the same arm, repeat, row and variant; if these are
+    others or unknown, the next unused reply to its messages. Replies of a simulation stay marked as
+    simulated.
     """
 
     local = True

@@ -1,7 +1,4 @@
-"""Counts a prompt's tokens: exact with the model's encoding, else an estimate.
-
-tiktoken downloads its rank files on first use without a timeout; this module waits at most `FETCH_SECONDS`.
-"""
+"""Counts a prompt's tokens: exact with the model's encoding, else an estimate."""
 
 import hashlib
 import os
@@ -26,10 +23,7 @@ _BYTES_PER_TOKEN = 3.5  # in English text with many numbers; for the estimate wi
 
 
 class TokenCounter:
-    """Counts the tokens of conversations with one model.
-
-    `exact` is False if the counts are estimates. With `fetch` False, nothing is downloaded.
-    """
+    """Counts tokens for a model, `exact` or as estimates; downloads only with `fetch`."""
 
     def __init__(self, model: str, fetch: bool = True) -> None:
         import tiktoken
@@ -57,10 +51,7 @@ class TokenCounter:
 
 @lru_cache(maxsize=8)
 def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
-    """The encoding, or None if its rank file is not cached and cannot be downloaded.
-
-    A download happens only with `fetch`, and takes at most `FETCH_SECONDS`.
-    """
+    """The encoding, or None; tiktoken downloads without a timeout, this waits 10 s."""
     import tiktoken
 
     cached = _is_cached(name)

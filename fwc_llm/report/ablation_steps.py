@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.arm_comparison import adjust
-from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.counts import plain
 from fwc_llm.report.number_format import DASH, interval, p_value, signed
 from fwc_llm.report.sections import COMPARED, MARKS
 from fwc_llm.report.table_model import Section

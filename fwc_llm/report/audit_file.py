@@ -17,9 +17,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.audit_table import DecisionValues, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary

@@ -8,8 +8,9 @@ from rich.console import Group
 
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import ArmEstimates
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.run_answers import mapped, questions_of, samples_of
-from fwc_llm.metrics.statistics import plain, small_groups
+from fwc_llm.metrics.statistics import small_groups
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, number, p_value
 from fwc_llm.report.sections import ACCURACY, GAP, as_words, verdict_on

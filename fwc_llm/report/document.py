@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.sampling_design import Unread
-from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost

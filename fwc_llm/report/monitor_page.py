@@ -11,9 +11,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
 from fwc_llm.gates.change_detection import Detector
 from fwc_llm.gates.decide import outcome_of
-from fwc_llm.metrics.counts import RATES, Codes, Floats, value_of
+from fwc_llm.metrics.counts import RATES, Codes, Floats, plain, value_of
 from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.monitor import Monitored, sequence, sums
 from fwc_llm.report.number_format import number
 from fwc_llm.report.table_model import Scale, Section, TableCell, valued

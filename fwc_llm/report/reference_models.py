@@ -65,7 +65,7 @@ class References(BaseModel):
     questions: list[tuple[int, str]]
     lines: list[_Line]
 
-    def described(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
+    def __call__(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Each line's values with intervals, and the arms' differences from each line.
 
         Lines with a threshold per group are not compared. Holm's correction covers these comparisons alone.

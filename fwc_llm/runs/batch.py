@@ -1,8 +1,6 @@
 """A run through the Batch API: write, upload, submit, poll and collect batches.
 
-The process may end after any step: `batch/state.json` records the completed steps, and the next process
-continues from there. Replies go into the same journal as those of live requests. Requests that a batch leaves
-unanswered are sent live (`execute`).
+The process may end after any step: the next process continues from `batch/state.json`.
 """
 
 import asyncio
@@ -43,56 +41,18 @@ FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
-    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl.
-
-    Its steps are: written, uploaded (`file_id`), submitted (`batch_id`), `collected`.
-    """
+    """One batch: its requests are in `name`.jsonl, their calls in `name`.calls.jsonl."""
 
     name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
     requests: NonNegativeInt
-    file_id: _Id | None = None
-    batch_id: _Id | None = None
+    file_id: _Id | None = None  # once uploaded
+    batch_id: _Id | None = None  # once submitted
     collected: bool = False
 
 
 class _State(BaseModel):
     format: Literal["fwc-llm-batch/1"] = "fwc-llm-batch/1"
     parts: list[_BatchPart] = []
-
-
-async def run_batch(
-    model: Model,
-    calls: Iterable[PlannedCall],
-    journal: Journal,
-    folder: str | Path,
-    poll_seconds: float = 60.0,
-    progress: Callable[[Progress], None] | None = None,
-    budget: Budget | None = None,
-    backoff: float = 1.0,
-    begin: bool = True,
-    cancel: bool = False,
-) -> None:
-    """Send all unanswered `calls` through the Batch API; wait for the replies.
-
-    The service is polled every `poll_seconds`, at first more often. If the folder has batches that are not
-    collected, or without `begin`, no new batches are written, and only existing batches are waited for. With
-    `cancel`, the service is first asked to stop them.
-
-    Errors: `FwcError` for a model without Batch API, and for a damaged folder; `ProviderError` if the service
-    rejects a batch as a whole (the same command submits the batch again).
-    """
-    place = Path(folder) / "batch"
-    work = _Batches(model, BatchClient(model, backoff), journal, place, progress, budget, _read_state(place))
-    try:
-        if begin and not work.under_way:
-            work.write_requests(calls)
-        await work.submit(begin)
-        for part in work.under_way if cancel else ():
-            with suppress(GoneError):  # `wait` gives up a lost batch
-                await work.client.cancel(str(part.batch_id))
-        await work.wait(poll_seconds, cancel)
-    finally:
-        await model.aclose()
 
 
 def batches_under_way(folder: str | Path) -> bool:
@@ -102,23 +62,47 @@ def batches_under_way(folder: str | Path) -> bool:
 
 
 @dataclass
-class _Batches:
-    """The batches of a run's folder in one `run_batch`."""
+class BatchRun:
+    """Sends all unanswered `calls` through the Batch API, and waits for the replies.
+
+    No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
+    service is first asked to stop those.
+    """
 
     model: Model
-    client: BatchClient
+    calls: Iterable[PlannedCall]
     journal: Journal
-    folder: Path
-    progress: Callable[[Progress], None] | None
-    budget: Budget | None
-    parts: list[_BatchPart]
-    skipped: int = 0
+    progress: Callable[[Progress], None] | None = None
+    budget: Budget | None = None
+    begin: bool = True
+    cancel: bool = False
+    poll_seconds: float = 60.0  # at first, the service is polled more often
+    backoff: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.client = BatchClient(self.model, self.backoff)
+        self.folder = self.journal.path.parent / "batch"
+        self.parts = _read_state(self.folder)
+        self.skipped = 0
+
+    async def run(self) -> None:
+        """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
+        try:
+            if self.begin and not self._under_way:
+                self._write_requests()
+            await self._submit()
+            for part in self._under_way if self.cancel else ():
+                with suppress(GoneError):  # `_wait` gives up a lost batch
+                    await self.client.cancel(str(part.batch_id))
+            await self._wait()
+        finally:
+            await self.model.aclose()
 
     @property
-    def under_way(self) -> list[_BatchPart]:
+    def _under_way(self) -> list[_BatchPart]:
         return [part for part in self.parts if not part.collected]
 
-    def write_requests(self, calls: Iterable[PlannedCall]) -> None:
+    def _write_requests(self) -> None:
         """Write batches for the calls that are unanswered and in no earlier batch."""
         if self.budget is not None:
             self.budget.start(self.journal)
@@ -126,7 +110,7 @@ class _Batches:
         with failing_as(StorageError, f"cannot write to {self.folder}: "):
             self.folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as files:
-                for request, call in self._unanswered(calls):
+                for request, call in self._unanswered():
                     body = self.client.request_body(call.messages)
                     content = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
                     text = json.dumps(content, ensure_ascii=False) + "\n"
@@ -146,11 +130,11 @@ class _Batches:
                     size += len(line)
         self._save()
 
-    def _unanswered(self, calls: Iterable[PlannedCall]) -> Iterator[tuple[str, PlannedCall]]:
+    def _unanswered(self) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of calls to send, as far as the budget allows."""
         had = {request for part in self.parts for request, _ in self._index(part)}
         parameters = parameters_json(self.model)
-        for call in calls:
+        for call in self.calls:
             request = call_id(parameters, call)
             answered = self.journal.answered(request)
             self.skipped += answered
@@ -166,17 +150,12 @@ class _Batches:
     def _path(self, part: _BatchPart, kind: str) -> Path:
         return self.folder / f"{part.name}.{kind}"
 
-    async def submit(self, begin: bool) -> None:
-        """Upload and submit the batches that are not submitted yet.
-
-        Without `begin`, or if a live run has answered some of their requests, they are not submitted: their
-        requests are left to a live run. If the service already has a batch for an
-        uploaded file, this batch is used.
-        """
-        for part in self.under_way:
+    async def _submit(self) -> None:
+        """Submit all batches; without `begin`, or after a live run, only find submitted ones."""
+        for part in self._under_way:
             if part.batch_id is not None:
                 continue
-            if not begin or any(self.journal.answered(request) for request, _ in self._index(part)):
+            if not self.begin or any(self.journal.answered(request) for request, _ in self._index(part)):
                 if part.file_id is not None:
                     part.batch_id = await self.client.find(part.file_id)
                 part.collected = part.batch_id is None
@@ -187,19 +166,19 @@ class _Batches:
                 part.batch_id = await self.client.submit(part.file_id)
             self._save()
 
-    async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
+    async def _wait(self) -> None:
         """Poll until every batch has ended; collect each batch when it ends."""
         states: dict[str, BatchState] = {}
         pause, began = FIRST_POLL_SECONDS, time.monotonic()
-        total = sum(part.requests for part in self.under_way) + self.skipped
-        while self.under_way:
-            for part in self.under_way:
+        total = sum(part.requests for part in self._under_way) + self.skipped
+        while self._under_way:
+            for part in self._under_way:
                 try:
                     state = states[part.name] = await self.client.state(str(part.batch_id))
                     if state.ended:
                         await self._collect(part, state)
                 except GoneError:
-                    if not cancelled:
+                    if not self.cancel:
                         raise
                     self._lose(self._index(part))
                     part.collected = True
@@ -211,9 +190,9 @@ class _Batches:
                 rate = done / max(time.monotonic() - began, 1e-9)
                 with suppress(OSError, ValueError):  # a closed terminal must not end the run
                     self.progress(Progress(done, failed, self.skipped, total, rate))
-            if self.under_way:
+            if self._under_way:
                 self.journal.check_in_place()
-                await asyncio.sleep(min(pause, poll_seconds))
+                await asyncio.sleep(min(pause, self.poll_seconds))
                 pause *= POLL_GROWTH
 
     async def _collect(self, part: _BatchPart, state: BatchState) -> None:
@@ -243,10 +222,7 @@ class _Batches:
         self._save()
 
     def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Process a line of a result file; return the id of a settled request.
-
-        A settled request is answered, or refused without charge. "" for any other line.
-        """
+        """Take in a result; return the id of a request that is answered or was not charged."""
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
         if not isinstance(request, str) or request not in calls:

@@ -24,22 +24,16 @@ _COUNTED = ("response_format", "tools", "functions")
 
 @dataclass(frozen=True)
 class Forecast:
-    """Requests, tokens and dollars of a run; tokens are estimates unless `exact`.
-
-    `cached_tokens` is the part of `prompt_tokens` that the provider can read from its cache: the common
-    beginning of an arm's prompts, if it is long enough. `completion_tokens` is the largest possible number.
-    `dollars` assumes the cache and replies of maximal length; `dollars_most` assumes that every prompt is
-    written to the cache and none is read. Both are None without a known price.
-    """
+    """Requests, tokens and dollars of a run; tokens are estimates unless `exact`."""
 
     calls: int
     prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
+    cached_tokens: int  # what the provider can read from its cache: the beginning of an arm's prompts
+    completion_tokens: int  # the largest possible number
     longest_prompt: int
     exact: bool
-    dollars: float | None
-    dollars_most: float | None
+    dollars: float | None  # with the cache, and replies of maximal length; None without a known price
+    dollars_most: float | None  # if every prompt is written to the cache and none is read
     price: Price | None
 
 
@@ -50,10 +44,7 @@ def forecast(
     batch: bool = False,
     counter: TokenCounter | None = None,
 ) -> Forecast:
-    """Forecast the use of `calls` without sending them.
-
-    Errors: `FwcError` if a prompt and its reply exceed the model's context window (`price.context`).
-    """
+    """Forecast `calls`; `FwcError` for a prompt that exceeds the model's context window."""
     counter = counter or TokenCounter(model.name)
     number = prompt = cached = longest = completion = 0
     prefixes: dict[tuple[str, int], int] = {}
@@ -81,12 +72,7 @@ def forecast(
 
 
 class Budget:
-    """A cost limit in dollars; attempts are allowed if their worst case fits.
-
-    The worst case is an uncached prompt and a reply of maximal length, times a factor that rises if a reply
-    costs more than its worst case. The unused part of a reserve is released; an attempt of unknown usage
-    counts with its full reserve. `elsewhere` is the cost of other runs under the same limit.
-    """
+    """A cost limit in dollars; attempts are allowed if their worst case fits."""
 
     def __init__(
         self,
@@ -94,7 +80,7 @@ class Budget:
         price: Price | None,
         max_cost: float,
         counter: TokenCounter | None = None,
-        elsewhere: float = 0.0,
+        elsewhere: float = 0.0,  # cost of other runs under the same limit
     ) -> None:
         if price is None:
             raise FwcError(
@@ -106,7 +92,7 @@ class Budget:
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._model = model
         self._reserved, self.under_way = 0.0, 0  # attempts that may return a part of their reserve
-        self._dearest = 1.0  # the factor for worst cases
+        self._dearest = 1.0  # the factor for worst cases; rises if a reply costs more than its worst case
         self._estimated = False
 
     @property

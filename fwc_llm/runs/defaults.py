@@ -1,7 +1,4 @@
-"""Defaults of a run: the paper's numbers, adjusted to what the table allows.
-
-Numbers of the user are never adjusted, except that numbers of rows are rounded to whole cells.
-"""
+"""Defaults of a run: the paper's numbers, adjusted to what the table allows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +17,7 @@ _LEAST = 40  # with fewer test rows in equal groups, draw rows without a base pa
 def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Complete the settings from task, table and `api`; return them with notes.
-
-    Each note is a line on one adjusted number. Base parity and weight are those of the task. The number of
-    test rows is the nearest with whole cells that leaves examples in every cell; if cells are too small, rows
-    are drawn without a base parity. If an arm `chooses` examples, their number is at most what the cells can
-    give in equal parts. `FwcError` for a base parity outside [0, 1].
-    """
+    """Complete the settings by task, table and `api`; return them with notes."""
     cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
     is_default = "base_parity" not in chosen
@@ -57,18 +48,13 @@ def fit_m(task: Task) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
-
-    `rows` counts the rows to draw test rows from, `values` the distinct rows of the pool. `shared` (G, 1)
-    counts the distinct rows that occur with both outcomes. `share` (G, 2) is the share of `rows` that is in
-    the pool.
-    """
+    """Numbers of rows per cell (G, 2), by group and outcome ("no" first)."""
 
     task: Task
-    rows: np.ndarray
-    values: np.ndarray
-    shared: np.ndarray
-    share: np.ndarray
+    rows: np.ndarray  # from which test rows are drawn
+    values: np.ndarray  # distinct rows of the pool
+    shared: np.ndarray  # (G, 1): distinct rows that occur with both outcomes
+    share: np.ndarray  # the share of `rows` that is in the pool
 
     @classmethod
     def of(cls, task: Task) -> "_Cells":
@@ -112,10 +98,7 @@ class _Cells:
 def _fit_rows(
     cells: _Cells, wanted: int, parity: float | None, m: int, is_default: bool
 ) -> tuple[int, float | None, str]:
-    """The feasible number of test rows and base parity, and a note.
-
-    The base parity is given up (None) only if it is a default.
-    """
+    """The feasible number of rows, its base parity (a default may become None), a note."""
     groups = cells.task.groups
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
     if parity is None:

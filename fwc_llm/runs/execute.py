@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fwc_llm.errors import FwcError, ProviderError
@@ -30,68 +30,16 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ExecutionSummary:
-    """Numbers of calls by result, and the reason for an early stop.
+    """Numbers of calls by result; `stopped` is the reason for an early end, or None."""
 
-    `done` calls got a reply, `errors` got none, `skipped` were answered in an earlier pass.
-    `stopped` is the reason why the run ended before its last call (the cost limit), else None.
-    """
-
-    done: int
-    errors: int
-    skipped: int
+    done: int  # got a reply
+    errors: int  # got none
+    skipped: int  # were answered in an earlier pass
     stopped: str | None = None
 
 
-async def execute(
-    model: Model,
-    calls: Iterable[PlannedCall],
-    journal: Journal,
-    concurrency: int = 8,
-    progress: Callable[[Progress], None] | None = None,
-    total: int | None = None,
-    budget: Budget | None = None,
-    price: Price | None = None,
-    watch: "Watch | None" = None,
-) -> ExecutionSummary:
-    """Send all calls without an answer in the journal, `concurrency` at a time.
-
-    `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
-    it counts. `progress` is called about ten times per second and at the end, with the cost at `price`.
-
-    Errors: `ProviderError` if the provider rejects the run or `watch` stops it, `StorageError` if the journal
-    cannot be written, `FwcError` if a key is missing. After an error or a cancellation (Ctrl-C), the journal
-    has all replies that came.
-    """
-    work: dict[str, int] = {}
-    if progress is not None and traits(model).local and traits(model).ask_row is None:
-        calls = list(calls)
-        asked = work_of(calls, parameters_json(model)).items()
-        work = {request: size for request, size in asked if not journal.answered(request)}
-    run = _Execution(model, iter(calls), journal, progress, total, budget, price, watch, work)
-    if budget is not None:
-        budget.start(journal)
-    workers = [asyncio.create_task(run.work()) for _ in range(concurrency)]
-    try:
-        finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-        failure = next((worker.exception() for worker in finished if worker.exception()), None)
-        if failure is not None:
-            if pending:
-                await asyncio.wait(pending, timeout=_GRACE_SECONDS)
-            raise failure
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-        await model.aclose()
-        run.report()
-    return ExecutionSummary(run.done, run.errors, run.skipped, run.stopped)
-
-
 def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
-    """The work of each call with a prompt cache, in characters, by request id.
-
-    Only new characters count: examples and row for the first call of an arm and repeat, the row for others.
-    """
+    """The work of each call with a prompt cache, in characters, by request id."""
     work, arm = dict[str, int](), ("", -1)
     for call in calls:
         new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
@@ -101,21 +49,31 @@ def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
 
 
 @dataclass
-class _Execution:
-    """The shared state of the workers in one `execute`."""
+class Execution:
+    """Sends all calls without an answer in the journal, `concurrency` at a time.
+
+    `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
+    it counts: after an error or a cancellation (Ctrl-C), the journal has all replies that came.
+    """
 
     model: Model
-    calls: Iterator[PlannedCall]
+    calls: Iterable[PlannedCall]
     journal: Journal
-    progress: Callable[[Progress], None] | None
-    total: int | None
-    budget: Budget | None
-    price: Price | None
-    watch: "Watch | None"
-    ahead: dict[str, int] = field(default_factory=dict)  # work of each call without a reply, if known
+    concurrency: int = 8
+    progress: Callable[[Progress], None] | None = None  # called about ten times per second and at the end
+    total: int | None = None
+    budget: Budget | None = None
+    price: Price | None = None  # for the cost in `progress`
+    watch: "Watch | None" = None
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
+        self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
+        if self.progress is not None and self.about.local and self.about.ask_row is None:
+            self.calls = list(self.calls)
+            asked = work_of(self.calls, self.parameters).items()
+            self.ahead = {request: size for request, size in asked if not self.journal.answered(request)}
+        self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
         self.under_way: set[str] = set()
         self.stopped: str | None = None
@@ -124,10 +82,30 @@ class _Execution:
         self.reported = time.monotonic()
         self.lately = deque([(self.reported, 0)], _LATELY + 1)  # (time, work) of the latest replies
 
+    async def run(self) -> ExecutionSummary:
+        """Send the calls; `ProviderError` if the provider rejects the run or `watch` stops it."""
+        if self.budget is not None:
+            self.budget.start(self.journal)
+        workers = [asyncio.create_task(self.work()) for _ in range(self.concurrency)]
+        try:
+            finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            failure = next((worker.exception() for worker in finished if worker.exception()), None)
+            if failure is not None:
+                if pending:
+                    await asyncio.wait(pending, timeout=_GRACE_SECONDS)
+                raise failure
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await self.model.aclose()
+            self.report()
+        return ExecutionSummary(self.done, self.errors, self.skipped, self.stopped)
+
     async def work(self) -> None:
         """Process one call after another; after an exception, none begins."""
         try:
-            while not self.closing and (call := next(self.calls, None)) is not None:
+            while not self.closing and (call := next(self.left, None)) is not None:
                 await self._answer(call)
         except BaseException:
             self.closing = True
@@ -208,22 +186,16 @@ class _Execution:
 
 
 class _Attempts(Attempts):
-    """The attempts at one call, within the run's budget, if any.
+    """The attempts at one call, within the run's budget, if any."""
 
-    `unknown` counts attempts that the service may charge for, but whose usage it did not report.
-    """
-
-    def __init__(self, run: _Execution, call: PlannedCall) -> None:
+    def __init__(self, run: Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
         self._most = Usage()
         self._reserved: float | None = None  # dollars reserved for the current attempt
-        self.unknown = 0
+        self.unknown = 0  # attempts that may be charged, but whose usage the service did not report
 
     async def again(self) -> bool:
-        """Reserve the worst-case cost of an attempt; this may wait for other calls.
-
-        False if no attempt is allowed.
-        """
+        """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
         if self._budget is None:
             return True
         self._most = self._budget.worst_case(self._call.messages)
@@ -266,11 +238,7 @@ class UnreadError(ProviderError):
 
 
 class Watch:
-    """Stops a run if none of an arm's first 12 replies holds an answer.
-
-    Only `arms` are watched; None means all (docs/running.md, "Replies without an answer"). Until an arm has
-    an answer, at most 12 of its requests are sent.
-    """
+    """Stops a run if none of an arm's first 12 replies holds an answer."""
 
     def __init__(self, model: Model, journal: Journal, arms: Collection[str] | None = None) -> None:
         self._model, self._journal, self._arms = model, journal, arms

@@ -61,10 +61,7 @@ LATER = {"table_checks", "words", "reference", "rows", "task_file", "population"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and formats of a run's files; all except the journal are written whole.
-
-    Errors: `StorageError` for a file that cannot be written; `FwcError` with the remedy for a damaged file.
-    """
+    """Paths and formats of a run's files; all except the journal are written whole."""
 
     path: Path
 
@@ -100,10 +97,7 @@ class RunFolder:
             raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Write run.json, or check that an existing one describes the same run.
-
-        Settings of verdicts may differ, and are updated in the file.
-        """
+        """Write run.json; in that of the same run, update only the settings of verdicts."""
         if not self.begun:
             self.write_json("run.json", description)
             return
@@ -241,11 +235,7 @@ class RunFolder:
             yield from (f"{below}/{path.name}" for path in files if is_own(path))
 
     def write_hashes(self, *names: str) -> None:
-        """Write the SHA-256 of all files, or of the files `names`, to hashes.json.
-
-        The hashes reveal later changes of a file. Anyone who changes a file can also rewrite its hash: to
-        detect this, keep the hash of hashes.json elsewhere (in a signed report or a mail).
-        """
+        """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
         recorded = self.hashes()
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})

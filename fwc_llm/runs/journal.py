@@ -1,11 +1,8 @@
 """The journal of a run: one JSON line per reply, written before the reply counts.
 
-`append` passes each record to the operating system before it returns, so killing the process loses no record.
-The file is flushed to disk (`fsync`) about once a second and on closing. A power failure can lose the last
-second, whose requests are then sent again. docs/decisions/0004 explains the choice of JSON Lines.
-
-A record has the messages that were sent: `prefix` (system and examples), then `prompt`. Only the first record
-of an arm and repeat has `prefix`.
+`append` passes each record to the operating system before it returns; about once a second, the file is
+flushed to disk (docs/decisions/0004). After a power failure, requests of the last second may be sent again.
+Only the first record of an arm and repeat has `prefix`, its messages before the `prompt`.
 """
 
 import contextlib
@@ -13,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular, failing_as, whole_file
+from fwc_llm.files import failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
 from fwc_llm.sanitize import parse_json
@@ -41,20 +39,15 @@ _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os,
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One request of a run: its arm, repeat, row, variant and messages.
-
-    `variant` is "" for the unchanged row, and "counterfactual:<level>" for a changed protected level. The
-    first `fixed` messages are equal for all rows of the arm in this repeat. `asked` is the row, for a model
-    that reads rows. `fixed` and `asked` are not part of the request's identity.
-    """
+    """One request of a run; `asked` and `fixed` are not part of its identity."""
 
     arm: str
     repeat: int
     row: str
-    variant: str
+    variant: str  # "" for the unchanged row
     messages: Messages = field(repr=False)
-    asked: RowContext | None = field(default=None, repr=False, compare=False)
-    fixed: int = field(default=0, repr=False, compare=False)
+    asked: RowContext | None = field(default=None, repr=False, compare=False)  # for models that read rows
+    fixed: int = field(default=0, repr=False, compare=False)  # first messages, equal for all rows of an arm
 
 
 def parameters_json(model: Model) -> str:
@@ -102,14 +95,9 @@ _LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # omitted i
 
 
 class Journal:
-    """All replies of one run, locked by one process at a time.
+    """All replies of one run, locked by one process at a time; `words` are the task's.
 
-    Opening creates the file, or reads an existing file and cuts off an incomplete last line. Records are
-    dicts with at least `request` and `text`; a record with a text answers its request. `words` are the
-    task's.
-
-    Errors: `FwcError` if another process has locked the journal, or the file is damaged or no journal;
-    `StorageError` if the file cannot be written or is gone.
+    Opening creates the file or cuts off its incomplete last line. A record with a text answers its request.
     """
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
@@ -120,7 +108,8 @@ class Journal:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         try:
             with failing_as(FwcError, f"cannot read {self.path}: "):
-                check_regular(self._file, self.path)
+                if not stat.S_ISREG(os.fstat(self._file).st_mode):  # a pipe or a device
+                    raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
                 self._lock()
                 self._size = self._load()
             if self._size == 0:
@@ -171,10 +160,7 @@ class Journal:
             self._synced = now
 
     def set_aside(self) -> None:
-        """Move all records into another file of the folder; their cost still counts.
-
-        This is for records of requests with other parameters.
-        """
+        """Move records of other parameters into another file; their cost still counts."""
         if self._size <= len(HEADER):
             return
         with failing_as(StorageError, f"cannot set {self.path} aside: "):

@@ -66,11 +66,7 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def list_runs(folder: Path) -> list[dict[str, Any]]:
-    """The runs in a folder and below, oldest first, as dicts.
-
-    Links are not followed. Of `requests`, `answered` have a reply. `problem` describes the fault of a damaged
-    run, else None.
-    """
+    """The runs in a folder and below, oldest first; `problem` is the fault, or None."""
     if not folder.is_dir():
         raise FwcError(f"{folder} is not a folder: name one that holds runs, such as ./runs")
     begun = {path.parent for name in ("run.json", JOURNAL) for path in folder.rglob(name) if is_file(path)}

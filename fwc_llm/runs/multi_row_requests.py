@@ -1,7 +1,4 @@
-"""Requests about several rows: build messages, split replies by row.
-
-In the journal, the record of such a request has the JSON list of its rows as `row`.
-"""
+"""Requests about several rows; in the journal, `row` is then a JSON list of rows."""
 
 import json
 import re
@@ -19,11 +16,7 @@ _LINE = re.compile(r"[\W_]*(?:record\s+)?(\d{1,6})[\s.:)\]*_|-]+(\S.*)", re.IGNO
 def joint_messages(
     fixed: Messages, asked: Sequence[Messages], words: Mapping[str, str] = YES_NO
 ) -> list[Message]:
-    """Combine prompts into one: `fixed`, numbered records, one instruction.
-
-    `asked` has the messages of each row after the `fixed` ones. A decision model gets one question per record
-    instead of the instruction; the first question has no name, each other question has its number as name.
-    """
+    """Join prompts: `fixed`, numbered records, one instruction or a question per record."""
     records = "\n\n".join(f"Record {n}:\n{_text(each)}" for n, each in enumerate(asked, 1))
     question = next((m["content"] for m in asked[0] if m["role"] == QUESTION and "name" not in m), None)
     if question is None:
@@ -46,8 +39,7 @@ def _text(messages: Messages) -> str:
 def split_record(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Split a multi-row request's record by row; yield other records unchanged.
 
-    A chat's reply must have one numbered line per row, in the order of the rows. Any other reply counts as no
-    answer for every row, so that no row gets the answer of another.
+    A chat's reply without one numbered line per row, in their order, is no answer for any row.
     """
     if not str(record.get("variant") or "").startswith(ROWS):
         yield record

@@ -1,10 +1,4 @@
-"""Perturbations of rows (`--probe`): first names, and exchanged proxy columns.
-
-`names` adds a line "first name" to the row, once for each level of a protected attribute with a list of names
-(source: first_names.toml). `proxies` takes the columns that predict the attribute best, and replaces their
-values by those of the most similar row of another level. All other columns stay, the protected attribute
-included.
-"""
+"""Perturbations of rows (`--probe`): first names, and exchanged proxy columns."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -41,10 +35,7 @@ def _word(level: str) -> str:
 
 
 def named_levels(task: "Task") -> dict[str, list[str]]:
-    """Levels with first names by protected attribute, for attributes with at least two such.
-
-    `FwcError` without such an attribute.
-    """
+    """Levels with first names, by attribute with at least two of them; else `FwcError`."""
     lists = _file()["names"]
     sexes, races = set(lists), set(lists["female"])
     by_attribute, without = {}, []
@@ -93,10 +84,7 @@ def name_variants(
 
 @dataclass(frozen=True)
 class Proxies:
-    """The proxy columns of a protected attribute, and rows with new values.
-
-    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out rows.
-    """
+    """A protected attribute's proxy columns; `telling`: AUC alone, on held-out rows."""
 
     attribute: str
     columns: tuple[str, ...]

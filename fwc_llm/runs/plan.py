@@ -18,7 +18,7 @@ from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, ROW_COLUMNS, THRESHOLD, command, file_name, versions
+from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file_name, versions
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
 from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
@@ -42,59 +42,43 @@ _ROWS = 10_000  # most rows that exist as dicts at the same time
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to prompt: name, strategy or shots file (`source`), order.
-
-    `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`). `template` is the
-    arm's template set; None means that of the settings. `family` is the name without order and template; arms
-    of one family show the same examples.
-    """
+    """One way to prompt."""
 
     name: str
-    source: str
+    source: str  # a strategy or a shots file
     order: str | None = None
-    edits: tuple[str, ...] = ()
-    template: str | None = None
-    family: str = ""
+    edits: tuple[str, ...] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
+    template: str | None = None  # None: that of the settings
+    family: str = ""  # the name without order and template; arms of one family show the same examples
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """One repeat: its test rows, and the examples (`shots`) of each arm.
-
-    `shots` lacks arms that choose new examples for every row. `validation` are the pool's rows on which a
-    threshold is chosen, which are never examples; None without such a threshold. With K samples of every
-    prompt, K consecutive repeats differ only in their index.
-    """
+    """One repeat; with K samples of every prompt, K of them differ only in `index`."""
 
     index: int
     seed: int
     split: "Split" = field(repr=False)
-    shots: Mapping[str, Shots] = field(repr=False)
-    validation: "pd.DataFrame | None" = field(default=None, repr=False)
+    shots: Mapping[str, Shots] = field(repr=False)  # lacks arms with new examples for every row
+    validation: "pd.DataFrame" = field(repr=False)  # rows of the pool, for a threshold (or 0 rows)
 
     def rows(self, validation: bool) -> "pd.DataFrame":
-        """The test rows, or with `validation` the validation rows (possibly 0 rows)."""
-        if not validation:
-            return self.split.test
-        return self.split.test.iloc[:0] if self.validation is None else self.validation
+        """The test rows, or with `validation` the validation rows."""
+        return self.validation if validation else self.split.test
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run before its first request.
-
-    `moved` has a sentence for each default that was adjusted. `saved` maps an arm's source to examples of the
-    user. `sequential` is the design of a run with `until_decided`; its looks never divide the rows of a
-    person.
-    """
+    """A whole run before its first request."""
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
-    moved: tuple[str, ...] = ()
-    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
+    moved: tuple[str, ...] = ()  # a sentence for each default that was adjusted
+    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)  # the user's examples, by source
     sequential: "GroupSequential | ConfidenceSequence | None" = None
+    _builders: dict[tuple[int, str], Prompt] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def notes(self) -> list[str]:
@@ -146,11 +130,7 @@ class Plan:
 
     @cached_property
     def looks(self) -> list[int]:
-        """The numbers of test rows at which a run with `until_decided` checks its answers.
-
-        At the first look, every group has the least number of rows (people) for a look, unless it has fewer
-        in total.
-        """
+        """The numbers of test rows at which a run with `until_decided` checks its answers."""
         from fwc_llm.metrics.sequential import MIN_ROWS_FIRST_LOOK
 
         if self.sequential is None:
@@ -158,6 +138,7 @@ class Plan:
         least = max(MIN_ROWS_FIRST_LOOK, self.settings.min_group)
         groups = self.task.sensitive(self.repeats[0].split.test)[self.ends - 1]
         of_groups = [self.ends[groups == group] for group in np.unique(groups)]
+        # At the first look, every group has `least` people (rows), unless it has fewer in total.
         first = max((int(ends[least - 1]) for ends in of_groups if len(ends) >= least), default=0)
         return self.sequential.looks(first)
 
@@ -170,12 +151,6 @@ class Plan:
             return ends
         people = test[self.task.cluster].to_numpy()
         return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
-
-    @property
-    def row_columns(self) -> dict[str, str]:
-        """The task's column for each of `ROW_COLUMNS`, "" for none."""
-        names = self.task.weight, self.task.cluster, self.settings.given or ""
-        return dict(zip(ROW_COLUMNS, names, strict=True))
 
     @cached_property
     def untrue(self) -> dict[str, str]:
@@ -194,10 +169,7 @@ class Plan:
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
-        """Yield every request on demand: validation rows first, then test rows.
-
-        The first `after` rows of each arm and repeat are skipped.
-        """
+        """Yield the requests, without the first `after` rows of each arm and repeat."""
         trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
         for validation in (True, False):
             for repeat in self.repeats:
@@ -217,10 +189,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """Map the id of each test row of a repeat to the index of its multi-row request.
-
-        Rows are assigned in random order; {} if `rows_per_request` is 1.
-        """
+        """The index of each test row's multi-row request, in random order; {} without."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
@@ -274,11 +243,6 @@ class Plan:
         return prompt
 
     @cached_property
-    def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """Cached builders by seed and arm; with examples per row, the first row's."""
-        return {}
-
-    @cached_property
     def _levels(self) -> dict[str, list[str]]:
         pool = self.task.pool()
         return {name: sorted(pool[name].unique()) for name in self.task.protected}
@@ -323,13 +287,9 @@ def make_plan(
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat.
 
-    Repeat r draws test rows, examples and the solver's start with the seed `settings.seed` + r. All arms of a
-    repeat have the same test rows. Rows that equal an example of a saved shots file are never test rows, in
-    any arm. `split` has rows that were drawn before. `model` sets the api. With `max_prompt_tokens`, m is
-    reduced from that of `settings` until no prompt has more tokens.
-
-    Errors: `FwcError` for an unknown strategy, a shots file of another task, and numbers of rows that do not
-    give whole cells.
+    Repeat r has the seed `settings.seed` + r, and equal test rows in all arms, none of which equals an
+    example of a saved shots file. `split` has rows that were drawn before. With `max_prompt_tokens`, m is
+    reduced until no prompt has more tokens.
     """
     api = settings.api if model is None else traits(model).api
     if settings.consistency and api == "chat":
@@ -407,18 +367,16 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
 
 
 def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
-    """The task with the columns of weights and people in the settings, if any.
-
-    `FwcError` for invalid settings of the verdict.
-    """
+    """The task with the settings' weights and people; `FwcError` if they are invalid."""
     from fwc_llm.gates.condition import check_arms
-    from fwc_llm.metrics.sampling_design import ASSIST, WEIGHTS, check_pairs
+    from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
     check_arms(settings.until_decided, arms)
     weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
-    check_pairs([*[ASSIST] * settings.assist, *[WEIGHTS] * bool(weight)])
+    if settings.assist and weight:
+        raise FwcError(NO_WEIGHTS)
     cluster = settings.cluster or ""
     if (weight, cluster) != (task.weight, task.cluster):
         task = task.with_columns(weight, cluster)
@@ -445,9 +403,7 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     """The training data of a repeat: the pool without validation rows."""
     from fwc_llm.shots.examples import features_frame
 
-    pool = repeat.split.pool
-    if repeat.validation is not None:
-        pool = pool.drop(index=repeat.validation.index)
+    pool = repeat.split.pool.drop(index=repeat.validation.index)
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
@@ -483,10 +439,7 @@ def _arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
-    """One arm per source, order and template, with unique names.
-
-    Examples of files and `Shots` objects are added to `saved`, by source.
-    """
+    """One arm per source, order and template; examples of the user go into `saved`."""
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
@@ -589,11 +542,7 @@ def describe_asked(
 
 
 def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
-    """The largest m, up to `most`, whose longest prompt has at most `limit` tokens.
-
-    `tokens(m)` is the number of tokens in the longest prompt. Errors: `FwcError` if even the smallest m that
-    all arms accept exceeds `limit`; also the errors of `tokens(most)`.
-    """
+    """The largest m, up to `most`, with `tokens(m)` up to `limit`; `FwcError` if none."""
     if tokens(most) <= limit:
         return most
 

@@ -18,11 +18,10 @@ from fwc_llm.files import read_text
 from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
-from fwc_llm.metrics.counts import COUNTED, TABLE
+from fwc_llm.metrics.counts import COUNTED, TABLE, plain
 from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
-from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, Variation, as_names, one_name, questions_of
+from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
-from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Assist
 from fwc_llm.runs.folder import COUNTERFACTUAL, THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.runs.journal import Journal
@@ -49,28 +48,21 @@ class _PromptMessage(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished or interrupted run: run.json is `described`, results.json `results`.
-
-    `groups` are sorted by their base rate in the test rows, lowest first. The following map arms to answers:
-    `answers` for unchanged rows, `counterfactuals` and `probes` for changed rows, `at_threshold` for
-    unchanged rows with P(yes) compared with the run's threshold. `assists` maps arms to predictions of their
-    answers. `label` distinguishes runs in one report. `assist` True overrides the run's setting `assist`;
-    `unread` replaces the run's setting.
-    """
+    """A begun run: run.json is `described`, results.json `results`; answers are by arm."""
 
     folder: Path
-    label: str
+    label: str  # distinguishes runs in one report
     described: Mapping[str, Any]
     results: Mapping[str, Any]
     arms: tuple[str, ...]
-    groups: tuple[str, ...]
-    answers: Mapping[str, ArmAnswers]
-    counterfactuals: Mapping[str, ArmAnswers]
+    groups: tuple[str, ...]  # by their base rate in the test rows, lowest first
+    answers: Mapping[str, ArmAnswers]  # of unchanged rows
+    counterfactuals: Mapping[str, ArmAnswers]  # of changed rows, like `probes`
     probes: Mapping[str, ArmAnswers]
-    at_threshold: Mapping[str, ArmAnswers] = field(default_factory=dict)
-    assists: Mapping[str, Assist] = field(default_factory=dict)
-    assist: bool = False
-    unread: Unread | None = None
+    at_threshold: Mapping[str, ArmAnswers] = field(default_factory=dict)  # P(yes) compared with it
+    assists: Mapping[str, Assist] = field(default_factory=dict)  # predictions of the answers
+    assist: bool = False  # True overrides the run's setting
+    unread: Unread | None = None  # replaces the run's setting
 
     @property
     def task(self) -> str:
@@ -140,7 +132,7 @@ class Run:
             ),
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
-            {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations},
+            {arm: variations[arm] for arm in self.arms if arm in variations},
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),
@@ -152,11 +144,7 @@ class Run:
         )
 
     def _examples(self, arm: str) -> "Names":
-        """The name of the set of examples for each question.
-
-        In a run that saved the examples of any arm, an arm without saved examples (except zero) chose new
-        examples for every row.
-        """
+        """The name of the set of examples for each question."""
         a = self.answers[arm]
         if shots := self.shots(arm):
             shown = {r: str([(e.row, e.label, w) for e, w in drawn.shown()]) for r, drawn in shots.items()}
@@ -166,6 +154,7 @@ class Run:
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
             return one_name("", len(a))
+        # In a run that saved examples, such an arm chose new ones for every row.
         return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
 
     def shots(self, arm: str) -> "dict[int, Shots]":
@@ -190,11 +179,7 @@ class Run:
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run's folder.
-
-    Raises `FwcError` for a folder without a run, for a run without any reply, and for a damaged run: files
-    are missing or unreadable, or results.json does not agree with answers.csv.
-    """
+    """Read a run's folder; `FwcError` without a run or a reply, and for a damaged run."""
     folder = RunFolder.existing(path)
     described, results = folder.describe(), folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
@@ -242,10 +227,8 @@ class _PredictionsFile(BaseModel):
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     """The run with predictions of its answers (docs/fewer-questions.md, "Assisted").
 
-    Predictions are read from the run's assisted.json if they belong to its answers and table. Otherwise they
-    are computed if `task` has the run's table in memory, and saved, so that later outputs do not need the
-    table. There are no predictions for fewer than `MIN_ROWS` rows, for constant answers, with weights, and if
-    test rows were not drawn at random.
+    They are read from assisted.json if they belong to answers and table, else computed if `task` has the
+    run's table in memory, and saved.
     """
     path, fingerprint = run.folder / PREDICTIONS, run.described.get("fingerprint")
     if task is None and not path.is_file():
@@ -313,12 +296,7 @@ def score_run(
     task: "Task | None" = None,
     parse: bool = True,
 ) -> dict[str, Any]:
-    """Score a run, and write each arm's values and verdicts into results.json.
-
-    Returns the content of results.json, with `reparsed` as in `score`. The values are those in all reports;
-    `paper_summary` has the means over repeats of the values per repeat. With `task`, answers are also
-    predicted for all rows of the table (`with_predictions`).
-    """
+    """Score a run, with values and verdicts in results.json; return what `score` does."""
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
@@ -340,11 +318,7 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs of one task for one report; errors as in `read_run`.
-
-    `unread` replaces the setting of all runs. If two runs have the same model, the labels contain the
-    folders' names.
-    """
+    """Read several runs of one task for one report, with labels that differ."""
     if not paths:
         raise FwcError("name at least one run's folder")
     runs = [replace(read_run(path), unread=unread) for path in paths]
@@ -365,10 +339,7 @@ def check_same_task(run: Run, other: Run) -> None:
 
 
 def _check_results(run: Run) -> None:
-    """Raise `FwcError` if the accuracies in results.json are not those of answers.csv.
-
-    This detects edited and incompletely written folders.
-    """
+    """`FwcError` unless results.json has the accuracies of answers.csv (edited files)."""
     where = run.folder / "results.json"
     usual: Mapping[str, Any] = {"accuracy": {}}  # earlier versions have only `accuracy`
     recorded = {
@@ -417,10 +388,7 @@ def answers_by_arm(
 
 
 def _columns(folder: RunFolder) -> "dict[str, Names]":
-    """The columns of answers.csv except the replies, as categories.
-
-    The file is read in blocks, so that few texts are in memory.
-    """
+    """The columns of answers.csv except the replies, as categories, read in blocks."""
     import pandas as pd
     from pandas.api.types import union_categoricals
 

@@ -41,10 +41,7 @@ _UNKNOWN = "no P(yes)"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
-    """Write the run's questions, to which `score` joins the replies.
-
-    Questions about test rows go into questions.jsonl, those about validation rows into pool.jsonl.
-    """
+    """Write questions.jsonl, to which `score` joins replies; pool.jsonl for a threshold."""
     folder.write_questions(list(questions(plan)))
     if plan.n_threshold_calls:
         folder.write_questions(list(questions(plan, validation=True)), POOL_FILE)
@@ -57,7 +54,8 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
     for repeat in plan.repeats:
         rows = repeat.rows(validation)
         groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
-        columns = {name: rows[column].astype(str) for name, column in plan.row_columns.items() if column}
+        named = zip(ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True)
+        columns = {name: rows[column].astype(str) for name, column in named if column}
         numbers = plan.requests(repeat)
         further = [{name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))]
         for arm in plan.arms:
@@ -85,10 +83,8 @@ class _Last(NamedTuple):
 class Replies:
     """The last reply to each question in a journal, parsed by `words`.
 
-    `models` are the model names in replies. `simulated` means that at least one reply is marked as simulated.
-    `truncated` counts replies whose input the service reported as truncated. `others` has, by arm, a pair for
-    each row that was also asked in other wordings: P(yes) of the question itself, and P(yes) by the name of
-    the wording.
+    `others` has, by arm, a pair for each row that was also asked in other wordings: P(yes) of the question
+    itself, and P(yes) by the name of the wording.
     """
 
     def __init__(self, journal: Journal, words: Words | None = None) -> None:
@@ -98,9 +94,13 @@ class Replies:
         for record in (each for request in journal.records() for each in split_record(request)):
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
             others, truncated = record.get("others") or {}, bool(record.get("truncated"))
-            self._last[key_of(record)] = _Last(
-                _parsed(record, words), error, model, truncated, record.get("p_yes"), others
-            )
+            cells = _Last().cells
+            if record["text"] is not None:
+                answer, why, p_yes = parsed(reply_of(record), words).values()
+                number = None if p_yes is None else float(p_yes)
+                cells = answer or "", why, number, sys.intern(truncate(record["text"]))
+            last = _Last(cells, error, model, truncated, record.get("p_yes"), others)
+            self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
@@ -120,21 +120,13 @@ class Replies:
         return self._last.get(key_of(question), _Last()).error
 
 
-def _parsed(record: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
-    if record["text"] is None:
-        return _Last().cells
-    answer, why, p_yes = parsed(reply_of(record), words).values()
-    return answer or "", why, None if p_yes is None else float(p_yes), sys.intern(truncate(record["text"]))
-
-
 def score(
     folder: RunFolder, journal: Journal, stopped: str | None = None, parse: bool = True
 ) -> dict[str, Any]:
     """Parse all replies; write answers.csv and results.json; return the latter.
 
-    `stopped` is the reason why the run ended before its last request. Without `parse`, the answers in
-    answers.csv stay. If another version of the parser wrote answers.csv, the returned value also has
-    `reparsed`: by arm, the number of answers that this version parses differently.
+    Without `parse`, the answers in answers.csv stay. After another version of the parser, the returned value
+    has `reparsed`: by arm, the number of answers that this version parses differently.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -292,10 +284,7 @@ def _null(value: Any) -> float | None:
 
 
 def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions, for each other wording of the question.
-
-    `asked` has a pair per row: P(yes) of the question itself, and P(yes) by the name of the wording.
-    """
+    """An arm's contradictions by wording; `asked` has the pairs of `Replies.others`."""
     if not asked:
         return {}
     from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions

@@ -29,11 +29,8 @@ def needed(
 ) -> Iterator[dict[str, Any]]:
     """Yield the sample sizes that detect `difference` with power 80 %.
 
-    There is one dict per question and number of repeats (1 to 50, and that of `settings`). `question` is one
-    of `metrics.planning.QUESTIONS`; `of` is the scope of its answer (these examples or the strategy).
-    `n_test` is the smallest number of test rows per repeat; None if the table has too few rows. `requests` is
-    the total over all arms. `dollars` (with the provider's cache) and `dollars_most` (without) are scaled
-    from `cost`, a forecast of a few requests.
+    `n_test` is the least number of test rows per repeat, None if the table has too few; `requests` is the
+    total over all arms. Dollars are scaled from `cost`, a forecast of a few requests.
     """
     base_parity = settings.base_parity
     step = 1 if base_parity is None else whole_step(task.groups, base_parity)
@@ -56,11 +53,9 @@ def needed(
 
 
 def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
-    """Simulate the rows until a run's first condition on the DP gap is decided.
+    """Simulate the rows until a run's first condition on the DP gap is decided, or None.
 
-    The simulation (`metrics.sequential.expected_rows`) assumes rates near one half and independently drawn
-    rows. `condition` has the condition's text. None without a condition on the DP gap, or with fewer than two
-    groups.
+    Rates are assumed to be near one half, and rows to be independent.
     """
     most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]
     sequential = sequential_design(settings.as_json(), arms, equal_looks(most))

@@ -1,8 +1,4 @@
-"""Draws test rows with controlled base rates; marks candidates for examples.
-
-Test rows are drawn first. A pool row with the values of a test row cannot become an example. With a base
-parity b, groups have equal numbers of test rows, and base rates evenly spaced over 0.5 ± b/2.
-"""
+"""Draws test rows with controlled base rates; marks candidates for examples."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -71,11 +67,7 @@ def draw_split(
 def hold_out(
     task: Task, split: Split, n: int, base_parity: float | None, seed: int
 ) -> "tuple[pd.DataFrame, Split]":
-    """Draw `n` validation rows from the candidates, by the design of the test rows.
-
-    Returns these rows, and the split without candidates that equal one of them. Raises `FwcError` as
-    `draw_split`.
-    """
+    """Draw `n` validation rows like test rows; also the split without their equals."""
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
     rows = split.pool.iloc[draw(task, cells, split.candidates, n, base_parity, rng)]
@@ -86,10 +78,7 @@ def hold_out(
 def design_of(
     task: Task, n_test: int, base_parity: float | None, repeats: int, min_group: int = 30
 ) -> "Design":
-    """The design of a run: rows per cell that are drawn, and rows available per cell.
-
-    Raises as `draw_split`.
-    """
+    """The design of a run: rows that are drawn, and available, per cell."""
     from fwc_llm.metrics.planning import Design
 
     table = task.cells_of(task.test())
@@ -109,10 +98,7 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
 
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
-    """Positions of `free` rows (n,) in each of 2G cells, in order of `task.groups`.
-
-    `cells` (n,) are the rows' cells, encoded as in `DiskTable.cells`.
-    """
+    """Positions of the `free` rows (n,) in each of 2G cells, in order of `task.groups`."""
     numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
@@ -139,10 +125,7 @@ def draw(
 
 
 def interleave_cells(cells: np.ndarray) -> np.ndarray:
-    """A permutation of rows (n,) whose prefixes have about equal shares of cells.
-
-    Rows of one cell keep their order.
-    """
+    """A permutation of rows (n,) whose prefixes have about equal shares of cells."""
     rank = np.zeros(len(cells))
     for cell in np.unique(cells):
         rows = np.flatnonzero(cells == cell)
@@ -206,10 +189,7 @@ def check_size(n: int, available: int) -> None:
 
 
 def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
-    """`FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2).
-
-    The message has the largest possible number of test rows.
-    """
+    """`FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2)."""
     if (available >= counts).all():
         return
     n, times, drawn = int(counts.sum()), int(np.gcd.reduce(counts.ravel())), counts > 0
@@ -246,10 +226,7 @@ def table_of(task: "Task") -> "FeatureTable":
 
 
 def value_names(task: Task) -> list[str]:
-    """The columns by which rows are compared: features and protected attributes.
-
-    Extras do not count: people who differ only in a sampling weight give the same question.
-    """
+    """The columns by which rows are compared: a weight does not change the question."""
     return [column.name for column in task.features] + list(task.protected)
 
 

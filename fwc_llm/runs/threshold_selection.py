@@ -1,8 +1,4 @@
-"""Chooses a threshold on P(yes) by validation rows, and applies it.
-
-See docs/protocol.md, "A threshold". answers.csv has P(yes) with all digits, so that a threshold gives the
-same answers from the file.
-"""
+"""Chooses thresholds on P(yes) by validation rows (docs/protocol.md, "A threshold")."""
 
 import math
 from collections import defaultdict
@@ -40,15 +36,10 @@ Row = Mapping[str, Any]  # a line of answers.csv, with P(yes) as a number or Non
 
 def draw_validation_rows(
     task: "Task", split: Split, settings: Settings, seed: int, examples: Sequence[Mapping[str, Any]]
-) -> "tuple[pd.DataFrame | None, Split]":
-    """Draw the validation rows of one repeat, like its test rows, from the pool.
-
-    Returns these rows, and the split without them as candidates for examples. The rows are None if the
-    threshold needs none. No validation row equals a test row or one of the saved `examples`. `FwcError` for a
-    pool with too few rows.
-    """
+) -> "tuple[pd.DataFrame, Split]":
+    """A repeat's validation rows, 0 if none are needed; the split without them."""
     if settings.threshold not in FITTED:
-        return None, split
+        return split.pool.iloc[:0], split
     free = split.candidates
     if examples:
         free = free & ~equal_rows(task, split.pool, examples)
@@ -64,10 +55,7 @@ def draw_validation_rows(
 
 
 def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
-    """The default number of validation rows: that of test rows, at most 200.
-
-    Fewer if they would take more than half of a cell's candidates.
-    """
+    """As many as test rows, at most 200, and at most half of each cell's candidates."""
     most, parity = min(settings.n_test, _MOST), settings.base_parity
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
@@ -81,12 +69,7 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
 def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """The threshold of every (arm, repeat) in `keys`, by validation `rows`.
-
-    If `rule` is a number, it is the threshold. "fit" takes the most accurate threshold; ties go to the
-    smallest DP gap, then to the nearest to 0.5. "base-rate" takes the threshold whose share of yes is nearest
-    to the base rate of these rows; ties go to the most accurate. `threshold` is None if no row has a P(yes).
-    """
+    """The threshold of every (arm, repeat) in `keys`; None in it if no row has P(yes)."""
     by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         by_key[str(row["arm"]), int(row["repeat"])].append(row)

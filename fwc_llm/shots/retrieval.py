@@ -52,22 +52,19 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
-def _encode(request: Request) -> tuple[Encoder, np.ndarray, np.ndarray]:
-    """Return the pool's encoder, its numbers (k, n) and its codes (c, n)."""
+def _encode(request: Request) -> tuple[Encoder, np.ndarray]:
+    """Return the pool's encoder and its encoded rows (p, n)."""
     encoder, table, _ = encode(examples.features_frame(request.task, request.pool, protected=True))
-    return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
+    return encoder, np.ascontiguousarray(table.values.T)
 
 
-def _distances(
-    task: "Task", query: Mapping[str, Any], encoder: Encoder, numbers: np.ndarray, codes: np.ndarray
-) -> np.ndarray:
+def _distances(task: "Task", query: Mapping[str, Any], encoder: Encoder, values: np.ndarray) -> np.ndarray:
     """Return (n,) the distances of all rows to the query; an unseen category differs from all others."""
     if lacking := [name for name in encoder.order if name not in query]:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")
-    cost = FeatureCost.of(point, "l1")
-    return cost.to_points(numbers, codes, point.numbers[0], point.codes[0]).round(_DIGITS)
+    return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)
 
 
 @strategy(coverage=0.95)

@@ -68,7 +68,7 @@ def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
 TRANSPORT = """
 import numpy as np
 from fwc_llm.coreset.transport.inner_problem import fair_transport
-cost = np.random.default_rng(0).random((600_000, 4))
+cost = np.random.default_rng(0).random((70_000, 4))
 for kind in (np.float32, np.float64):
     fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
 """
@@ -87,12 +87,12 @@ for cost in ("l1", "sqeuclidean"):
     x, y, d = table(120_000, 6)
     x[0, 0] = 1e4
     FairCoreset(40, cost=cost, max_iter=5, random_state=0).fit(x.astype(np.float32), y, d)
-    x, y, d = table(8_000, 12)
+    x, y, d = table(3_000, 12)
     frame = pd.DataFrame(x.round(1)).rename(columns=str).assign(kind=rng.choice(list("abc"), len(x)))
     FairCoreset(100, cost=cost, max_iter=2, init="random", random_state=0).fit(frame, y, d)
     for support in ("rows", "features"):
         few = FairCoreset(12, cost=cost, support=support, max_iter=1, n_init=1, random_state=0)
-        few.fit(*table(1_500, 60))
+        few.fit(*table(400, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
 x, y, d = table(10_000, 12)
 with tempfile.NamedTemporaryFile() as file:

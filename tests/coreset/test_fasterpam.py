@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
-from fwc_llm.coreset.fasterpam import Patience, Points, Space, estimate, exchange
+from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.search.schedule import swap
 from fwc_llm.coreset.search.start import start_rows
@@ -48,7 +48,7 @@ def test_no_swap_within_a_cell_gains(cost: str, n: int, m: int, apart: float) ->
     cells = where.cell[start]
     points = Points(where.values[start], cells, start)
     order = rng.permutation(n)
-    found = exchange(where, points, order, where.cell[order], order, Patience(50), Threads(2))
+    found = exchange(where, points, order, where.cell[order], order, Threads(2), 50)
     assert found.converged
     assert (np.diff(found.losses) < 0).all()
     rows = np.where(found.rows < 0, start, found.rows)

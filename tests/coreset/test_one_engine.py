@@ -19,12 +19,12 @@ y, d = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
 whole = np.rint(2 * rng.normal(size=(400, 5)))
 kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 400) for k, count in zip("pqrs", (2, 3, 4, 5))})
 mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=400))
+ways = ("free", "l1"), ("free", "sqeuclidean"), ("rows", "sqeuclidean"), ("features", "l1")
 for table in (whole, kinds, mixed):
-    for support in ("free", "rows", "features"):
-        for cost in ("l1", "sqeuclidean"):
-            options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
-            fitted = FairCoreset(12, **options).fit(table, y, d)
-            print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())
+    for support, cost in ways:
+        options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
+        fitted = FairCoreset(12, **options).fit(table, y, d)
+        print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())
 for cost in (rng.integers(0, 5, (9000, 4)), rng.random((600_000, 4)).astype(np.float32)):
     plan = fair_transport(cost, 2, 2, [0.4, 0.6], 0.01)
     print(plan.objective.hex(), plan.lower_bound.hex(), plan.prices.tobytes().hex(), zlib.crc32(plan.cell))
@@ -34,5 +34,5 @@ for cost in (rng.integers(0, 5, (9000, 4)), rng.random((600_000, 4)).astype(np.f
 @pytest.mark.slow
 def test_a_process_and_its_threads_do_not_change_a_coreset() -> None:
     fresh = python("-c", FITS, 1, "fresh").stdout
-    assert fresh.count("\n") == 20
+    assert fresh.count("\n") == 14
     assert python("-c", FITS, 3, "warm").stdout == fresh

@@ -284,3 +284,15 @@ def test_fishers_test_is_that_of_scipy() -> None:
         for first, second in yes.tolist():
             table = np.array([[first, n - first], [second, n - second]])
             assert adverse_impact.fisher_exact(table) == pytest.approx(fisher_exact(table).pvalue, rel=1e-9)
+
+
+def test_rows_lost_before_the_run_are_summed_by_level() -> None:
+    counts = {f"{sex} & {job}": (10, 20) for sex in "fm" for job in ("field", "office")}
+    lost = [{"group": group, "read": 9, "kept": 9 - k, "lost": k} for k, group in enumerate(counts)]
+    frame = pd.DataFrame({"group": [*counts] * 20, "label": "no", "answer": ["yes", "no"] * 40})
+    found = impact_tables(from_frame(frame, attributes=("sex", "job")), lost=lost)["attributes"]
+    assert [{level: n["lost"] for level, n in view["lost"].items()} for view in found] == [
+        {"f": 1, "m": 5},
+        {"field": 2, "office": 4},
+        dict(zip(counts, range(4), strict=True)),
+    ]

@@ -131,6 +131,12 @@ def test_arms_that_share_no_row_are_independent() -> None:
     assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
 
 
+def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readings() -> None:
+    arms = World(USUAL).arms(np.random.default_rng(2), World(USUAL, lost=0.2))
+    one, other = map(ArmEstimates, arms)
+    assert all(compare(*pair)["accuracy"].worst_case for pair in ((one, other), (other, one)))
+
+
 def closed_testing(p_values: list[float]) -> list[float]:
     """Holm's procedure as the closure of Bonferroni's: the worst set of hypotheses that each belongs to."""
     sets = [s for size in range(1, len(p_values) + 1) for s in combinations(range(len(p_values)), size)]
@@ -175,6 +181,7 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
             assert one["simultaneous_low"] <= one["low"] <= one["high"] <= one["simultaneous_high"]
             outside = one["simultaneous_low"] > 0 or one["simultaneous_high"] < 0
             assert one["distinguishable"] == outside == (one["verdict"] == "differs")
+    assert [test["accuracy"]["distinguishable"] for test in tests] == [True, False]
     assert set(tests[0]["more"]) >= {"equalized_odds_difference", "demographic_parity_ratio"}
 
 

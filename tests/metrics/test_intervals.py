@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 from fwc_llm.metrics.arm_comparison import adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import coverage_of_pairs, critical_value, p_value, range_critical_value
-from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of
+from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of, steps_needed, variance_of
 from fwc_llm.metrics.sequential import ConfidenceSequence
 from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
 
@@ -84,3 +84,19 @@ def test_a_strategy_is_told_apart_by_its_sets_alone_where_rows_are_endless() -> 
     design = Design(("a", "b"), rows, 2 * rows, repeats=9)
     found = smallest_of("accuracy", design, Assumptions(examples_sd=0.06), strategy=True)
     assert found == pytest.approx((t(8).ppf(0.975) + t(8).ppf(0.8)) * 0.06 / 3, rel=1e-4)
+
+
+def test_the_least_number_of_rows_is_found_among_all_numbers() -> None:
+    rows = np.array([[5.0, 5], [5, 5]])
+    step, assumed = Design(("a", "b"), rows, 40 * rows, 1), Assumptions(correlation=0.0)
+    found = [smallest_of("gap", replace(step, rows=n * rows), assumed, False) for n in range(1, 41)]
+    for n in range(1, 41):
+        assert steps_needed(found[n - 1], "gap", step, assumed, False) == n
+    assert steps_needed(found[1], "gap", replace(step, table=rows), assumed, False) is None
+
+
+def test_the_variance_of_a_gap_is_that_of_its_two_groups_each_of_its_own_rows() -> None:
+    rows = np.array([[10.0, 30.0], [40.0, 120.0]])
+    design, assumptions = Design(("a", "b"), rows, 2 * rows, repeats=1), Assumptions()
+    of_groups = [((n / n.sum()) ** 2 * assumptions.variance / n).sum() for n in rows]
+    assert variance_of("gap_of_one", design, assumptions) == pytest.approx(sum(of_groups))

@@ -192,9 +192,14 @@ def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
 
 
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
-    """Ten tests of rows that it drew itself would break off one in a hundred such runs."""
+    """Ten tests of rows that it drew itself would break off one in a hundred such runs.
+
+    A cell of which one row is asked about, far from all others, hides no difference within the other cells.
+    """
     table, chance = world(np.random.default_rng(7), n=600)
     asked = np.argsort(-table.features["x"].to_numpy())[:200]
+    far = [asked[0], np.setdiff1d(np.arange(600), asked)[0]]
+    table.group[far], table.features.loc[far, "x"] = "x", 1e3
     frame = {"row": table.rows[asked], "group": table.group[asked], "label": table.label[asked]}
     run = from_frame(
         pd.DataFrame({**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")})
@@ -263,3 +268,11 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
 def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
     numbers = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
     assert as_markdown(numbers) == (RESULTS / "cost.md").read_text(encoding="utf-8")
+
+
+def test_a_single_yes_is_enough_to_predict_from() -> None:
+    table, chance = world(np.random.default_rng(2))
+    asked = np.random.default_rng(0).choice(len(chance), 200, replace=False)
+    run = ask(np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float))
+    assert run.plain_samples["answers"].yes.sum() == 2  # in two folds: one is left where a fold is left out
+    assert assisted_samples(run, run.plain_samples, table)["answers"].assist

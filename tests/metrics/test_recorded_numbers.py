@@ -16,10 +16,11 @@ import pytest
 
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.audit_table import DecisionValues, from_frame, of_population
+from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential, equal_looks, expected_rows
-from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.metrics.statistics import statistics
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
 TWO = [{"group": "f", "no": 700, "yes": 300}, {"group": "m", "no": 600, "yes": 500}]
@@ -74,11 +75,11 @@ def cases() -> Iterator[tuple[str, Any]]:
     crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
-    thirds = people(120, 12)
+    thirds = people(120, 12).replace("no", "nay")
     thirds.loc[thirds["score"] > 1, "answer"] = "maybe"
     yes_of = {"answer": "yes", "label": "yes"}
     for others in ("no", "drop"):
-        meaning = DecisionValues(negative="no", others=others, by_column=yes_of)
+        meaning = DecisionValues(negative="nay", others=others, by_column=yes_of)
         yield f"other answers: {others}", statistics(from_frame(thirds, decisions=meaning, min_group=1))
     yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
     denied = people(400, 11)

@@ -257,6 +257,8 @@ def test_rows_that_are_alike_leave_no_false_certainty() -> None:
     single = calibrated(np.array([0.4]), np.array([1.0]))
     assert single.low == -1.0
     assert single.high > 0.0
+    pair = calibrated(np.array([0.2, 0.1]), np.ones(2))  # the variance of two rows, and of two added ones
+    assert pair.high == pytest.approx(1.959964 * np.sqrt(2 * 2 * 0.025**2 + 2 / 4) - 0.85)
 
 
 def test_fixed_labels_take_their_part_out_of_the_interval() -> None:

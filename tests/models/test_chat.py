@@ -84,6 +84,7 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch:
         {"api_key_env": "hush-hush"}, {"api_key_env": "AB12HUSH"},
         {"params": {"extra_headers": {"Authorization": "hush-hush"}}}, {"params": {"x": "Bearer hush-hush"}},
         {"params": {"metadata": [{"api_key": "hush-hush"}]}}, {"params": {"y": "sk-hush-hush-hush-hush"}},
+        {"params": {"y": "gsk_hushhushhushhush"}},
     ],
 )  # fmt: skip
 def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from fwc_llm import FwcError, evaluate, load_task
 from fwc_llm.models import Client
@@ -157,6 +155,9 @@ def test_a_change_is_named_by_file_and_number(
 
 
 def test_a_bundle_can_be_verified_and_without_rows_holds_no_cell(tmp_path: Path) -> None:
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator  # two seconds, in every process of the suite
+
     names = [f"Zq{k:03d}xyName" for k in range(80)]
     lines = [f"{k},{name},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k, name in enumerate(names)]
     table = "\n".join(["x,colour,sex,y", *lines]) + "\n"

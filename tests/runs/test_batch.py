@@ -17,9 +17,9 @@ from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.runs import batch as batch_module
-from fwc_llm.runs.batch import batches_under_way, run_batch
+from fwc_llm.runs.batch import BatchRun, batches_under_way
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from tests.faults.batch_service import BatchService, answer_of
 from tests.faults.loopback import HttpReply, refusal, serve
@@ -53,14 +53,14 @@ async def asking(
 
 async def run(service: Any, folder: Path, then_live: bool = False, **options: Any) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
-        await run_batch(model, calls(), journal, folder, poll_seconds=0.0, backoff=0.001, **options)
-        return await execute(model, calls(), journal, concurrency=1) if then_live else None
+        await BatchRun(model, calls(), journal, poll_seconds=0.0, backoff=0.001, **options).run()
+        return await Execution(model, calls(), journal, concurrency=1).run() if then_live else None
 
 
 def ask_live(service: BatchService, folder: Path, n: int = N) -> None:
     async def go() -> None:
         async with asking(service, folder) as (model, journal):
-            await execute(model, calls()[:n], journal)
+            await Execution(model, calls()[:n], journal).run()
 
     asyncio.run(go())
 
@@ -170,8 +170,8 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
             price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
             budget = Budget(model, price, 1.0, counter)
             budget.max_cost = 5.0 * budget.dollars(budget.worst_case(calls()[0].messages), batch=True)
-            await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
-            return await execute(model, calls(), journal, budget=budget)
+            await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
+            return await Execution(model, calls(), journal, budget=budget).run()
 
     outcome = asyncio.run(go())
     assert 0 < service.worked.total() <= 5
@@ -188,8 +188,8 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: 
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
             # For all requests as a batch, with those of unknown usage at the most, and ten of them live.
             budget = Budget(model, price, 1.5 * N * batched + 10 * live, TokenCounter("x", fetch=False))
-            await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
-            await execute(model, calls(), journal, budget=budget)
+            await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
+            await Execution(model, calls(), journal, budget=budget).run()
             return budget
 
     used = Usage(100, 1, 64)  # as the service counts
@@ -263,7 +263,7 @@ def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.Mo
 
     async def go() -> None:
         async with asking(service, tmp_path, api_key_env="OPENAI_API_KEY") as (model, journal):
-            await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0)
+            await BatchRun(model, calls(), journal, poll_seconds=0.0).run()
 
     asyncio.run(go())
     for path in (tmp_path / "batch").iterdir():

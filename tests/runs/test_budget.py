@@ -15,7 +15,7 @@ from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, forecast
-from fwc_llm.runs.execute import execute
+from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
 from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
@@ -67,7 +67,7 @@ def test_a_prompt_beyond_the_context_is_refused() -> None:
 def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
     budget = Budget(model, PRICE, max_cost, Counter())  # type: ignore[arg-type]
     with Journal(folder) as journal:
-        return asyncio.run(execute(model, calls(50), journal, budget=budget)), budget
+        return asyncio.run(Execution(model, calls(50), journal, budget=budget).run()), budget
 
 
 def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:

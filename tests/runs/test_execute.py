@@ -14,7 +14,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.progress import Progress
 from fwc_llm.runs import execute as execute_module
-from fwc_llm.runs.execute import ExecutionSummary, execute
+from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall
 
 
@@ -55,7 +55,7 @@ def call(number: int, arm: str = "zero", repeat: int = 0) -> PlannedCall:
 
 def run(model: Scripted, calls: Any, folder: Path, **options: Any) -> ExecutionSummary:
     with Journal(folder) as journal:
-        return asyncio.run(execute(model, calls, journal, **options))
+        return asyncio.run(Execution(model, calls, journal, **options).run())
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ class Instant(Scripted):
 def test_cancellation_is_heard_and_keeps_what_was_answered(tmp_path: Path, model: Scripted) -> None:
     async def go() -> None:
         with Journal(tmp_path) as journal:
-            task = asyncio.ensure_future(execute(model, map(call, itertools.count()), journal))
+            task = asyncio.ensure_future(Execution(model, map(call, itertools.count()), journal).run())
             while len(journal) < 20:
                 await asyncio.sleep(0.001)
             task.cancel()
@@ -179,7 +179,7 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
         folder = tmp_path / str(n)
         folder.mkdir()
         with Journal(folder) as journal:
-            asyncio.run(execute(Instant(), map(call, range(n)), journal))
+            asyncio.run(Execution(Instant(), map(call, range(n)), journal).run())
             gc.collect()
             return len(gc.get_objects())
 

@@ -66,14 +66,6 @@ class Costs(NamedTuple):
     absolute: Any
 
 
-def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """Allocate each cell's queue of rows, the lengths of the queues, and the work arrays of `_scan`."""
-    # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
-    work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
-    nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
-    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
-
-
 @part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     """The largest error of a float32 cost."""
@@ -85,10 +77,7 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Find the two nearest representatives in cell g for the first `count` rows in `queue[g]`.
-
-    Return the number of rows whose nearest representative is in doubt.
-    """
+    """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number in doubt."""
     x, cell, _, cost, packed, second = rows
     begin, squared = reps.first[g], costs.features.squared
     block, out, best, next_best, place = work
@@ -130,7 +119,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
     at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
     `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only
-    pairs in that state. `make_work` allocates `queue`, `waiting` and `work`.
+    pairs in that state. `queue` (G, ROWS) holds rows that wait for `_scan`, `waiting` (G,) their numbers.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
@@ -183,10 +172,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """For each row `values[q]`, find the nearest of points start[q] … stop[q] − 1.
+    """For each row of `values` (d, p), find the nearest of the `points` (m, p) start[q] … stop[q] − 1.
 
-    Costs are float64. `values` are (d, p), `points` (m, p). `place` (d,) gets the index, the first on ties,
-    and `least` (d,) the cost; −1 and inf if start[q] = stop[q].
+    `place` (d,) gets the index, the first on ties, and `least` (d,) the cost; −1 and inf without points.
     """
     for q in range(len(values)):
         best, nearest = np.inf, -1
@@ -195,16 +183,3 @@ def find_exactly(values, points, start, stop, cost, place, least):  # type: igno
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best
-
-
-@kernel
-def pick(packed, first, cell, label, low, high):  # type: ignore[no-untyped-def]
-    """Set `label` of rows low … high − 1: the nearest in their `cell` (n,), −1 if STALE; count the STALE."""
-    stale = 0
-    for i in range(low, high):
-        g = cell[i]
-        word = packed[i, g]
-        is_stale = word % STATES == STALE
-        label[i] = -1 if is_stale else first[g] + (word >> BITS)
-        stale += is_stale
-    return stale

@@ -22,26 +22,17 @@ _LARGE = 4  # rows from which a representative moves twice as far; with fewer ro
 
 def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
     """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in every cell."""
-    return RowAssignment(
-        label[inner.cell, np.arange(len(inner.cell))],
-        inner.split_row,
-        label[inner.split_cell, inner.split_row],
-        inner.split_share,
-        m,
-        masses,
-        inner.row_mass,
-    )
+    parts = inner.split_row, label[inner.split_cell, inner.split_row], inner.split_share
+    nearest = label[inner.cell, np.arange(len(inner.cell))]
+    return RowAssignment(nearest, *parts, m, masses, inner.row_mass)
 
 
 class Steps:
-    """The steps of an iteration in numpy, without compilation, for small tables.
-
-    `prices` (G,) are those of the last inner problem.
-    """
+    """The steps of an iteration in numpy, without compilation, for small tables."""
 
     def __init__(self, problem: Problem, threads: Threads | None = None) -> None:
         self.problem = problem
-        self.prices = np.zeros(problem.cells.n_cells)
+        self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
         self._changes = Changes()
 
@@ -50,10 +41,7 @@ class Steps:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the float64 cost (n, G) and the index (G, n) of each cell's nearest point.
-
-        A cell without points has the cost inf and the index −1.
-        """
+        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without points."""
         problem = self.problem
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
@@ -95,17 +83,12 @@ class Steps:
 
 @dataclass(frozen=True)
 class Descent:
-    """The result of a descent.
+    """The result of a descent."""
 
-    `points` (m, p) are the best points, `rows` (m,) their positions; None for free points. `history` is the
-    falling list of objectives: the start's, then one for every iteration that lowered it. `converged` says
-    whether the descent ended by itself, before `max_iter`.
-    """
-
-    points: np.ndarray
-    rows: np.ndarray | None
-    history: tuple[float, ...]
-    converged: bool
+    points: np.ndarray  # (m, p) the best points
+    rows: np.ndarray | None  # (m,) their positions; None for free points
+    history: tuple[float, ...]  # objective of the start and of every iteration that lowered it
+    converged: bool  # whether the descent ended by itself, before `max_iter`
 
     @property
     def objective(self) -> float:
@@ -119,12 +102,11 @@ class Descent:
 
 
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
-    """Move the representatives at most `max_iter` times.
+    """Move the representatives at most `max_iter` times, from rows (m,) or points (m, p).
 
-    `start` has rows (m,) or points (m, p). The descent ends when no representative moves, when an iteration
-    lowers the objective by less than the share `tolerance`, or after five iterations in a row without a gain.
-    With a tolerance, free points first move twice as far, to avoid poor local optima (over-relaxation; Xiao
-    2010).
+    The descent ends when no representative moves, when an iteration lowers the objective by less than the
+    share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
+    move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
     rows = start if steps.problem.support != "free" else None

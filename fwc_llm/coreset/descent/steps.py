@@ -24,12 +24,10 @@ from fwc_llm.coreset.descent.assignment import (
     Rows,
     assign_rows,
     find_exactly,
-    make_work,
-    pick,
 )
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.updates import RowAssignment, medoids
-from fwc_llm.coreset.problem.ground_cost import WIDTH
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -50,7 +48,9 @@ class CompiledSteps(Steps):
         terms = problem.feature_cost, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
-        self._tiles = tiles_of(problem.cell_of, cells.n_cells)
+        own = [np.flatnonzero(problem.cell_of == g).astype(np.int32) for g in range(cells.n_cells)]
+        tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
+        self._tiles = np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
@@ -87,19 +87,19 @@ class CompiledSteps(Steps):
             inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
-            label = np.empty(self.problem.table.n, np.int32)
             packed = self._rows.packed
-            stale = self._threads.over_rows(pick, packed, reps.first, inner.cell, label, n=len(label))
+            word = packed[np.arange(len(packed)), inner.cell]
+            rows = np.flatnonzero(word % STATES == STALE)
             parts = packed[inner.split_row, inner.split_cell] % STATES == STALE
-            if not sum(stale) and not parts.any():
+            if not len(rows) and not parts.any():
                 break
-            rows = np.flatnonzero(label < 0)
             for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
                 packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
             self._assign(self._costs, reps, WANTED, starts=chunks * _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
+        label = (self._first[inner.cell] + (word >> BITS)).astype(np.int32)
         part = packed[inner.split_row, inner.split_cell] >> BITS
         parts = inner.split_row, self._first[inner.split_cell] + part, inner.split_share
         return inner.objective, RowAssignment(
@@ -123,8 +123,9 @@ class CompiledSteps(Steps):
         cost = np.empty(label.shape)
         exact = np.array(points, np.float64, order="C")
 
-        def make_exact(low: int, high: int) -> None:
-            values = table.values_of(slice(low, high))
+        def make_exact(low: int) -> None:
+            values = table.values_of(slice(low, low + _FEW))
+            high = low + len(values)
             for g in range(cost.shape[1]):
                 word, first, last = label[low:high, g], *self._first[g : g + 2]
                 doubtful = word % STATES == DOUBTFUL
@@ -137,7 +138,7 @@ class CompiledSteps(Steps):
                 label[low:high, g] = place
                 cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
 
-        self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
+        self._threads.over(make_exact, range(0, len(cost), _FEW))
         return cost, label.T
 
     @property
@@ -188,8 +189,11 @@ class CompiledSteps(Steps):
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> None:
-            work = make_work(p, len(prices))
-            assign_rows(*arguments, *work, low, min(low + chunk, n))
+            queue, waiting = np.empty((len(prices), ROWS), np.int32), np.zeros(len(prices), np.int64)
+            # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
+            work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+            nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+            assign_rows(*arguments, queue, waiting, (*work, *nearest), low, min(low + chunk, n))
 
         self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
 
@@ -204,10 +208,3 @@ def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tu
     """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in each cell."""
     steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
     return steps.nearest(points)
-
-
-def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return tiles (T, WIDTH) of representatives, −1 for padding, and each cell's first tile (G + 1,)."""
-    own = [np.flatnonzero(cell_of == g).astype(np.int32) for g in range(cells)]
-    tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
-    return np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])

@@ -19,20 +19,17 @@ UNIT = 1 << 32  # the mass of a row in integer sums, which do not depend on the 
 
 @dataclass(frozen=True)
 class RowAssignment:
-    """The representative of each row, and of each part of split rows.
+    """The representative of each row, and of each part of split rows."""
 
-    Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`. `masses` are those of the rows (None: 1 per row). `row_mass` (n,) is each row's
-    share of all mass in the plan, which may leave out the lightest rows (None: 1/n per row).
-    """
-
-    label: np.ndarray
-    part_row: np.ndarray
-    part_label: np.ndarray
-    part_weight: np.ndarray
+    label: np.ndarray  # (n,) representative of each row, except for the parts below
+    part_row: np.ndarray  # (s,) row of each part
+    part_label: np.ndarray  # (s,) representative of the part
+    part_weight: np.ndarray  # (s,) the part as a share of the row, in (0, 1]
     m: int
-    masses: Masses | None = None
-    row_mass: np.ndarray | None = None
+    masses: Masses | None = None  # None: 1 per row
+    row_mass: np.ndarray | None = (
+        None  # (n,) share of all mass; the plan may leave out the lightest; None: 1/n
+    )
 
     def weights(self) -> np.ndarray:
         """(m,) share of all mass that each representative carries; if `row_mass` is None, number of rows."""
@@ -49,12 +46,9 @@ class RowAssignment:
 
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
         """Sum mass by representative and `code` (n,): (m, width) int64, in units of `Groups.unit`."""
-        keys, part, size = self.label * width + code, self.part_units(), self.m * width
-        total = np.zeros(size, np.int64)
-        if self.masses is None:
-            total += np.bincount(keys, minlength=size) * UNIT
-        else:
-            np.add.at(total, keys, self.masses.units)
+        keys, part = self.label * width + code, self.part_units()
+        total = np.zeros(self.m * width, np.int64)
+        np.add.at(total, keys, UNIT if self.masses is None else self.masses.units)
         np.subtract.at(total, keys[self.part_row], part)
         np.add.at(total, self.part_label * width + code[self.part_row], part)
         return total.reshape(self.m, width)
@@ -66,30 +60,18 @@ class RowAssignment:
 
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """Group rows and masses by representative: all representatives, or those in `only`."""
-        wanted = np.ones(self.m, bool)
-        if only is not None:
-            wanted[:] = False
-            wanted[only] = True
+        wanted = np.ones(self.m, bool) if only is None else np.isin(np.arange(self.m), only)
         mine = wanted[self.label]
         mine[self.part_row] = True
-        parts = self._parts(np.flatnonzero(mine))
-        row, label, units = (part[wanted[parts[1]]] for part in parts)
-        start = np.searchsorted(label, np.arange(self.m + 1))
-        return Groups(row, units, start, 1 / UNIT if self.masses is None else self.masses.unit)
-
-    def _parts(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """List all parts of `rows`, sorted by label; `rows` are ascending and include all split rows.
-
-        Returns the row, the label and the mass (in units) of each part.
-        """
+        rows, part = np.flatnonzero(mine), self.part_units()
         rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
-        part = self.part_units()
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
         label = np.concatenate([self.label[rows], self.part_label]).astype(np.min_scalar_type(self.m))
         row, units = np.concatenate([rows, self.part_row]), np.concatenate([rest, part])
         order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
-        order = order[units[order] > 0]
-        return row[order], label[order].astype(np.int64), units[order]
+        order = order[(units[order] > 0) & wanted[label[order]]]
+        start = np.searchsorted(label[order].astype(np.int64), np.arange(self.m + 1))
+        return Groups(row[order], units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
 
 
 @dataclass(frozen=True)
@@ -146,8 +128,8 @@ def centres(
     """Move points to weighted medians of numeric columns and modes of categories.
 
     With the `cost` "sqeuclidean", to weighted means instead of medians. All values between the lower and the
-    upper median are equally good; a point moves to the nearest of these. `only` has the points to move; None:
-    all.
+    upper median are equally good; a point moves to the nearest of these. Of equally heavy categories the
+    current one stays. `only` has the points to move; None: all.
     """
     moved, groups = points.copy(), shares.grouped(only)
 
@@ -170,29 +152,19 @@ def centres(
         np.minimum(np.maximum(place, low, out=place), high, out=place)
 
     threads.over(move, np.flatnonzero(np.diff(groups.start)))
-    return modes(table, shares, moved)
-
-
-def modes(table: EncodedTable, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-    """Set categorical columns of `points`, in place, to the heaviest category; ties keep the current one."""
-    places = np.arange(len(points))
-    for k in range(table.n_numeric, table.p):
-        code = table.codes[:, k - table.n_numeric].astype(np.int64)
-        width = int(max(code.max(), points[:, k].max())) + 1
-        total, own = shares.units_by(code, width), points[:, k].astype(np.int64)
-        better = total.max(1) > total[places, own]
-        points[better, k] = total.argmax(1)[better]
-    return points
+    for code, place in zip(table.codes.T, moved.T[table.n_numeric :], strict=True):
+        total = shares.units_by(code.astype(np.int64), int(max(code.max(), place.max())) + 1)
+        better = total.max(1) > total[np.arange(len(moved)), place.astype(np.int64)]
+        place[better] = total.argmax(1)[better]
+    return moved
 
 
 def medoids(
     problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
 ) -> np.ndarray:
-    """Move each representative to the best candidate among the rows that it carries.
+    """Move the representatives `only` (None: all) to the best candidates among the rows that they carry.
 
-    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`. The cost
-    of a candidate is a sum over columns (`FeatureCost.at_rows`). `only` has the representatives to move;
-    None: all.
+    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
     taken = np.zeros(problem.ids.max() + 1, bool)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from fwc_llm.errors import InputError
 from fwc_llm.sanitize import replace_invisible, truncate
 
 Part = TypeVar("Part")
+Tick: TypeAlias = Callable[[float], None]  # gets the share of the rows that are done
 _VALUES = 2**22  # values per block: 32 MiB as float64
 _FEWEST, BLOCK_ROWS = 2**10, 2**17  # rows per block, at least and at most
 MERGED = 8  # lists of parts that are joined at once
@@ -46,31 +47,21 @@ class Block:
 
 @dataclass
 class BlockTable:
-    """A table in blocks: the same rows in the same order in every pass.
+    """A table in blocks: the same rows in the same order in every pass."""
 
-    Errors call the table `name`. `parts` yields the columns of its `n` rows block by block; `whole` returns
-    all rows in memory. `threads` threads work on the blocks.
-    """
-
-    name: str
-    n: int
-    threads: int
-    parts: Callable[[], Iterator[Columns]]
-    whole: Callable[[], Columns]
+    name: str  # in errors
+    n: int  # number of rows
+    threads: int  # that work on the blocks
+    parts: Callable[[], Iterator[Columns]]  # the rows block by block
+    whole: Callable[[], Columns]  # all rows in memory
 
     def read(
-        self,
-        task: Callable[[Block], Part],
-        shrink: Callable[[list[Part]], list[Part]],
-        tick: Callable[[float], None],
+        self, task: Callable[[Block], Part], shrink: Callable[[list[Part]], list[Part]], tick: Tick
     ) -> list[Part]:
         """Return `task(block)` for every block, in order.
 
         This thread reads, the others run the tasks. `shrink` now and then replaces the results of consecutive
-        blocks by smaller results. `task` and `shrink` can be pickled. `tick` gets the share of the rows that
-        are done.
-
-        Raises `InputError`: a block cannot be read or is refused.
+        blocks by smaller results. `task` and `shrink` can be pickled.
         """
         parts: list[Part] = []
         waiting: deque[tuple[int, Future[Part]]] = deque()
@@ -102,8 +93,6 @@ def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None
     X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
     `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column names;
     for a memory map, arrays (n,); for a dask.array, dask collections with the same partitions.
-
-    Raises `InputError`: files cannot be read or have incompatible columns, or a column does not exist.
     """
     X, threads = columns.X, n_jobs or count_threads()
     if is_dask(X):
@@ -240,12 +229,7 @@ def _files(path: str) -> list[str]:
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or dask.array (n, p).
-
-    Labels are its columns, or collections with the same partitions.
-
-    Raises `InputError`: X is neither, or labels do not fit X.
-    """
+    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned like it."""
 
     def __init__(self, columns: Columns) -> None:
         X = columns.X
@@ -287,10 +271,7 @@ class DaskTable(BlockTable):
         return _named(values, self._names)
 
     def read(
-        self,
-        task: Callable[[Block], Part],
-        shrink: Callable[[list[Part]], list[Part]],
-        tick: Callable[[float], None],
+        self, task: Callable[[Block], Part], shrink: Callable[[list[Part]], list[Part]], tick: Tick
     ) -> list[Part]:
         """See `BlockTable`; results are joined as a tree, so that few are transferred."""
         import dask

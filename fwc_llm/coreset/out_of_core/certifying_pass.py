@@ -9,7 +9,8 @@ margin.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -33,66 +34,53 @@ ROOM = 2**31  # bytes of rows in doubt, at most
 _SAME = 1e-9  # relative difference of two sums of the same weights that counts as rounding
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Summary of a block at fixed prices: settled rows as sums, rows in doubt in full."""
+def _summarise(
+    terms: Problem,
+    points: np.ndarray,
+    prices: np.ndarray,
+    margin: float,
+    encoder: Encoder,
+    cell_of: dict[Key, int],
+    block: Block,
+) -> tuple[np.ndarray, ...]:
+    """Summarise a block at fixed prices; `terms` has the problem's parameters, but no rows.
 
-    carried: np.ndarray  # (m,) mass of the settled rows, by representative
-    cost: np.ndarray  # (G,) total cost of the settled rows, by cell
-    doubt: tuple[np.ndarray, np.ndarray, np.ndarray]  # costs and labels (d, G), masses (d,)
-
-
-@dataclass(frozen=True)
-class _Visit:
-    """The task of the pass for one block. `problem` has the parameters, but no rows."""
-
-    problem: Problem
-    points: np.ndarray
-    prices: np.ndarray
-    margin: float
-    encoder: Encoder
-    cell_of: dict[Key, int]
-
-    def __call__(self, block: Block) -> _Plan:
-        used, mass = weights_of(block)
-        if not len(used):
-            none = np.zeros((0, len(self.prices)))
-            return _Plan(np.zeros(self.problem.m), none.sum(axis=0), (none, none.astype(np.int32), mass))
-        cost, label = nearest_points(self._problem_of(block, used), self.points, Threads(1))
-        rows = np.arange(len(used))
-        cell, least, second = two_cheapest(cost, self.prices)
-        if not np.isfinite(least).all():
-            raise InputError(f"{block.where} holds numbers whose costs exceed double precision: scale X")
-        sure = second > least + self.margin
-        own, at = label[cell[sure], rows[sure]], cell[sure]
-        carried = np.bincount(own, mass[sure], self.problem.m)
-        paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
-        doubt = np.flatnonzero(~sure)
-        return _Plan(carried, paid, (cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]))
-
-    def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
-        """Make a problem of the block's rows that suffices to compute costs."""
-        labels, group = groups_of(block, used)
-        cell = np.array([self.cell_of.get(key, -1) for key in labels], np.int64)
-        if (cell < 0).any():
-            raise _changed(block.where, f"its labels {labels[int(cell.argmin())][1:]} are new")
-        X = block.columns.X
-        if is_frame(X):
-            X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
-        table = self.encoder.encode(X, strict=False, what=block.where).take(used)
-        return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
+    Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,); of the rows
+    in doubt, costs and labels (d, G) and masses (d,).
+    """
+    used, mass = weights_of(block)
+    if not len(used):
+        none = np.zeros((0, len(prices)))
+        return np.zeros(terms.m), none.sum(axis=0), none, none.astype(np.int32), mass
+    labels, group = groups_of(block, used)
+    cells = np.array([cell_of.get(key, -1) for key in labels], np.int64)
+    if (cells < 0).any():
+        raise _changed(block.where, f"its labels {labels[int(cells.argmin())][1:]} are new")
+    X = block.columns.X
+    if is_frame(X):
+        X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
+    table = encoder.encode(X, strict=False, what=block.where).take(used)
+    problem = replace(terms, table=table, cells=replace(terms.cells, cell=cells[group]))
+    cost, label = nearest_points(problem, points, Threads(1))
+    rows = np.arange(len(used))
+    cell, least, second = two_cheapest(cost, prices)
+    if not np.isfinite(least).all():
+        raise InputError(f"{block.where} holds numbers whose costs exceed double precision: scale X")
+    sure = second > least + margin
+    own, at = label[cell[sure], rows[sure]], cell[sure]
+    carried = np.bincount(own, mass[sure], terms.m)
+    paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(prices))
+    doubt = np.flatnonzero(~sure)
+    return carried, paid, cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]
 
 
 def certify_table(
     sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
-    """Solve the whole table's inner problem for representatives at `points` (m, p).
+    """Solve the whole table's inner problem for representatives at `points` (m, p), in X's precision.
 
-    The points have X's precision. Return the mass (m,) of each representative, the objective and its lower
-    bound. `problem` is the sample's. `tick` gets the number of this pass, from 1, and the share of rows read
-    so far.
-
-    Raises `InputError`: the table changed since the first pass, or too many rows tie to keep them in memory.
+    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's.
+    `tick` gets the number of this pass, from 1, and the share of rows read so far.
     """
     cost = nearest_points(problem, points, Threads(1))[0]
     inner = problem.transport(cost, None)
@@ -102,19 +90,20 @@ def certify_table(
     terms = replace(problem, masses=None).subset(np.zeros(0, int))  # workers need no rows of it
     table, before = sample_pass.table, float(problem.cells.sizes.sum())
     for number in count(1):
-        visit = _Visit(terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of)
+        given = terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of
         _check_room(sample_pass, cost, prices, margin)
-        plans = table.read(visit, list, lambda share, number=number: tick(number, share))  # type: ignore[misc]
-        carried, paid = (sum(getattr(plan, name) for plan in plans) for name in ("carried", "cost"))
-        doubt = tuple(np.concatenate(part) for part in zip(*(plan.doubt for plan in plans), strict=True))
-        total = float(np.sum(carried)) + float(doubt[2].sum())
+        blocks = table.read(partial(_summarise, *given), list, partial(tick, number))
+        parts = list(zip(*blocks, strict=True))
+        carried, paid = (sum(part, np.zeros(len(part[0]))) for part in parts[:2])
+        doubt = [np.concatenate(part) for part in parts[2:]]
+        total = float(carried.sum()) + float(doubt[2].sum())
         if abs(total - before) > _SAME * before:
             raise _changed(table.name, "other rows or weights than before")
         if problem.parity_set:
             solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
             objective, lower_bound = solved.objective, solved.lower_bound
         else:
-            weights, objective = carried, float(np.sum(paid)) / total
+            weights, objective = carried, float(paid.sum()) / total
             lower_bound = objective
         if weights is not None:
             break
@@ -133,10 +122,7 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """Choose the margin: the gap of two cells that the sample's prices may get wrong.
-
-    A sample of s rows leaves about 1/√s of the rows in doubt.
-    """
+    """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in doubt."""
     gap = _gaps(cost, prices)
     tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
     share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)

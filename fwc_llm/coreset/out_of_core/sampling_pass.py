@@ -5,7 +5,6 @@ The rows with the smallest keys are the sample (priority sampling: Duffield, Lun
 does not depend on blocks, threads or workers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
-from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable
+from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
 from fwc_llm.coreset.problem.cells import label_columns
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams
 from fwc_llm.coreset.problem.encoding import Encoder
@@ -30,33 +29,18 @@ Key = tuple[Any, ...]  # the labels of a group: y, then the protected attributes
 
 @dataclass(frozen=True)
 class SamplePass:
-    """The sampled rows in memory, scaled like the whole table.
+    """The sampled rows in memory, scaled like the whole table."""
 
-    Their cells have the sums of the whole table. `positions` (s,) are the rows' positions in `table`,
-    ascending. `cell_of` maps each group of labels to its cell.
-    """
-
-    rows: EncodedInput
-    positions: np.ndarray
-    cell_of: dict[Key, int]
+    rows: EncodedInput  # their cells have the sums of the whole table
+    positions: np.ndarray  # (s,) of these rows in `table`, ascending
+    cell_of: dict[Key, int]  # cell of each group of labels
     table: BlockTable
 
 
 def run_sampling_pass(
-    table: BlockTable,
-    terms: ProblemParams,
-    *,
-    sample: int,
-    least: int,
-    seed: int,
-    tick: Callable[[float], None],
+    table: BlockTable, terms: ProblemParams, sample: int, least: int, seed: int, tick: Tick
 ) -> SamplePass:
-    """Read a table once, and draw about `sample` of its rows by the `seed`.
-
-    Every group of labels gets at least `least` rows, or all its rows. `tick` gets the share of rows read.
-
-    Raises `InputError`: an invalid label, weight or value; a cell without rows; a single level.
-    """
+    """Read a table once, and draw about `sample` rows: of every group of labels at least `least`, or all."""
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
@@ -72,8 +56,8 @@ def run_sampling_pass(
     columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
     group = np.array([place[key] for key in drawn["group"]], np.int64)
     equal = columns.sample_weight is None
-    weight = 1.0 if equal else np.asarray(columns.sample_weight, float)
-    chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums, equal)
+    weight = None if equal else np.asarray(columns.sample_weight, float)
+    chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums)
     positions = drawn["position"].to_numpy()[chosen]
     columns = columns.each(lambda part: _some(part, chosen))
     X = columns.X.set_axis(positions, axis=0) if is_frame(columns.X) else columns.X
@@ -103,10 +87,7 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
-    """Return the groups of labels in a block, and the index (u,) of the group of each row in `used`.
-
-    Raises `InputError`: a label is missing, or there are too many distinct labels.
-    """
+    """Return the groups of labels in a block, and the index (u,) of the group of each row in `used`."""
     labels: list[Any] = [[0]]
     codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels, all rows are one group
     for role in ("y", "sensitive"):
@@ -135,16 +116,12 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A block's summary, and the rows drawn from it.
+    """A block's summary, and the rows drawn from it."""
 
-    `sums` has rows and mass of each group. `drawn` is a frame with position, key and group of the rows drawn,
-    and `columns` are the caller's values of these rows.
-    """
-
-    sums: dict[Key, tuple[int, float]]
+    sums: dict[Key, tuple[int, float]]  # rows and mass of each group
     moments: dict[Any, np.ndarray]  # per numeric column: mean, sum of squares about the mean, mass
-    drawn: pd.DataFrame
-    columns: Columns
+    drawn: pd.DataFrame  # position, key and group of the rows drawn
+    columns: Columns  # the caller's values of these rows
 
     def take(self, rows: np.ndarray) -> "_Part":
         return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
@@ -200,21 +177,14 @@ class _Look:
 
 
 def _choose(
-    look: _Look,
-    key: np.ndarray,
-    weight: Any,
-    group: np.ndarray,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    equal: bool,
+    look: _Look, key: np.ndarray, weight: Any, group: np.ndarray, counts: np.ndarray, sums: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Choose the sample from the rows drawn; return their indices and masses, None for equal masses.
 
-    The masses of each group are in proportion to the group's mass in the table. Every group has at least
-    `look.least` rows, or all its rows.
+    The sampled masses of a group are in proportion to the group's mass in the table, `sums`.
     """
     n = int(counts.sum())
-    if equal:
+    if weight is None:
         size = min(look.sample, n)
         share = largest_remainder(size * counts / n, size, np.zeros_like(counts), counts)
     else:
@@ -224,13 +194,13 @@ def _choose(
     rank = _rank(key, group)
     chosen = np.flatnonzero(rank < wanted[group])
     own = group[chosen]
-    if equal and (np.abs(wanted - len(own) * counts / n) <= 1).all():
+    if weight is None and (np.abs(wanted - len(own) * counts / n) <= 1).all():
         return chosen, None
     # Priority sampling: a row's mass is at least 1 / (the smallest key of its group that was not chosen).
     beyond = np.full(len(counts), np.inf)
     next_one = rank == wanted[group]
     beyond[group[next_one]] = key[next_one]
-    base = np.maximum(weight, 1 / beyond[group])[chosen]
+    base = np.maximum(1.0 if weight is None else weight, 1 / beyond[group])[chosen]
     mass = base * (sums / np.maximum(np.bincount(own, base, len(counts)), 1e-300))[own]
     return chosen, mass * (len(own) / mass.sum())
 

@@ -1,7 +1,7 @@
 """Slots: the number of representatives per cell (docs/method.md, "Slots")."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -10,23 +10,16 @@ from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
 RULES = ("balanced-positive", "proportional", "equal")
+Slots: TypeAlias = str | Sequence[Any] | np.ndarray | Mapping[Any, int]
 
 
 def count_slots(
-    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int],
-    m: int,
-    cells: Cells,
-    available: np.ndarray,
-    *,
-    constrained: bool,
-    positive: Any = 1,
+    slots: Slots, m: int, cells: Cells, available: np.ndarray, *, constrained: bool, positive: Any = 1
 ) -> np.ndarray:
     """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 
     `available` (G,): number of distinct candidates per cell; `constrained`: whether a parity limit
     needs every cell (else empty cells are left out).
-
-    Raises `InputError`: the cells cannot hold the slots, or `slots` is invalid.
     """
     needed = available > 0
     for g in np.flatnonzero(~needed).tolist():
@@ -100,10 +93,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
 
 
 def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
-    """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}.
-
-    Raises `InputError`: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
-    """
+    """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}."""
     if isinstance(slots, Mapping):
         counts = np.zeros(cells.n_cells)
         places = {cells.labels(g): g for g in range(cells.n_cells)}

@@ -23,17 +23,13 @@ _MOST_FRACTIONS = 30  # distinct fractional labels, such as shares in steps of 0
 
 @dataclass(frozen=True)
 class Cells:
-    """The cell of every row.
+    """The cell of every row."""
 
-    `cell` (n,) int64; `levels` (|D|,) or, for k crossed attributes, (|D|, k); `outcomes` (|Y|,);
-    `counts` (G,) rows per cell; `sizes` (G,) mass per cell, equal to `counts` without weights.
-    """
-
-    cell: np.ndarray
-    levels: np.ndarray
-    outcomes: np.ndarray
-    counts: np.ndarray
-    sizes: np.ndarray
+    cell: np.ndarray  # (n,) int64
+    levels: np.ndarray  # (|D|,) or, for k crossed attributes, (|D|, k)
+    outcomes: np.ndarray  # (|Y|,)
+    counts: np.ndarray  # (G,) rows per cell
+    sizes: np.ndarray  # (G,) mass per cell, equal to `counts` without weights
 
     @property
     def n_levels(self) -> int:
@@ -70,8 +66,6 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     """Return the cells of `n` rows; rows without mass are left out.
 
     `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all rows.
-
-    Raises `InputError`: wrong shapes, missing values, or measurements instead of labels.
     """
     alike = np.zeros(n, np.int8)
     own = _labels(alike if y is None else y, "y", n, columns=False)[0]
@@ -87,11 +81,9 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     shape = tuple(map(len, members))
     present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
     # Attributes of numbers and attributes of text keep their types.
-    kinds = {values.dtype.kind for values in members}
-    levels = np.empty((len(present), len(members)), np.result_type(*members) if len(kinds) == 1 else object)
-    for k, code in enumerate(np.unravel_index(present, shape)):
-        levels[:, k] = members[k][code]
-    levels = levels if len(members) > 1 else levels[:, 0].copy()
+    kind = np.result_type(*members) if len({values.dtype.kind for values in members}) == 1 else object
+    kept = [values[code] for values, code in zip(members, np.unravel_index(present, shape), strict=True)]
+    levels = kept[0] if len(kept) == 1 else np.stack([values.astype(kind) for values in kept], axis=1)
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
@@ -170,10 +162,7 @@ def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
 
 
 def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np.ndarray) -> None:
-    """Refuse limits of single attributes at which some level can have no mass.
-
-    `carried` (G,) marks the cells that may carry mass.
-    """
+    """Refuse limits of single attributes at which some level can have no mass in the cells `carried` (G,)."""
     groups, names = groups_of(cells.levels, crossed=False), level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
         return  # one attribute, or no limit

@@ -18,20 +18,16 @@ from fwc_llm.errors import InputError
 
 @dataclass(frozen=True)
 class EncodedInput:
-    """The encoded rows of X with a positive weight.
-
-    `masses` are those of these rows (None: 1 per row). `used` (n',) are the rows' positions among the `n`
-    rows of X (None: all rows). `has_y` and `has_levels` say whether labels were given.
-    """
+    """The encoded rows of X with a positive weight."""
 
     X: Any
     encoder: Encoder
     table: EncodedTable
     cells: Cells
-    masses: Masses | None
-    used: np.ndarray | None
-    n: int
-    has_y: bool
+    masses: Masses | None  # None: 1 per row
+    used: np.ndarray | None  # (n',) positions of these rows in X; None: all rows
+    n: int  # number of rows of X
+    has_y: bool  # whether outcomes were given
     has_levels: bool
 
     def of_all(self, values: np.ndarray) -> np.ndarray:
@@ -72,10 +68,7 @@ class ProblemParams:
         return cls(*(getattr(model, field.name) for field in fields(cls)))
 
     def read(self, columns: Columns) -> EncodedInput:
-        """Check and encode rows; labels and weights may be column names (`take_named`).
-
-        Rows of weight 0 are checked, then left out. Without a limit and penalty, labels are optional.
-        """
+        """Check and encode rows; those of weight 0 are checked, then left out."""
         X, y, sensitive, sample_weight = take_named(*columns)
         encoder, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
         n = table.n

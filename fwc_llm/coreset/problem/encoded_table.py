@@ -20,15 +20,11 @@ Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a rang
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """The features of n rows as numbers and codes.
+    """The features of n rows as numbers and codes."""
 
-    `numbers` (n, k) are float32 or float64, `codes` (n, c) whole numbers. A code of −1 is a value that the
-    encoder has not seen. `units` (c,) is the cost of a mismatch in each column of codes; None: `MISMATCH`.
-    """
-
-    numbers: np.ndarray
-    codes: np.ndarray
-    units: np.ndarray | None = field(default=None, kw_only=True)
+    numbers: np.ndarray  # (n, k) float32 or float64
+    codes: np.ndarray  # (n, c) whole numbers; −1 is a value that the encoder has not seen
+    units: np.ndarray | None = field(default=None, kw_only=True)  # see `mismatch`; None: `MISMATCH`
 
     @cached_property
     def mismatch(self) -> np.ndarray:
@@ -94,25 +90,14 @@ class EncodedTable:
     def span(self) -> np.ndarray:
         """(k,) largest difference within each numeric column; inf if it exceeds float64."""
         with np.errstate(over="ignore"):
-            return np.asarray(self.largest - self.least)
-
-    @cached_property
-    def least(self) -> np.ndarray:
-        """(k,) least number of each numeric column."""
-        return np.asarray(self.numbers.min(axis=0), np.float64)
-
-    @cached_property
-    def largest(self) -> np.ndarray:
-        """(k,) largest number of each numeric column."""
-        return np.asarray(self.numbers.max(axis=0), np.float64)
+            return np.asarray(np.subtract(self.numbers.max(axis=0), self.numbers.min(axis=0), dtype=float))
 
     @property
     def fits_single(self) -> bool:
         """Whether float32 can hold all differences within columns, and their squares."""
         # float32 numbers are used as they are, float64 ones minus the centre.
-        float32 = self.numbers.dtype == np.float32
-        offset = max(-self.least.min(initial=0.0), self.largest.max(initial=0.0)) if float32 else 0.0
-        span = self.span.max(initial=0.0)
+        single, span = self.numbers.dtype == np.float32, self.span.max(initial=0.0)
+        offset = max(-self.numbers.min(initial=0.0), self.numbers.max(initial=0.0)) if single else 0.0
         return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
 
     def check_costs(self, cost: str) -> None:

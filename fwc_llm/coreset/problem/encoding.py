@@ -26,18 +26,14 @@ _HEAVIEST = 1_000_000  # largest weight of a column
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """The encoding of one column: kind, values (ordinal, categorical) and scaling.
-
-    `scale` is infinite for a column that is constant in the fitted rows: its cost is 0, in other rows
-    too. `factor` multiplies the scaled numbers or, in a categorical column, `MISMATCH`.
-    """
+    """The encoding of one column."""
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))
+    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
     mean: float = 0.0
-    scale: float = 1.0
-    factor: float = 1.0
+    scale: float = 1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    factor: float = 1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
 
     @property
     def step(self) -> float:
@@ -63,19 +59,15 @@ class Encoder:
 
     In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical
     dtype, replaced by the rank of the category) are z-scored over the rows given; a constant column becomes
-    0. Everything else (text, booleans, unordered categoricals) is categorical. `order` has the names of X's
-    columns. `dtype` is that of an array, whose precision is kept; None for a DataFrame.
+    0. Everything else (text, booleans, unordered categoricals) is categorical.
     """
 
     columns: tuple[ColumnCode, ...]
-    order: tuple[Any, ...]
-    dtype: Any = None
+    order: tuple[Any, ...]  # names of X's columns
+    dtype: Any = None  # of an array, whose precision is kept; None for a DataFrame
 
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
-        """Encode points or other rows in the units of X.
-
-        `strict` refuses a category that X does not hold. Errors call the points `what`.
-        """
+        """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
         points = as_pandas(points)
         if self.dtype is not None:
             return self._encode_array(points, what)
@@ -284,12 +276,7 @@ def encode(
     column_weights: ColumnWeights = None,
     cost: str = "l1",
 ) -> tuple[Encoder, EncodedTable, Masses | None]:
-    """Encode a DataFrame or an array; return the encoder, the table and the masses.
-
-    `scale`: whether numbers become z-scores. "auto": in a DataFrame but not in an array; if the columns of an
-    array differ by orders of magnitude, and there are no `column_weights`, a `ScaleWarning` follows. The
-    weights multiply the columns' parts of the `cost`.
-    """
+    """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the masses."""
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)

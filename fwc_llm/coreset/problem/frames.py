@@ -31,12 +31,7 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table with Arrow's C stream, such as Polars', to pandas.
-
-    All else is returned as it is.
-
-    Raises `InputError`: a lazy table, or pyarrow is not installed.
-    """
+    """Convert a table with Arrow's C stream, such as Polars', to pandas; return all else as it is."""
     if hasattr(table, "collect"):
         raise InputError(f"{type(table).__name__} is a lazy table: pass what its collect() returns")
     if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
@@ -63,10 +58,7 @@ def row_name(index: Any, place: int) -> str:
 
 
 def column_kind(series: "pd.Series[Any]") -> str:
-    """Return "numeric" (also for numbers in a column of objects), "ordinal" or "categorical".
-
-    Raises `InputError`: times, complex numbers, or values that have no hash, such as lists.
-    """
+    """Return "numeric" (also for numbers in a column of objects), "ordinal" or "categorical"."""
     dtype, types = series.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
         return "ordinal" if dtype.ordered else "categorical"
@@ -88,12 +80,7 @@ def column_kind(series: "pd.Series[Any]") -> str:
 
 
 def plain_array(x: Any) -> np.ndarray:
-    """Convert a plain table to an (n, p) array.
-
-    float32 stays float32, all else becomes float64.
-
-    Raises `InputError`: the table is sparse, masked, complex, of dates, not numeric, or empty.
-    """
+    """Convert a plain table to an (n, p) array: float32 stays float32, all else becomes float64."""
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")
     if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
@@ -114,8 +101,6 @@ def take_named(
 
     `sensitive` may also be a list of names; a list as long as X counts as values (unless `only_names`).
     Arguments that are values are returned as they are; `only_names` refuses them.
-
-    Raises `InputError`, which calls the table `what`: X lacks a column.
     """
     X = as_pandas(X)
     _check_in_memory(X)

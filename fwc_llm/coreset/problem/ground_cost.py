@@ -25,44 +25,28 @@ _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
 class FeatureCost(NamedTuple):
-    """The cost between the features of two rows: numbers, then codes.
+    """The cost between the features of two rows: numbers, then codes."""
 
-    `squared`: whether differences of numbers are squared. `unit` (c,) float32 is the cost of a mismatch in
-    each column of codes.
-    """
-
-    squared: bool
-    unit: Any
+    squared: bool  # whether differences of numbers are squared
+    unit: Any  # (c,) float32 cost of a mismatch in each column of codes
 
     @classmethod
     def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
         """Make the cost "l1", "sqeuclidean" or "l2" (squared: callers take the root) of a table's columns."""
         return cls(SQUARED[cost], read_only(table.mismatch))
 
-    def to_points(
-        self, numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray
-    ) -> np.ndarray:
-        """Return costs (n,) of n rows to one point, or of each row to its own point.
-
-        The rows are `numbers` (k, n) and `codes` (c, n), of any dtype. One point has the numbers `point` (k,)
-        and the codes `kinds` (c,); n points, one per row, have (k, n) and (c, n).
-        """
-        if point.ndim == 1:
-            point, kinds = point[:, None], kinds[:, None]
-        difference = numbers - point
+    def between(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Return costs (n,) of rows `values` (p, n) to one point (p,), or to a point for each row (p, n)."""
+        k, points = len(values) - len(self.unit), points.reshape(len(values), -1)
+        difference = values[:k] - points[:k]
         if self.squared:
             np.multiply(difference, difference, out=difference)
         else:
             np.abs(difference, out=difference)
         total = difference.sum(0, dtype=np.float64)
-        if len(codes):
-            total += self.unit.astype(np.float64) @ (codes != kinds)
+        if len(self.unit):
+            total += self.unit.astype(np.float64) @ (values[k:] != points[k:])
         return np.asarray(total)
-
-    def between(self, values: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """`to_points` for rows (p, n) and points (p,) or (p, n) of numbers followed by codes."""
-        q = len(values) - len(self.unit)
-        return self.to_points(values[:q], values[q:], point[:q], point[q:])
 
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same rows."""
@@ -86,9 +70,9 @@ def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarr
     """(n, m) feature costs of every row to every point, encoded by the same encoder."""
     matrix, feature_cost = np.empty((rows.n, points.n)), FeatureCost.of(rows, cost)
     for block in blocks(rows.n):
-        numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
-        for j in range(points.n):
-            matrix[block, j] = feature_cost.to_points(numbers, codes, points.numbers[j], points.codes[j])
+        values = np.ascontiguousarray(rows.values[block].T)
+        for j, point in enumerate(points.values):
+            matrix[block, j] = feature_cost.between(values, point)
     return matrix
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.coreset.problem.cells import Cells, check_attributes, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.encoded_input import EncodedInput
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.ground_cost import FeatureCost
+from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -18,31 +19,38 @@ from fwc_llm.coreset.weights import Masses
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and the parameters of the problem.
-
-    See docs/method.md, "The problem". `cell_of` (m,) is each representative's cell, ascending; `target`
-    (|Y|,) is p_T. `epsilon` is the parity limit, one number or (|D|,), or None; `penalty` replaces it by a
-    soft limit. `move` (G, G) is the cost of a change of cell. `pools[g]` has the positions of the rows that
-    may represent cell g; `ids` (n,) are equal for rows that count as the same. `to_ranks` moves the ordinal
-    columns of points (m, p) to the nearest ranks; None if the table has no such columns. `masses` are
-    positive; None: 1 per row. If attributes are not crossed, `groups` (L, |D|) marks the levels that share a
-    limit, and `epsilon` is one number or (L,).
-    """
+    """A table, its cells, and the parameters of the problem (docs/method.md, "The problem")."""
 
     table: EncodedTable
     cells: Cells
-    cell_of: np.ndarray
-    target: np.ndarray
-    epsilon: float | np.ndarray | None
+    cell_of: np.ndarray  # (m,) cell of each representative, ascending
+    target: np.ndarray  # (|Y|,) p_T
+    epsilon: float | np.ndarray | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
     cost: str
     support: str
-    move: np.ndarray
-    pools: list[np.ndarray]
-    ids: np.ndarray
+    move: np.ndarray  # (G, G) cost of a change of cell
+    pools: list[np.ndarray]  # positions of the rows that may represent each cell
+    ids: np.ndarray  # (n,) equal for rows that count as the same
+    # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
-    masses: Masses | None = None
-    penalty: float | None = None
-    groups: np.ndarray | None = None
+    masses: Masses | None = None  # positive; None: 1 per row
+    penalty: float | None = None  # soft limit, instead of `epsilon`
+    groups: np.ndarray | None = None  # (L, |D|) marks the levels that share a limit, if attributes overlap
+
+    @classmethod
+    def of(
+        cls, rows: EncodedInput, params: Any, support: str, cell_of: np.ndarray, pools: Any, ids: np.ndarray
+    ) -> Self:
+        """Make the problem of encoded rows with `params`, a `ProblemParams` or an estimator."""
+        cells = rows.cells
+        target, groups = overall_target(cells, params.target), groups_of(cells.levels, params.crossed)
+        if not params.crossed:
+            check_attributes(params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target)
+        limits = limits_of(params.epsilon, cells.levels, params.crossed)
+        move = between_cells(cells, params.cost_sensitive, params.cost_outcome)
+        ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
+        terms = rows.encoder.to_ranks if ordinal else None, rows.masses, params.penalty, groups
+        return cls(rows.table, cells, cell_of, target, limits, params.cost, support, move, pools, ids, *terms)
 
     @property
     def m(self) -> int:
@@ -60,7 +68,7 @@ class Problem:
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
-        """Return the problem of some `rows` (n',), which are renumbered 0, 1, …
+        """Return the problem of some `rows` (n',), renumbered 0, 1, …
 
         With the `priority` (n,) by which the rows were sampled, their masses also represent the other rows.
         """
@@ -79,8 +87,8 @@ class Problem:
         )
 
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Draw priorities (n,); the highest are sampled. None if all rows have the same mass."""
-        return None if self.masses is None else self.masses.priorities(rng)
+        """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for equal masses."""
+        return None if self.masses is None else self.masses.values / (1.0 - rng.random(self.table.n))
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
         """Return a row per distinct candidate value of each cell with slots, and the cells of these rows."""
@@ -99,14 +107,6 @@ class Problem:
 
     def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
         """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of the rows."""
-        return fair_transport(
-            cost,
-            self.cells.n_levels,
-            self.cells.n_outcomes,
-            self.target,
-            self.epsilon,
-            prices,
-            sample_weight=self.masses if masses is None else masses,
-            penalty=self.penalty,
-            groups=self.groups,
-        )
+        terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
+        mass = self.masses if masses is None else masses
+        return fair_transport(cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups)

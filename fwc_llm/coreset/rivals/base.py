@@ -1,9 +1,8 @@
 """Shared parts of the rivals: rows as points (x, d, y), and `Coreset`.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take row weights
-`sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float array, which is not scaled, or a
-DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md, "Ground cost and scaling").
-docs/baselines.md has the rivals' sources and formulas.
+All but fairlets take row weights `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float
+array, which is not scaled, or a DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md,
+"Ground cost and scaling"). docs/baselines.md has the rivals' sources and formulas.
 """
 
 from dataclasses import dataclass, replace
@@ -111,10 +110,7 @@ class LabelledTable(EncodedTable):
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
-    """Encode rows as points (x, d, y).
-
-    Raises `InputError`: wrong shapes, or an array of values that are not numbers.
-    """
+    """Encode rows as points (x, d, y)."""
     encoder, table, masses = encode(X, sample_weight=sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(np.int32)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.fasterpam import Exchanged, Patience, Points, Space, exchange
+from fwc_llm.coreset.fasterpam import Exchanged, Points, Space, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.threads import Threads
@@ -33,10 +33,9 @@ def kmeans(
 
 
 def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None) -> Any:
-    """Fit scikit-learn's `KMeans` to `points` (n, q).
+    """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,), None: 1 per row.
 
-    `mass` (n,) are row weights; None: 1 per row. One thread, because sums over several threads depend on
-    their order.
+    One thread, because sums over several threads depend on their order.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -89,10 +88,7 @@ def kmedoids(
 def swap_medoids(
     rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
 ) -> Exchanged:
-    """Run FasterPAM from random medoids among `allowed` (positions); every swap lowers the loss.
-
-    The result's `rows` (m,) are the medoids.
-    """
+    """Run FasterPAM from random medoids among `allowed` (positions); `rows` (m,) are the last medoids."""
     if metric not in DISTANCES:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
@@ -101,6 +97,5 @@ def swap_medoids(
     space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
-    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
-    exchanged = exchange(space, points, order, cells, order, patience, Threads())
+    exchanged = exchange(space, points, order, np.zeros(len(order), int), order, Threads(), max_passes)
     return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))

@@ -28,11 +28,10 @@ _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 def best_start(
     solver: Solver, init: str, rng: np.random.Generator, starts: int | None
 ) -> tuple[Descent, int, int, bool, float | None]:
-    """Run several starts from `init`, and return the best descent.
+    """Run `starts` starts from `init`; None: as many as the size of the table suggests.
 
-    `starts` is the number of starts; None: by the size of the table. Returns the descent, the number of
-    starts, how many ended at the best start's objective, whether all coresets were compared, and the spread:
-    the mean relative excess of the starts' objectives over the least (None if unknown).
+    Returns the best descent, the number of starts, how many ended at the best start's objective, whether all
+    coresets were compared, and the starts' `spread_`.
     """
     best = solver.from_name(init, rng)
     if starts is None:
@@ -71,7 +70,7 @@ _SAME = 1e-11  # relative difference that counts as rounding
 def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     """Find the best of all coresets of rows, starting from a descent; None if this takes too long."""
     problem = steps.problem
-    if problem.support == "free" or descent.rows is None:
+    if descent.rows is None:
         return None
     candidates, of = problem.candidates()
     cells = np.flatnonzero(problem.seats).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.fasterpam import Patience, Points, Space, estimate, exchange
+from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import kicked, missed, sample_rows, sampling_order, start_rows
 from fwc_llm.coreset.threads import Threads
@@ -34,7 +34,7 @@ LEVEL_TOLERANCE, ROWS_TOLERANCE, FREE_TOLERANCE = 3e-4, 2e-5, 1e-4
 _SCREEN = 2048  # rows on which the gains of swaps are estimated
 _SCREENED, _SCREENED_EACH = 1024, 16  # candidates tried on all rows: at least, and per representative
 _LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
-_PATIENCE = Patience(passes=1, least=1e-6, again=63, batch=128)
+_LEAST, _AGAIN, _BATCH = 1e-6, 63, 128  # terms of `exchange`
 _SAMPLE = 8192  # rows on which free points are swapped, at least
 _EACH = 24  # rows per representative on which free points are swapped, at least
 
@@ -195,8 +195,7 @@ def swap(
 ) -> np.ndarray:
     """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
 
-    Of many candidates, only those with the largest estimated gains are tried. Returns points (m, p), or rows
-    (m,) if the descent has rows.
+    Returns points (m, p), or rows (m,) if the descent has rows.
     """
     part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
     if sampled:
@@ -221,7 +220,7 @@ def swap(
         order = order[np.argsort(changes, kind="stable")[:tried]]
     candidates, cells = candidates[order], cells[order]
     keys = cells * size + part.ids[candidates]
-    rows = exchange(space, points, candidates, cells, keys, _PATIENCE, threads).rows
+    rows = exchange(space, points, candidates, cells, keys, threads, 1, _LEAST, _AGAIN, _BATCH).rows
     if descent.rows is not None:
         return np.where(rows < 0, descent.rows, sample[rows])
     moved = descent.points.copy()

@@ -18,10 +18,7 @@ _MISSED, _SUITED = 1.15, 3.0  # largest ratio of objectives, see `missed`
 def start_rows(
     problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
 ) -> np.ndarray:
-    """Choose rows (m,) to start from, in cell order, by "k-means++" or "random".
-
-    Random rows are drawn by mass within each cell, without repeating a value.
-    """
+    """Choose rows (m,) to start from, in cell order: by "k-means++", or distinct ones "random" by mass."""
     if init == "k-means++":
         return _spread_rows(problem, rng, threads or Threads(1))
     chosen, masses = [], problem.masses
@@ -85,11 +82,10 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 
 
 def missed(objective: float, reached: float, each: float) -> bool:
-    """Whether a sample lacked far rows that make much of the objective.
+    """Whether a sample lacked far rows that make much of the `objective` on the larger table.
 
-    `reached` is the objective of the sample's optimum on the sample, `objective` that of the same
-    representatives on the larger table. The fewer sampled rows per representative (`each`), the larger their
-    ratio may be.
+    `reached` is the objective on the sample. The fewer sampled rows per representative (`each`), the larger
+    their ratio may be.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
@@ -99,8 +95,7 @@ def sample_rows(
 ) -> np.ndarray:
     """Sample `count` rows or more, at random or by the highest `priority` (n,); return them ascending.
 
-    A cell with fewer than four distinct sampled candidates per seat gets more, so that the sample is slightly
-    richer in small cells.
+    A cell with fewer than four distinct sampled candidates per seat gets more.
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)

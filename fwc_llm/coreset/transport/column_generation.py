@@ -59,13 +59,10 @@ class Optimum:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs (n, G) of rows to cells, float32 or float64.
+    """Costs of rows to cells; the caller's table is never copied as a whole."""
 
-    The caller's table is never copied as a whole. `mass` (n,) is positive; None: 1 per row.
-    """
-
-    cost: np.ndarray
-    mass: Floats | None = None
+    cost: np.ndarray  # (n, G) float32 or float64
+    mass: Floats | None = None  # (n,) positive; None: 1 per row
 
     @property
     def size(self) -> int:
@@ -143,8 +140,7 @@ class CostTable:
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
         """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in doubt.
 
-        Returns the cheapest cells (n,), the positions of the rows in doubt, and of all other rows the mass
-        per cell (G,) and the total cost.
+        Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,) and cost.
         """
         mass = np.ones(0) if self.mass is None else self.mass
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
@@ -169,10 +165,7 @@ class CostTable:
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell, its reduced cost, and the reduced cost of the next cell.
-
-    The reduced cost is cost minus price. On ties the first cell is returned.
-    """
+    """Return each row's cheapest cell (the first on ties), and cost − price of this and of the next cell."""
     least = cost[:, 0] - prices[0]
     second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
     for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis
@@ -232,8 +225,8 @@ def solve_directly(
 ) -> Optimum:
     """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole` table.
 
-    At first a row may go only to cells that cost at most `width` more than its cheapest one. The bound uses
-    all cells; if it differs from the cost, the width grows.
+    At first a row may go only to cells that cost at most `width` more than its cheapest one; if the bound,
+    which uses all cells, differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
         width = width if attempt < _STALLS else np.inf
@@ -258,9 +251,9 @@ def solve_directly(
 
 
 def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
-    """Merge equal rows; return the merged table and each row's index (n,) there, None if few rows are equal.
+    """Merge rows whose costs, in the cells within `width` at the prices, differ by a constant.
 
-    Rows are equal if their costs, in the cells within `width` at the prices, differ by a constant.
+    Return the merged table and each row's index (n,) there, None if few rows are equal.
     """
     n = table.size
     if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:

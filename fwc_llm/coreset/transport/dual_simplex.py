@@ -48,24 +48,15 @@ class Vertex:
 
 @np.errstate(divide="ignore", invalid="ignore")
 def dual_simplex(
-    cost: Floats,
-    mass: Floats,
-    prices: Floats,
-    fair: ParitySet,
-    noise: float,
-    width: float = np.inf,
-    turn: int = 0,
+    cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, noise: float, width: float, turn: int
 ) -> Vertex:
-    """Minimise the `cost` (N, G) of moving rows to cells, from the `prices` (G,).
+    """Minimise the `cost` (N, G) of moving rows of `mass` (N,) to cells, from the `prices` (G,).
 
-    Rows have the masses `mass` (N,). A row may go to cells that cost at most `width` more than its cheapest
-    one. Random changes of the costs, of at most `noise`, break ties: a simplex method cycles if more ties
-    meet than it has slots, as in tables of whole numbers. The error of the result is of the order of `noise`.
-    Every `turn` has different changes.
-
-    Raises `InfeasibleError`: no plan satisfies the limit. Raises `StalledError`: rounding stalls the method.
+    A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
+    of at most `noise` and different for every `turn`, break ties: a simplex method cycles if more ties meet
+    than it has slots, as in tables of whole numbers. The error of the result is of the order of `noise`.
     """
-    basis = _Basis(cost, mass, prices, fair, noise, width, np.roll(_RANDOM, 97 * turn))
+    basis = _Basis(cost, mass, prices, fair, width, noise * np.roll(_RANDOM, 97 * turn))
     for _ in range(_MAX_PIVOTS):
         basis.factorize()
         leaving = basis.leaving()
@@ -224,14 +215,7 @@ class _Basis:
     """
 
     def __init__(
-        self,
-        cost: Floats,
-        mass: Floats,
-        prices: Floats,
-        fair: ParitySet,
-        noise: float,
-        width: float,
-        random: Floats,
+        self, cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, width: float, noise: Floats
     ) -> None:
         n, cells = cost.shape
         self.mass, self.total, self.fair = read_only(mass), float(mass.sum()), fair
@@ -243,9 +227,9 @@ class _Basis:
         self.start = np.searchsorted(row, np.arange(n + 1))
         self.excess = over[near]
         other = self.cell != key[row]
-        self.excess += noise * np.where(other, np.resize(random, len(row)), 0.0)
+        self.excess += np.where(other, np.resize(noise, len(row)), 0.0)
         self.at = np.flatnonzero(~other)
-        self.shift = noise * np.resize(random, cells)
+        self.shift = np.resize(noise, cells)
         self.origin = prices + self.shift
         self.prices = self.origin.copy()
         self.top = fair.best(self.prices)[1]
@@ -289,9 +273,9 @@ class _Basis:
             self.load += self.inverse @ rest
 
     def leaving(self) -> tuple[int, float, Floats] | None:
-        """Choose the tie to leave, by the steepest edge: return its slot, the slope and the edge (G,).
+        """Choose the tie to leave: its slot, slope and edge (G,); None if no mass is negative.
 
-        None if no mass is negative. If the negative mass is the owner's key, the tie becomes the key.
+        If the negative mass is the owner's key, the tie becomes the key.
         """
         edges = np.empty((2, len(self.owner)))
         terms = self.owner, self.above, self.size, self.load, self.inverse, self.mass, self.total
@@ -377,15 +361,14 @@ class _Basis:
         slots, cells = np.flatnonzero(self.owner >= 0), len(self.owner)
         rows, at = np.unique(self.owner[slots], return_inverse=True)
         supply, part = self.mass[rows], self.load[slots]
-        own = np.concatenate([at, np.arange(len(rows))])
-        key = self.key
+        key, own = self.key, np.concatenate([at, np.arange(len(rows))])
         to = np.concatenate([self.cell[self.tied[slots]], key[rows]])
         unsplit = self.mass.copy()
         unsplit[rows] = 0.0
         settled = np.bincount(key, unsplit, cells)
         amount = np.append(part, supply - np.bincount(at, part, len(rows))).clip(0.0)
-        fair = self.fair
-        if violation(settled + np.bincount(to, amount, cells), fair.target, fair.limits) > _ROUNDING:
+        carried = settled + np.bincount(to, amount, cells)
+        if violation(carried, self.fair.target, self.fair.limits) > _ROUNDING:
             amount = self._balance(own, to, supply, settled)
         return key, *largest_stay(key, rows[own], to, amount)
 
@@ -418,8 +401,7 @@ class _Basis:
 def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
     """Make the largest part of each row its `key`; return the other parts with a mass as the splits.
 
-    `row`, `to` and `amount` list all parts of the split rows. So no mass at a key is a small difference of
-    large numbers.
+    So no mass at a key is a small difference of large numbers.
     """
     order = np.lexsort((-amount, row))
     largest = order[np.unique(row[order], return_index=True)[1]]

@@ -4,7 +4,6 @@ This is the paper's problem F(C), reduced to cells. Any prices u of the cells gi
 (docs/method.md, "The inner problem").
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -108,7 +107,14 @@ def fair_transport(
             distribution over the outcomes; epsilon is outside [0, 1), or comes with a penalty; every level
             lacks a representative in some cell; a weight is negative or not finite, or all weights are 0.
     """
-    costs = _checked_cost(cost, n_sensitive, n_outcomes)
+    costs, cells = read_numbers(cost, "cost"), n_sensitive * n_outcomes
+    if n_sensitive < 1 or n_outcomes < 1:
+        raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
+    if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
+        raise InputError(
+            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
+            f"of the {n_sensitive} × {n_outcomes} cells"
+        )
     masses = read_weights(sample_weight, len(costs))
     share = check_target(target, n_outcomes)
     limits = None if epsilon is None else np.asarray(epsilon)
@@ -120,30 +126,24 @@ def fair_transport(
     for limit in [] if limits is None else limits.ravel().tolist():
         check_epsilon(limit)
     check_penalty(penalty, limits)
-    cells = costs.shape[1]
     start = np.zeros(cells) if prices is None else read_numbers(prices, "prices").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     terms = share, limits, penalty, together, start
-    for rows, by_highs in _ways(masses):
+    for attempt in ("all rows", "heavy rows", "HiGHS"):  # the fastest first
+        rows = None if masses is None else masses.positive
+        if attempt == "heavy rows" and (
+            masses is None or len(rows := masses.heavy()) == np.count_nonzero(masses.values)
+        ):
+            continue
         try:
             if rows is None or masses is None:
-                return _plan(costs, masses, by_highs, *terms)
-            return _with_idle_rows(_plan(costs[rows], masses.take(rows), by_highs, *terms), costs, rows)
+                return _plan(costs, masses, attempt == "HiGHS", *terms)
+            plan = _plan(costs[rows], masses.take(rows), attempt == "HiGHS", *terms)
+            return _with_idle_rows(plan, costs, rows)
         except _TooRareError as error:
             refused = error
     raise refused
-
-
-def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
-    """List attempts, the fastest first: the rows that count (None: all), and whether HiGHS solves."""
-    rows = None if masses is None else masses.positive
-    yield rows, False
-    if masses is not None:
-        heavy = masses.heavy()
-        if len(heavy) < np.count_nonzero(masses.values):
-            yield heavy, False
-    yield rows, True
 
 
 def _plan(
@@ -248,18 +248,6 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
         f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
         "outcome, or give it more"
     )
-
-
-def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
-    costs, cells = read_numbers(cost, "cost"), n_sensitive * n_outcomes
-    if n_sensitive < 1 or n_outcomes < 1:
-        raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
-    if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
-        raise InputError(
-            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
-            f"of the {n_sensitive} × {n_outcomes} cells"
-        )
-    return costs
 
 
 def _live_cells(

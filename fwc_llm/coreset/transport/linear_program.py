@@ -21,10 +21,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
 
     `cost` is (n, G), `mass` r (n,). Each limit is divided by its outcome's share, so that limits of rare
     outcomes are as precise as others. Level d has the variable W_d, its share of all mass. If W_d is so small
-    that HiGHS overlooks the level's limits, these are divided by W_d, and the program is solved again. For a
-    `SoftParitySet`, mass above the target is charged.
-
-    Raises `InfeasibleError`: no plan satisfies the limits. Raises `StalledError`: HiGHS finds no solution.
+    that HiGHS overlooks the level's limits, these are divided by W_d, and the program is solved again.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array, eye_array, kron
@@ -124,10 +121,9 @@ def parity_set(
 
 
 def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """Return the least limit at which every group of levels can have mass.
+    """Return the least limit at which every group of levels can have mass, in the cells `carried` (G,).
 
-    Bisection finds the limit. `carried` (G,) marks the cells that may carry mass. Returns 0 if the limits of
-    `fair` are wide enough, and None if no limit is.
+    Returns 0 if the limits of `fair` are wide enough, and None if no limit is.
     """
     from scipy.optimize import bisect
 

@@ -13,8 +13,7 @@ def violation(
 ) -> float:
     """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that carry mass.
 
-    `limits` is a number or (|D|,). With `groups` (L, |D|), groups replace the levels, and `limits` may be
-    (L,).
+    `limits` is a number or (|D|,). Groups (L, |D|) replace the levels; `limits` may then be (L,).
     """
     table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
@@ -45,9 +44,8 @@ class ParitySet:
         self.epsilon = np.repeat(self.limits, len(target))  # (G,) of every cell
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
-        self.n_cells = n_levels * len(target)
 
-    penalty = 0.0
+    penalty = 0.0  # cost per unit of mass that changes its outcome
     groups: Floats | None = None  # (L, |D|) marks the levels that share a limit
     proven: Floats | None = None  # with groups: prices (G,) at which no fair masses cost less than 0
 
@@ -66,7 +64,7 @@ class ParitySet:
         order += self._offsets
         values = ((share + self.limits[:, None] * lean) * prices[order]).sum(axis=1)
         level = int(values.argmin())
-        vertex = np.zeros((2, self.n_cells))
+        vertex = np.zeros((2, len(prices)))
         vertex[0, order[level]] = share[level]
         vertex[1, order[level]] = lean[level]
         return float(values[level]), vertex
@@ -81,12 +79,12 @@ class ParitySet:
         return int(vertex[0].argmax()) // len(self.target)
 
     def toll(self, vertex: Floats) -> float:
-        """Return the cost of a vertex in addition to its prices."""
-        return 0.0
+        """Return the penalty on a vertex."""
+        return self.penalty * float(vertex[1].clip(0.0).sum())
 
     def charge(self, mass: Floats) -> float:
-        """Return the cost of the cells' masses (G,) in addition to the plan's."""
-        return 0.0
+        """Return the penalty on masses (G,), which scales with their sum."""
+        return self.penalty * imbalance(mass, self.target) * float(mass.sum())
 
 
 class SoftParitySet(ParitySet):
@@ -113,11 +111,3 @@ class SoftParitySet(ParitySet):
         vertex[:, level] = self.target, -moved
         vertex[1, level, table[level].argmin()] += moved.sum()
         return float(values[level]), vertex.reshape(2, -1)
-
-    def toll(self, vertex: Floats) -> float:
-        """Return the charge of a vertex."""
-        return self.penalty * float(vertex[1].clip(0.0).sum())
-
-    def charge(self, mass: Floats) -> float:
-        """Return the penalty on masses (G,), which scales with their sum."""
-        return self.penalty * imbalance(mass, self.target) * float(mass.sum())

@@ -1,8 +1,4 @@
-"""OpenAI's Batch API: a file of requests, answered within a day at half the price.
-
-Calls are repeated after temporary failures. A batch must not be created twice, so `submit` first looks for a
-batch of the same input file.
-"""
+"""OpenAI's Batch API: a file of requests, answered within a day at half the price."""
 
 import asyncio
 import json
@@ -63,11 +59,7 @@ class BatchState:
 
 
 class BatchClient:
-    """Files and batches of the account of `model`.
-
-    Errors: `FwcError` if the Batch API is not supported for the model; `ProviderError` if the service rejects
-    a call or fails 8 times in a row.
-    """
+    """Files and batches of the account of `model`; each call is made up to 8 times."""
 
     def __init__(self, model: Model, backoff: float = 1.0) -> None:
         if type(model) is not ChatModel:
@@ -82,7 +74,7 @@ class BatchClient:
         )
 
     async def submit(self, file_id: str) -> str:
-        """Find or create the batch of an uploaded file; return the batch's id."""
+        """Find or create an uploaded file's batch (two would cost twice); return its id."""
 
         async def call(client: "openai.AsyncOpenAI") -> Any:
             return await self._batch_of(client, file_id, _USELESS) or await client.batches.create(
@@ -112,11 +104,7 @@ class BatchClient:
         return await self._patiently(lambda client: client.batches.retrieve(batch_id), self._read)
 
     async def download(self, file_id: str, path: Path) -> None:
-        """Download a result file to `path`, which appears only when the file is complete.
-
-        Every line that is a JSON object is kept, cut to bounded size and without the key; other lines are
-        dropped.
-        """
+        """Download a result file's JSON objects to `path`, which is complete or missing."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
             async with client.files.with_streaming_response.content(file_id) as response:
@@ -165,10 +153,7 @@ class BatchClient:
         )
 
     async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
-        """The batch of an uploaded file among the account's 1,000 newest batches, or None.
-
-        Batches with a status in `useless` are skipped.
-        """
+        """The file's batch among the account's 1,000 newest, unless `useless`, or None."""
         left = _BATCHES_SEEN
         async for batch in client.batches.list(limit=100):  # the newest first
             useful = getattr(batch, "status", None) not in useless
@@ -203,10 +188,7 @@ class BatchClient:
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of a result file; drop a line of more than 16 MiB.
-
-    `AttemptError` for a file of more than `MOST_RESULT_BYTES`.
-    """
+    """Yield the lines of a result file; drop a line of more than 16 MiB."""
     rest, size = b"", 0
     async for part in parts:
         if (size := size + len(part)) > MOST_RESULT_BYTES:

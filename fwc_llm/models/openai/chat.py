@@ -95,15 +95,7 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
 
 
 def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
-    """The parameters of every request: defaults, and the user's `params`.
-
-    A reasoning model of OpenAI gets `max_completion_tokens`, which includes its reasoning, and no
-    temperature, unless `reasoning_effort` is "none". With `logprobs`, `reasoning_effort` is set to "none" if
-    the model accepts it and the user set no effort. A reasoning model of another maker gets a higher token
-    limit.
-
-    Errors: as `check_parameters`.
-    """
+    """The parameters of every request: defaults by the model's family, and `params`."""
     params, logprobs = client.params, client.logprobs
     check_parameters(params, _OURS)
     family = family_of(name)
@@ -131,10 +123,7 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
 
 
 def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
-    """Adapt the parameters `sent` to messages about several rows.
-
-    The token limit rises, and the JSON format of a single answer is dropped: the answers are lines of text.
-    """
+    """Adapt `sent` to messages about several rows: more tokens, lines in place of JSON."""
     if not (more := more_tokens(messages)):
         return dict(sent)
     left_out = RESPONSE_FORMAT if asks_json(sent) else ""
@@ -146,10 +135,7 @@ def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, 
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
-    """The reply in a chat-completions response; optional fields may be missing.
-
-    Errors: `AttemptError` if the body is not a completion (an error object, HTML, no choices).
-    """
+    """The reply in a chat-completions response; `AttemptError` if it is not one."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
@@ -197,10 +183,7 @@ def json_answer(text: str) -> Any:
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """Token counts in a response's `usage`, missing counts as 0; None without `usage`.
-
-    `prompt` and `completion` are the service's names of the two counts.
-    """
+    """The counts `prompt` and `completion` in `usage`, missing ones as 0; None without."""
     if not isinstance(usage, Mapping):
         return None
     details = usage.get(f"{prompt}_details")
@@ -281,10 +264,7 @@ class Service:
         raise NotImplementedError
 
     def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
-        """Ask for one of two `words`, as plain text ("word") or in a JSON object ("json").
-
-        `why` is printed as the reason; "" prints nothing.
-        """
+        """Ask for one of two `words`, as a "word" or in "json"; `why` is for the notice."""
         self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # clears the cached property
@@ -498,12 +478,8 @@ class ChatModel(Service):
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         return read_reply(body)
 
-    async def ask(self, messages: Messages) -> Reply:
-        """Ask, with retries, until a reply, a refusal of the row, or the deadline."""
-        return await self.ask_within(messages, Attempts())
-
-    async def ask_within(self, messages: Messages, attempts: Attempts) -> Reply:
-        """As `ask`; reports failed attempts to `attempts`, and asks it for retries."""
+    async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
+        """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         self.sdk()  # imports before the row's time begins
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
@@ -537,8 +513,13 @@ class ChatModel(Service):
             self._pace.succeeded(sent_at)
             if reply.usage is not None:
                 self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-            self._check_model(reply)
+            served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
+            alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
+            if served and not alike:
+                self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
             return reply
+
+    ask_within = ask
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
@@ -562,13 +543,10 @@ class ChatModel(Service):
         return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
-        """Send one HTTP request through the SDK; every failure becomes an `AttemptError`.
-
-        The SDK's `create` validates every message (5.5 ms for 34 messages); `post` skips the validation. The
-        SDK would accept a page of HTML as a completion, so this class reads the response itself.
-        """
+        """Send one HTTP request through the SDK; every failure becomes an `AttemptError`."""
         import httpx2
 
+        # `create` would validate every message (5.5 ms for 34), and accept a page of HTML as a completion.
         limit = min(self._timeout, max(self._left(began), 0.001))
         options: Any = {"security": {"bearer_auth": True}}
         try:
@@ -580,10 +558,7 @@ class ChatModel(Service):
             raise self.failure_of(error) from None
 
     def failure_of(self, error: Exception) -> AttemptError:
-        """Classify an exception of the SDK as an `AttemptError`.
-
-        `FwcError`, `AssertionError` and `MemoryError` are raised again.
-        """
+        """Classify an exception of the SDK as an `AttemptError`, or raise it again."""
         import httpx2
         import openai
 
@@ -605,10 +580,7 @@ class ChatModel(Service):
         return AttemptError(FailureScope.ATTEMPT, f"{reason} ({self._cause(error)})", sent=sent)
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
-        """Seconds to wait before the next attempt; None to give up the row.
-
-        `ProviderError` for a failure that stops the run.
-        """
+        """Seconds to the next attempt; None gives up the row, `ProviderError` the run."""
         if failure.scope is FailureScope.RUN:
             raise ProviderError(self.explain(failure))
         if failure.scope is FailureScope.ROW:
@@ -640,10 +612,7 @@ class ChatModel(Service):
         return began + self._deadline - time.monotonic()
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
-        """Omit or rename a default parameter that the model refuses, once each.
-
-        Returns whether the request should be sent again.
-        """
+        """Omit or rename a default parameter that is refused; return whether to send again."""
         name = failure.parameter
         if name in self._options.params or name not in sent:
             return False
@@ -662,18 +631,9 @@ class ChatModel(Service):
         self._tell(f"{self.name}: {note}")
         return True
 
-    def _check_model(self, reply: Reply) -> None:
-        served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-        alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
-        if served and not alike:
-            self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
-
     @property
     def _key_name(self) -> str | None:
-        """The environment variable of the key; None if no key is sent.
-
-        A `base_url` of the user gets a key only with `api_key_env`.
-        """
+        """The environment variable of the key; None if no key is sent."""
         named = self._url_is_named and self._key_variable in os.environ
         default = self._key_variable if self._base_url is None or named else None
         return self._options.api_key_env or default
@@ -696,10 +656,7 @@ class ChatModel(Service):
         return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
-        """The SDK's client, created on first use, without retries of its own.
-
-        `FwcError` for a missing key, and if the client cannot be created.
-        """
+        """The SDK's client, created on first use; `FwcError` if that is impossible."""
         if self._sdk is None:
             key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
             self._secret = Secret(key)  # "no-key" is too short to be redacted
@@ -749,12 +706,8 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 class AzureModel(ChatModel):
     """A deployment on Azure OpenAI, written `azure:DEPLOYMENT`.
 
-    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT. The API's version is OPENAI_API_VERSION
-    (default: 2024-10-21). The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and
-    to Azure's own domains; any other address gets a key only by `api_key_env`. A deployment's name does not
-    tell its model: for a reasoning model, set its parameters with `params`.
-
-    Errors: as `ChatModel`; `FwcError` for a missing address, before any request.
+    The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and to Azure's own
+    domains; any other address gets a key only by `api_key_env`.
     """
 
     _key_variable = "AZURE_OPENAI_API_KEY"

@@ -1,7 +1,4 @@
-"""Token prices, parameters of model families, end dates of OpenAI's models.
-
-The facts are in prices.toml and families.toml, which are dated.
-"""
+"""Token prices, parameters of model families, end dates of OpenAI's models."""
 
 import re
 from collections.abc import Iterable
@@ -28,21 +25,16 @@ LONG = (2.0, 1.5)  # price factors of input and output in a long request (prices
 
 
 class Price(BaseModel, frozen=True):
-    """One model's prices in US dollars per million tokens, with their date and source.
-
-    `cached` is the price of prompt tokens read from the provider's cache, `write` of prompt tokens written to
-    it. For a request with more than `long` prompt tokens, the prices are multiplied by `LONG`. `batch` is the
-    Batch API's share of these prices. `context` is the model's context window in tokens.
-    """
+    """One model's prices in US dollars per million tokens, with their date and source."""
 
     model: str
     input: NonNegativeFloat
     cached: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
     write: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
     output: NonNegativeFloat
-    long: int | None = None
-    batch: float = 1.0
-    context: int | None = None
+    long: int | None = None  # in a request with more prompt tokens, prices are multiplied by `LONG`
+    batch: float = 1.0  # the Batch API's share of these prices
+    context: int | None = None  # the context window in tokens
     date: str
     source: str = "a file of your own"
 
@@ -64,11 +56,8 @@ def no_price(model: str) -> Price:
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
     """The price of `model` in the file `path` or the built-in file, or None.
 
-    A listed name covers its dated versions. A file may have a separate list for another `api` than "chat". If
-    it has only one list, this list holds for every `api`. In a file of the user, the list for "decisions"
-    holds for "systemone", too. The built-in list for "decisions" has OpenAI's prices only.
-
-    Errors: `FwcError` if the file cannot be read or is not a price file.
+    A listed name covers its dated versions. A file with one list has it for every `api`; in a file of the
+    user, the list for "decisions" holds for "systemone", too.
     """
     lists = _read(_PRICES if path is None else Path(path))
     if api == "systemone" and path is not None and api not in lists:
@@ -145,11 +134,7 @@ def _families() -> dict[str, Any]:
 
 
 def family_of(model: str) -> Family:
-    """The first family whose pattern matches the beginning of a model's name.
-
-    Prefixes such as "ft:" and "provider/" are ignored. Without a match, and for "-chat" models, the family
-    accepts every parameter and does not reason.
-    """
+    """The first family that matches a model's name; else one that accepts everything."""
     name = _BEFORE.sub("", model, count=1).lower()
     families = [Family(**each) for each in _families()["family"] if re.match(each["pattern"], name)]
     return families[0] if families and "-chat" not in name else Family()

@@ -53,10 +53,7 @@ class FailureScope(Enum):
 
 @dataclass(eq=False)
 class AttemptError(Exception):
-    """A failed attempt. `reason` is one line without secrets.
-
-    `filtered`: a content filter refuses the prompt. `sent`: False if no connection was established.
-    """
+    """A failed attempt; `reason` is one line without secrets."""
 
     scope: FailureScope
     reason: str
@@ -64,8 +61,8 @@ class AttemptError(Exception):
     code: str = ""
     parameter: str = ""
     retry_after: float | None = None
-    filtered: bool = False
-    sent: bool = True
+    filtered: bool = False  # a content filter refuses the prompt
+    sent: bool = True  # False if no connection was established
 
     def __str__(self) -> str:
         return self.reason
@@ -166,12 +163,7 @@ def _word(error: Mapping[str, Any], name: str) -> str:
 
 
 class Pace:
-    """Rate limiter: a common pause after refusals, and spacing by `rpm` and `tpm`.
-
-    A refusal (429) pauses all requests of a model, for the time that the service gives. Without such a time,
-    the pause is `first_pause` seconds and doubles with every further refusal. `refusals` counts refusals
-    without a success in between; a burst of refusals counts once.
-    """
+    """Rate limiter: a common pause after refusals, and spacing by `rpm` and `tpm`."""
 
     def __init__(
         self,
@@ -186,14 +178,10 @@ class Pace:
         self._first_pause, self._clock, self._sleep = first_pause, clock, sleep
         self._next = self._paused_until = 0.0
         self._pause_began = -math.inf
-        self.refusals = 0
+        self.refusals = 0  # without a success in between
 
     async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
-        """Wait for a request's turn; `tokens` is its expected number of tokens.
-
-        A pause after a refusal is waited for at most `patience` seconds. The spacing by `rpm` and `tpm` is
-        always kept.
-        """
+        """Wait for a request's turn; for the end of a pause, at most `patience` seconds."""
         latest = self._clock() + patience
         while (at := max(self._next, min(self._paused_until, latest))) > (now := self._clock()):
             await self._sleep(at - now)
@@ -204,10 +192,7 @@ class Pace:
         self._next += min((used - expected) * self._per_token, _LONGEST_PAUSE)
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
-        """Pause all requests after a 429.
-
-        If the refused request was sent before the current pause began, it counts as the same refusal.
-        """
+        """Pause all requests after a 429; those sent before the pause count as one refusal."""
         now = self._clock()
         pause = retry_after
         if sent_at > self._pause_began:

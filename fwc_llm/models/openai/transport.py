@@ -1,7 +1,4 @@
-"""The HTTP client below OpenAI's SDK: bounded responses, no redirects.
-
-Import this module only where a client is created: importing httpx2 is slow.
-"""
+"""The HTTP client below OpenAI's SDK; import it late, because httpx2 is slow."""
 
 from typing import Any
 
@@ -18,10 +15,7 @@ class TooLargeError(Exception):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """An `AsyncClient` for untrusted services; it follows no redirects.
-
-    `local`: the service is on this machine; the proxy in the environment is ignored.
-    """
+    """An `AsyncClient` without redirects; if `local`, without the environment's proxy."""
 
     def __init__(self, local: bool, **options: Any) -> None:
         if local:
@@ -29,10 +23,7 @@ class BoundedClient(httpx2.AsyncClient):
         super().__init__(follow_redirects=False, headers={"accept-encoding": "gzip, deflate"}, **options)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """Send a request and read its response; `TooLargeError` above `LARGEST_RESPONSE`.
-
-        With `stream`, the response is returned unread.
-        """
+        """Send a request; read the response, unless `stream`, up to `LARGEST_RESPONSE`."""
         response = await super().send(request, stream=True, **options)
         self.cookies.clear()
         if stream:

@@ -189,12 +189,7 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
 
 
 class Surrogate:
-    """The simulated model, with the interface of a real one.
-
-    `temperature` 0 gives the likelier answer. A temperature above 0 divides the log-odds of the simulated
-    probability, and the answer is drawn; `seed` and prompt determine the draw. `form`, one of `FORMS`,
-    selects the reaction to examples.
-    """
+    """The simulated model; at a `temperature` above 0, seed and prompt decide the draw."""
 
     simulated = True
 

@@ -1,8 +1,8 @@
 """Parses prompts for the surrogate: described people, and answers in examples.
 
-Its only input is the messages, as for a language model. A person is described by one message, which has every
-attribute of Adult once, by name ("age", "marital status", …), followed by the value: on its own line ("- age:
-39 years") or up to the next comma ("age 39, workclass Private, …").
+A person is described by one message, which has every attribute of Adult once, by name ("age", "marital
+status", …), followed by the value: on its own line ("- age: 39 years") or up to the next comma ("age 39,
+workclass Private, …").
 """
 
 import re
@@ -36,13 +36,10 @@ class UnreadablePromptError(ProviderError):
 
 @dataclass(frozen=True)
 class Person:
-    """A person described in a message.
+    """A person described in a message, with the `weight` of an example."""
 
-    `numbers` are in the order of `NUMERIC`, `words` in that of `CATEGORICAL`; `weight` is that of an example.
-    """
-
-    numbers: tuple[float, ...]
-    words: tuple[str, ...]
+    numbers: tuple[float, ...]  # in the order of `NUMERIC`
+    words: tuple[str, ...]  # in the order of `CATEGORICAL`
     weight: float | None = None
 
     def number(self, name: str) -> float:
@@ -56,22 +53,16 @@ class Person:
 
 @dataclass(frozen=True)
 class Reading:
-    """A parsed prompt: the queried person, m examples and their m answers (True: yes).
-
-    `words` are the prompt's words for yes and no, capitalized if the last example's answer is.
-    """
+    """A parsed prompt: the queried person, m examples and their m answers (True: yes)."""
 
     person: Person
     examples: tuple[Person, ...]
     answers: tuple[bool, ...]
-    words: tuple[str, str]
+    words: tuple[str, str]  # for yes and no, capitalized if the last example's answer is
 
 
 def read(messages: Messages) -> Reading:
-    """Parse a prompt: examples, then the queried person in the last message.
-
-    Raises `UnreadablePromptError` if a part of the prompt is missing or malformed.
-    """
+    """Parse a prompt: examples, then the person; `UnreadablePromptError` if it fails."""
     told = [(role_of(message), message["content"]) for message in messages]
     turns = [(role, text) for role, text in told if role in ("user", "assistant")]
     if not turns or turns[-1][0] != "user":

@@ -1,8 +1,6 @@
 """The server's side of Chat Completions, Responses, Decisions and System One.
 
-It parses requests and builds responses. `server.py` serves them over HTTP, `fwc_llm.testing` to OpenAI's SDK
-in the same process. A parameter that would change the answer is honoured, or refused with status 400; others,
-such as `max_tokens` and `stop`, are ignored.
+A parameter that would change the answer is honoured, or refused with status 400; others are ignored.
 """
 
 import json
@@ -222,9 +220,7 @@ def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
 def respond(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Body:
     """Build the response body from `answer_to`, called for each answer of `call`.
 
-    `answer_to` returns a `Reply`, or a mapping: the whole body, or the answer to one question, taken
-    unchanged. A reply to a question needs `p_yes`; without `p_yes`, the answer is a refusal. `Failure` for
-    unsupported requests.
+    A mapping is taken unchanged, as the whole body or the answer to one question.
     """
     if call.questions:
         return _decision_body(call, answer_to)
@@ -256,10 +252,7 @@ def _is_json(text: str | None) -> bool:
 
 
 def simulated(model: Surrogate, call: Call) -> Reply:
-    """The surrogate's reply to a chat or question; `Failure` if unreadable.
-
-    A chat may set temperature and seed; the defaults are those of `model`.
-    """
+    """The surrogate's reply to a chat or question; a chat may set temperature and seed."""
     try:
         if call.question is not None:
             p = _simulated_p_yes(call, call.question, model)
@@ -284,10 +277,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
 
 
 def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
-    """Fill a JSON schema with the answer.
-
-    Its fields must be booleans, enums with yes and no, or one free text; else `Failure`.
-    """
+    """Fill a JSON schema with the answer; `Failure` for fields that it does not fit."""
     fields = schema.get("properties") or {"answer": {"type": "string"}}
     values: dict[str, Any] = {}
     for name, each in fields.items():

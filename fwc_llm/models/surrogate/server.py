@@ -1,9 +1,4 @@
-"""HTTP server of the surrogate, to try clients without key or network.
-
-It is the standard library's threading server, with one thread per connection, and connections are kept alive.
-Every answer is marked as simulated in its `system_fingerprint` and in a header, under any name of the
-surrogate.
-"""
+"""HTTP server of the surrogate, to try clients without key or network."""
 
 import hmac
 import sys
@@ -26,11 +21,7 @@ _POSTED = tuple(f"/v1{path}" for path in PATHS)
 
 
 class SurrogateServer(ThreadingTCPServer):  # HTTPServer looks up the host's name, which can take seconds
-    """Listens as soon as it is created; `serve_forever` answers until `shutdown`.
-
-    `port` 0 takes a free port, which `url` contains. With `key`, only requests with this key are answered.
-    `name` is a second name of the surrogate. `FwcError` if the server cannot listen on host and port.
-    """
+    """Listens once it is created; `port` 0 takes a free one, `name` is a second name."""
 
     allow_reuse_address = True
     daemon_threads = True  # an idle connection must not keep the process alive
