@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from fwc_llm.cell_rules import (
-    Domain,
-    FrozenTask,
-    Record,
-    as_text,
-    at,
-    bases_of,
-    clean_record,
-    is_null,
-    title_of,
-)
+from fwc_llm import cell_rules
+from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
@@ -148,9 +139,9 @@ class Task:
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
-            if base := max(bases_of([name]) & cells.keys(), key=len, default=""):
-                cells[name] = at(cells[base], name[len(base) :])
-        return clean_record(self.rules, self.name, self.domains, cells)
+            if base := max(cell_rules.bases_of([name]) & cells.keys(), key=len, default=""):
+                cells[name] = cell_rules.at(cells[base], name[len(base) :])
+        return cell_rules.clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
         """The cells to show if `row` is a row of the table with exactly these `cells`; else None."""
@@ -158,7 +149,7 @@ class Task:
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
         values = self.table.loc[row]
-        same = all(not is_null(cells[name]) and cells[name] == values[name] for name in names)
+        same = all(not cell_rules.is_null(cells[name]) and cells[name] == values[name] for name in names)
         return {name: cells[name] for name in names} if same else None
 
     @cached_property

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import (
-    can_be_unknown,
-    edited,
-    find_level,
-    meets,
-    parse_level,
-    parse_number,
-    parse_value,
-)
+from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
@@ -161,10 +153,10 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
     for item in used:
         if item.strip_suffix or item.strip_zeros or item.written or item.bands:
-            raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
+            raw[item.name] = _mapped(raw[item.name], partial(cell_rules.edited, task, item))
     keep, lost = filter_rows(task, raw, used, counts.filled)
     levels = {
-        attribute.name: _mapped(raw[attribute.source], partial(find_level, attribute))
+        attribute.name: _mapped(raw[attribute.source], partial(cell_rules.find_level, attribute))
         for attribute in task.protected
     }
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
@@ -176,7 +168,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             values[item.name] = _outcome(task, cells, counts)
             continue
         if attribute is not None:
-            values[attribute.name] = _mapped(cells, partial(parse_level, task, attribute))
+            values[attribute.name] = _mapped(cells, partial(cell_rules.parse_level, task, attribute))
             counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
             if not attribute.keep:
                 continue
@@ -184,7 +176,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             cells = numbers(task, cells)
             counts.integral[item.name] = counts.integral.get(item.name, True) and cells.dtype == "int64"
         elif item.kind == "ordinal":
-            cells = _mapped(cells, partial(parse_value, task, item))
+            cells = _mapped(cells, partial(cell_rules.parse_value, task, item))
         values[item.name] = cells
     return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
 
@@ -204,8 +196,8 @@ def filter_rows(
     lost = {}
     for condition in task.keep:
         cells = raw[condition.column]
-        met = _mapped(cells, partial(meets, task, condition), object)
-        met = met.where(cells.notna(), meets(task, condition, None))
+        met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
+        met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
         lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
     if task.outcome.others == "drop":
         cells = raw[task.outcome.source]
@@ -221,7 +213,7 @@ def filter_rows(
         if rule == "drop":
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
-        elif not can_be_unknown(task, item):
+        elif not cell_rules.can_be_unknown(task, item):
             whole = within & ~np.logical_or.reduce([missing[one.name] for one in used if not one.missing])
             stay = f"{int(whole.sum()):,} of {int(within.sum()):,} rows stay"
             several = len(counts) > 1 and not item.missing
@@ -297,7 +289,7 @@ def _means_yes(rule: OutcomeColumn, value: str) -> bool:
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
     """Parse a numeric column: int64 if every value is whole, else float64."""
-    column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
+    column = _mapped(cells, partial(cell_rules.parse_number, task, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     return column.astype("int64") if integral else column
 

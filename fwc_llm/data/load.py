@@ -11,15 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.cell_rules import bases_of
-from fwc_llm.data.clean_table import (
-    CleanedCounts,
-    CleanTables,
-    check_whole,
-    clean,
-    clean_tables,
-    crossed,
-    loss_notes,
-)
+from fwc_llm.data import clean_table
+from fwc_llm.data.clean_table import CleanedCounts, CleanTables
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
 from fwc_llm.data.raw_table import arrow_table, open_parquet, open_table
@@ -50,7 +43,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
-    tables = clean_tables(task, raws)
+    tables = clean_table.clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
 
 
@@ -94,8 +87,8 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     for file in paths:
         with open_parquet(file) as opened:
             arrow_table(file, opened, task.source, ()).require(names)
-    _write(task, path, (clean(task, raw, counts) for raw in _blocks(task, paths, names)))
-    rows = check_whole(task, counts)
+    _write(task, path, (clean_table.clean(task, raw, counts) for raw in _blocks(task, paths, names)))
+    rows = clean_table.check_whole(task, counts)
     answered = pq.read_table(path, columns=[LEVEL, LABEL], read_dictionary=[LEVEL]).to_pandas()
     groups = pd.Categorical(answered[LEVEL], sorted(answered[LEVEL].cat.categories))
     levels, cells = tuple(groups.categories), 2 * groups.codes.astype(np.int64) + answered[LABEL].to_numpy()
@@ -103,7 +96,7 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     sample = _sample(cells)
     frame = table.take(sample)
     name = task.source.files[0].rpartition("/")[2]
-    notes = [f"{name}: {rows.kept:,} of {rows.read:,} rows kept", *loss_notes(rows, counts)]
+    notes = [f"{name}: {rows.kept:,} of {rows.read:,} rows kept", *clean_table.loss_notes(rows, counts)]
     if len(sample) == len(table):
         return CleanTables(frame, frame, tuple(notes), rows)
     notes.append(f"the table stays on disk: examples are chosen among {len(frame):,} of its rows")
@@ -144,7 +137,7 @@ def _write(task: TaskFile, path: Path, frames: Iterable[pd.DataFrame]) -> None:
                 arrays[f"c{k}"] = pa.array(pd.Categorical(values, list(column.order), ordered=True))
             else:
                 arrays[f"c{k}"] = pa.array(values.tolist(), pa.string())
-        level = crossed(frame, [attribute.name for attribute in task.protected])
+        level = clean_table.crossed(frame, [attribute.name for attribute in task.protected])
         arrays |= {
             LABEL: pa.array((frame[task.outcome.source] == "yes").to_numpy(np.int8)),
             LEVEL: pa.array(level.tolist(), pa.string()),

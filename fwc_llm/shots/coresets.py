@@ -15,15 +15,9 @@ from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
+from fwc_llm.shots import examples
 from fwc_llm.shots.base import DEFAULT_M, Request, Shots
-from fwc_llm.shots.examples import (
-    LABELS,
-    features_frame,
-    labelled_pool,
-    make_shots,
-    read_slots,
-    rival_coreset,
-)
+from fwc_llm.shots.examples import LABELS, features_frame, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
@@ -192,7 +186,7 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
     """Draw m different candidates by sensitivity; weights are in proportion to count / probability."""
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
-    rows = labelled_pool(request.task, request.pool, request.weights)
+    rows = examples.labelled_pool(request.task, request.pool, request.weights)
     rng = np.random.default_rng(request.seed)
     probability = sampling_probability(
         rows, request.seed, k, individually_fair, np.flatnonzero(request.candidates)
@@ -220,7 +214,7 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     In order of falling weight, each centre gets the nearest candidate left in its cell or, if none is left
     there, in any cell.
     """
-    rows = labelled_pool(request.task, request.pool, request.weights)
+    rows = examples.labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
     clusters = lloyd(points, request.m, request.seed, max_iter, rows.mass)
     weights = sizes(clusters.labels_, request.m, rows)
@@ -240,7 +234,7 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 @strategy(metric="l1", max_passes=20)
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     """m medoids among the candidates, weighted by the size of their clusters."""
-    medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
+    medoids = examples.rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
     return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
 
 
@@ -252,5 +246,5 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
     """
     if request.weights is not None:
         raise FwcError("fairlets does not support weights: choose another strategy")
-    medoids = rival_coreset(request, "fairlets", balance=balance)
+    medoids = examples.rival_coreset(request, "fairlets", balance=balance)
     return make_shots(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)

@@ -26,7 +26,7 @@ _made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 def make_shots(
     request: Request,
     strategy: str,
-    positions: "Sequence[int] | np.ndarray | None",
+    positions: "Sequence[int] | np.ndarray",
     weights: "np.ndarray | None" = None,
     note: str = "",
     **options: Any,
