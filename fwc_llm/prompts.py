@@ -50,13 +50,9 @@ class Prompt:
     """Builds prompts for one task, one set of examples and one template set.
 
     `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
-    Jinja's sandbox denies them access to the system, but does not limit their running time. Examples of
-    weight zero are left out. `edits` may name "removal" (omits the protected attribute and the columns that
-    reveal it, see `Task.naming`), "instruction" (adds the template set's sentence that asks for fairness) and
-    "unweighted" (hides the weights). `questions` is "" for a chat. For decision models it is "one" (the
-    question is a message of role `question` after the row), or "several" (the question's negation and
-    paraphrases are further messages). `FwcError` for a mistake in a template (with its file and line), or a
-    row without a column that the template shows.
+    Jinja's sandbox denies them access to the system, but does not limit their running time. `edits` are of
+    `EDITS`. For decision models, `questions` is "one" (the question is a message of role `question` after the
+    row), or "several" (the question's negation and paraphrases follow).
     """
 
     def __init__(

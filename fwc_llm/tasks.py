@@ -518,7 +518,7 @@ def _of_frame(
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.data.task_inference import draft_frame
+    from fwc_llm.data.task_inference import Drafting
 
     table = frame_table(frame)
     if protected is None or outcome is None:
@@ -526,10 +526,12 @@ def _of_frame(
     attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
     raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
     of_weight = "" if weight is None else title_of(weight)
-    drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
+    drafting = Drafting(
+        Path("table"), Source(file="table", format="parquet"), raw, attributes, of_outcome, [], of_weight
+    )
     spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
-    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    text = drafting.draft(Path(), answer).text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, Path("the data frame"), "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         raw.columns.tolist(), "row", taskfile.notations

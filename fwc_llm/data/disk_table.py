@@ -4,7 +4,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,15 +100,10 @@ class DiskTable:
 
     def _where(self, wanted: dict[str, Any]) -> Any:
         """The rows that have one of the wanted values in every column of `wanted`."""
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
-        condition = None
-        for name, values in wanted.items():
-            column = ds.field(name)
-            matches = (column.cast(pa.string()) if values.type == pa.string() else column).isin(values)
-            condition = matches if condition is None else condition & matches
-        return ds.dataset(self.path).to_table(columns=[POSITION, *wanted], filter=condition)
+        matches = [ds.field(name).cast(values.type).isin(values) for name, values in wanted.items()]
+        return ds.dataset(self.path).to_table(columns=[POSITION, *wanted], filter=reduce(and_, matches))
 
     def _cells_of(self, name: str) -> "Iterator[pd.Series]":
         import pyarrow.parquet as pq

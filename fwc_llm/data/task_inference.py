@@ -288,22 +288,14 @@ def draft_task(
         if times > 1
     ]
     raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
-    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
+    draft = Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
     parse_taskfile(draft.text, path)
     return draft
 
 
-def draft_frame(
-    raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
-) -> Draft:
-    """Draft a task for a text frame; `answer` has lines for [outcome] that define yes."""
-    source = Source(file="table", format="parquet")
-    return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
-
-
 @dataclass
-class _Drafting:
-    """The draft of one table; `checks` collects points for its author to check."""
+class Drafting:
+    """Drafts a task for a text frame; `checks` collects points for its author to check."""
 
     path: Path
     source: Source
@@ -422,7 +414,7 @@ class _Drafting:
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft of a task file in `folder`; `answer` has lines of [outcome]."""
+        """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))

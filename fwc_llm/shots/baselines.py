@@ -141,7 +141,7 @@ def _likely(request: Request) -> np.ndarray:
 
 def _by_shares(
     request: Request, group: str | None, group_share: float, positive_share: float
-) -> tuple[dict[tuple[str, str], int], dict[str, Any]]:
+) -> tuple[dict[tuple[str, int], int], dict[str, Any]]:
     """Number of examples of each (level, label), and the options to record."""
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
@@ -160,7 +160,7 @@ def _by_shares(
     of_yes = np.diff(np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0)
     counts = {}
     for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
-        counts[level, "no"], counts[level, "yes"] = size - yes, yes
+        counts[level, 0], counts[level, 1] = size - yes, yes
     return counts, {"group": preferred, "group_share": group_share, "positive_share": positive_share}
 
 

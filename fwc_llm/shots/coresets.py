@@ -65,9 +65,7 @@ def fwc(
     * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
     """
     task, pool = request.task, request.pool
-    counts = slots
-    if isinstance(slots, str) and ":" in slots:
-        counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
+    counts = read_slots(slots, request) if isinstance(slots, str) and ":" in slots else slots
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
     estimator = CoresetFit(**settings, crossed=crossed, prove=prove).fit(

@@ -72,7 +72,7 @@ def plain(value: Any) -> Any:
 
 
 def cell_shares(
-    request: Request, counts: Mapping[tuple[str, str], int] | None = None
+    request: Request, counts: Mapping[tuple[str, int], int] | None = None
 ) -> list[tuple[str, np.ndarray, int]]:
     """Every cell's label, candidates (positions), and number of examples.
 
@@ -86,7 +86,7 @@ def cell_shares(
     for number, (level, code) in enumerate(cells):
         label, wanted = LABELS[code], fewest + (number < more)
         if counts:
-            wanted = counts.get((level, label), 0)
+            wanted = counts.get((level, code), 0)
         rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
@@ -188,8 +188,8 @@ def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.nda
     return [*mixed, *no[paired:], *yes[paired:]]
 
 
-def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
-    """The number of examples of every cell (protected level, "no" or "yes").
+def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
+    """The number of examples of every cell (protected level, label 0 or 1).
 
     `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or the name of a rule of
     `fwc`. Levels are spelled as in the table or in prompts, in lower or upper case.
@@ -207,7 +207,7 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     else:
         counts = read_counts(_named_counts(slots, task), request.m, cells)
     names = [cells.labels(g) for g in range(cells.n_cells)]
-    return {(level, LABELS[int(label)]): int(n) for (level, label), n in zip(names, counts, strict=True)}
+    return {(level, int(label)): int(n) for (level, label), n in zip(names, counts, strict=True)}
 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:

@@ -1,9 +1,7 @@
 """Shots files (JSON): the examples, their table, weights and certificate.
 
-The cache folder keeps chosen examples under a checksum of everything that the choice depends on: the table's
-content and column roles, the candidates, the strategy with its options, m, epsilon, seed, and software
-versions. Its files may be deleted at any time. If a file cannot be read or written, the examples are chosen
-again.
+The cache folder keeps chosen examples under a checksum of everything that the choice depends on. Its files
+may be deleted at any time. If a file cannot be read or written, the examples are chosen again.
 """
 
 import hashlib
