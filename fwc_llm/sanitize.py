@@ -6,6 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 LONGEST_TEXT = 65_536  # characters of one text; the limit of Python's CSV reader is twice as large
@@ -90,16 +91,11 @@ def as_single_line(text: str) -> str:
     return truncate(replace_invisible(utf8_safe(line)), _LONGEST_LINE)
 
 
-class Secret:
-    """Redacts API keys in texts, ignoring case."""
-
-    def __init__(self, *keys: str) -> None:
-        longest_first = sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
-
-    def redact(self, text: str) -> str:
-        """Replace every key by "[key]". Parse JSON first: its escapes could hide a key."""
-        return self._pattern.sub("[key]", text)
+def redactor(*keys: str) -> Callable[[str], str]:
+    """A function that replaces API keys. Parse JSON first: its escapes could hide a key."""
+    longest_first = sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
+    return partial(pattern.sub, "[key]")
 
 
 def escape_formula(text: str) -> str:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from fwc_llm.sanitize import (
     LARGEST_VALUE,
-    Secret,
     escape_invisible,
     parse_finite,
     parse_json,
     parse_uint,
+    redactor,
     replace_invisible,
     sanitize_json,
     truncate,
@@ -110,15 +110,15 @@ KEY = "sk-plant/ed+0123456789=abcDEFghij"
 
 @pytest.mark.parametrize("text", [KEY, KEY.upper()])
 def test_a_key_is_taken_out_in_any_case(text: str) -> None:
-    assert Secret(KEY, "short").redact(f"short before {text} after") == "short before [key] after"
+    assert redactor(KEY, "short")(f"short before {text} after") == "short before [key] after"
 
 
 def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:
     escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
-    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), Secret(KEY).redact))
+    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), redactor(KEY)))
     assert told.count("[key]") == 2
-    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100, Secret(KEY).redact)
+    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100, redactor(KEY))
 
 
 def test_a_word_is_no_key() -> None:
-    assert Secret("EMPTY").redact("an EMPTY reply") == "an EMPTY reply"
+    assert redactor("EMPTY")("an EMPTY reply") == "an EMPTY reply"

@@ -63,7 +63,7 @@ def audit(
         "Column of row ids in FILE and --population. [default: --row]", panel=VERDICT, metavar="COLUMN"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without protected value or label: refuse, drop, or make a group.",
+        "Rows without label or protected value: refuse, drop, or group the latter.",
         default="refuse",
         panel=VERDICT,
     ),

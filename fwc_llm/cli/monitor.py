@@ -32,7 +32,7 @@ def monitor(
         "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without protected value or label: refuse, drop, or make a group.", default="refuse"
+        "Rows without label or protected value: refuse, drop, or group the latter.", default="refuse"
     ),
     time: str | None = option("Column of decision times. [default: the order of rows]"),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(

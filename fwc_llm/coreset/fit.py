@@ -23,7 +23,7 @@ from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
-from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
 
@@ -230,8 +230,8 @@ class CoresetFit:
         """Run the starts that `init` and `n_init` set; return the best descent and the steps."""
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
-        effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
-        solver = Solver(problem, effort)
+        n_jobs = check_jobs(self.n_jobs)
+        solver = Solver(problem, int(self.max_iter), self.swaps, self.progressive, n_jobs)
         if isinstance(self.init, str):
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts

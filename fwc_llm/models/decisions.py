@@ -8,7 +8,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,13 +38,21 @@ _CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # keys that
 _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class Parts:
-    """A prompt: `questions` by name (main first), `input`, `criteria` of true and false."""
+    """A prompt: `questions` by name (main first), `input`, `criteria` of true and false.
 
-    questions: dict[str, str]
-    input: tuple[Message, ...]
-    criteria: Mapping[str, str] = field(default_factory=dict)
+    Without a message of role question, the last message is the question.
+    """
+
+    def __init__(self, messages: Messages) -> None:
+        questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
+        # The services have no names of messages.
+        turns = (Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
+        self.input = tuple(turns)
+        meant = [name for name in questions if name.startswith(CRITERIA)]
+        self.criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
+        main = questions.pop(MAIN, self.input[-1]["content"] if self.input else "")
+        self.questions = {MAIN: main, **questions}
 
     def criteria_of(self, name: str) -> Mapping[str, str]:
         """The criteria of the main question and its per-record forms; {} for others."""
@@ -62,17 +70,6 @@ class Parts:
             f"Answer: {message['content']}" if message["role"] == "assistant" else message["content"]
             for message in self.input
         )
-
-
-def take_apart(messages: Messages) -> Parts:
-    """Split a prompt; without a message of role question, the last is the question."""
-    questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
-    # The services have no names of messages.
-    turns = tuple(Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
-    meant = [name for name in questions if name.startswith(CRITERIA)]
-    criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
-    main = questions.pop(MAIN, turns[-1]["content"] if turns else "")
-    return Parts({MAIN: main, **questions}, turns, criteria)
 
 
 def _with_criteria(parts: Parts, name: str) -> str:
@@ -174,7 +171,7 @@ class DecisionModel(ChatModel):
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The request's body for `messages`."""
-        parts = take_apart(messages)
+        parts = Parts(messages)
         body: dict[str, Any]
         if self._sent[_DIALECT][1] == "decisions":
             with_roles = self._sent[_ROLES] and parts.has_roles
@@ -198,7 +195,7 @@ class DecisionModel(ChatModel):
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
-        answers = answers_by_name(body, take_apart(messages).questions)
+        answers = answers_by_name(body, Parts(messages).questions)
         keys = _KEYS[self._sent[_DIALECT][1]]
         others = {name: p_yes(answer, keys) for name, answer in answers.items()}
         p = others.pop(MAIN)
@@ -246,7 +243,7 @@ class DecisionModel(ChatModel):
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
         if not (unclear and about_roles and sent[_ROLES]):
             return False
-        if not take_apart(messages).has_roles:
+        if not Parts(messages).has_roles:
             return False
         self._sent = {**self._sent, _ROLES: False}
         self._tell(f"{self.where} does not accept several roles: every prompt is sent as one text")

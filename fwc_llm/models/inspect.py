@@ -17,7 +17,7 @@ from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, 
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
-from fwc_llm.sanitize import Secret, as_single_line, sanitize_json, utf8_safe
+from fwc_llm.sanitize import as_single_line, redactor, sanitize_json, utf8_safe
 from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class InspectModel(chat.Service):
             key = None if variable is None else chat.read_key(variable, self.name)
             # Inspect's providers read keys from variables whose names are unknown here.
             keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
-            self._secret = Secret(*keys, key or "")
+            self.redact = redactor(*keys, key or "")
             try:
                 from inspect_ai.model import get_model
 

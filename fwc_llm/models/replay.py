@@ -74,34 +74,32 @@ class Replay:
                 f"{self._folder}/{FILE_NAME} holds no prompts: an older version made it, or it is empty"
             )
 
-    def next_reply(self, messages: Messages) -> Reply | None:
-        """The next unused reply to these messages; None if all are used."""
+    def next_reply(self, messages: Messages, key: Key | None = None) -> Reply | None:
+        """The reply to these messages by its key; else the next unused one, or None."""
         replies = self._replies.get(_text(messages), {})
-        key = next((key for key in replies if key not in self._given), None)
-        return None if key is None else self._give(key, replies)
+        if key not in replies:
+            key = next((key for key in replies if key not in self._given), None)
+        if key is None:
+            return None
+        self._given.add(key)
+        return replies[key]
 
     async def ask(self, messages: Messages) -> Reply:
         """The next unused reply to these messages; `ProviderError` if all are used."""
-        return self._next(messages, "a question", "was never asked")
+        return self._reply(messages, None, "a question", "was never asked")
 
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """The reply to the same question of the run; else the next unused one."""
         key = context.arm, context.repeat, context.row, context.variant
-        if key in (replies := self._replies.get(_text(messages), {})):
-            return self._give(key, replies)
         never = "was asked with another prompt" if key in self._keys else "was never asked"
         question = f"arm {replace_invisible(context.arm)!r}, row {replace_invisible(context.row)}"
-        return self._next(messages, question, never)
+        return self._reply(messages, key, question, never)
 
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _give(self, key: Key, replies: Mapping[Key, Reply]) -> Reply:
-        self._given.add(key)
-        return replies[key]
-
-    def _next(self, messages: Messages, question: str, never: str) -> Reply:
-        if (reply := self.next_reply(messages)) is not None:
+    def _reply(self, messages: Messages, key: Key | None, question: str, never: str) -> Reply:
+        if (reply := self.next_reply(messages, key)) is not None:
             return reply
         times = len(self._replies.get(_text(messages), {}))
         raise ProviderError(

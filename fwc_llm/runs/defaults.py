@@ -1,7 +1,6 @@
 """Defaults of a run: the paper's numbers, adjusted to what the table allows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
     """Complete the settings by task, table and `api`; return them with notes."""
-    cells, chosen, lines = _Cells.of(task), settings.model_fields_set, list[str]()
+    cells, chosen, lines = _Cells(task), settings.model_fields_set, list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
     is_default = "base_parity" not in chosen
     n, parity = settings.n_test, task.base_parity if is_default else settings.base_parity
@@ -42,22 +41,18 @@ def fit_defaults(
 
 def fit_m(task: Task) -> tuple[int, str]:
     """The default of `m`, reduced to what the pool's cells give, and a note."""
-    cells = _Cells.of(task)
+    cells = _Cells(task)
     return _fit_m(cells, DEFAULT_M, cells.values)
 
 
-@dataclass(frozen=True)
 class _Cells:
-    """Numbers of rows per cell (G, 2), by group and outcome ("no" first)."""
+    """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
-    task: Task
-    rows: np.ndarray  # from which test rows are drawn
-    values: np.ndarray  # distinct rows of the pool
-    shared: np.ndarray  # (G, 1): distinct rows that occur with both outcomes
-    share: np.ndarray  # the share of `rows` that is in the pool
+    Test rows are drawn from `rows`, of which the share `share` is in the pool. `values` are the distinct rows
+    of the pool, of which `shared` (G, 1) occur with both outcomes.
+    """
 
-    @classmethod
-    def of(cls, task: Task) -> "_Cells":
+    def __init__(self, task: Task) -> None:
         import pandas as pd
 
         table, pool = task.test(), task.pool()
@@ -65,18 +60,17 @@ class _Cells:
         keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
         order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
-        rows, share = task.cells_of(table), np.zeros((len(order), 2))
+        self.task, self.rows, self.share = task, task.cells_of(table), np.zeros((len(order), 2))
         if pool is table:
             in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
-            share = in_pool / np.maximum(rows, 1)
+            self.share = in_pool / np.maximum(self.rows, 1)
         else:  # a pool row that equals a test row is not an example
             taken = pd.util.hash_pandas_object(table[names], index=False)
             frame = frame[~frame["key"].isin(taken)]
         distinct = frame.drop_duplicates().assign(group=lambda rows: rows["cell"] // 2)
         twice = distinct.loc[distinct.duplicated(["group", "key"]), "group"]
-        values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]
-        shared = np.bincount(twice, minlength=len(order))[order][:, None]
-        return cls(task, rows, values, shared, share)
+        self.values = np.bincount(distinct["cell"], minlength=number).reshape(-1, 2)[order]
+        self.shared = np.bincount(twice, minlength=len(order))[order][:, None]
 
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
         """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
@@ -157,7 +156,10 @@ class Execution:
             await asyncio.sleep(0)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
-        self.journal.append(make_record(request, call, reply, self.journal.words) | attempts.record())
+        record = make_record(request, call, reply, self.journal.words)
+        if attempts.unknown:
+            record |= {"unknown_attempts": attempts.unknown, "most_usage": dict(vars(attempts.most))}
+        self.journal.append(record)
 
     async def wait(self) -> bool:
         """Wait until another call ends; False if no worker may begin another call."""
@@ -190,7 +192,7 @@ class _Attempts(Attempts):
 
     def __init__(self, run: Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
-        self._most = Usage()
+        self.most = Usage()
         self._reserved: float | None = None  # dollars reserved for the current attempt
         self.unknown = 0  # attempts that may be charged, but whose usage the service did not report
 
@@ -198,8 +200,8 @@ class _Attempts(Attempts):
         """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
         if self._budget is None:
             return True
-        self._most = self._budget.worst_case(self._call.messages)
-        dollars = self._budget.dollars(self._most)
+        self.most = self._budget.worst_case(self._call.messages)
+        dollars = self._budget.dollars(self.most)
         while not self._budget.reserve(dollars):
             if not self._budget.under_way:
                 self._run.stop(self._budget.why)
@@ -226,11 +228,6 @@ class _Attempts(Attempts):
             self._budget.settle(self._reserved, dollars, unknown)
             self.unknown += unknown
             self._reserved = None
-
-    def record(self) -> dict[str, Any]:
-        """The journal's entries for attempts of unknown usage."""
-        most = {"unknown_attempts": self.unknown, "most_usage": dict(vars(self._most))}
-        return most if self.unknown else {}
 
 
 class UnreadError(ProviderError):

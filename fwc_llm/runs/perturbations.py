@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.tasks import Task
 
 FIRST_NAME = "first name"  # key of the first name in a changed row
@@ -82,16 +79,43 @@ def name_variants(
             yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
 
 
-@dataclass(frozen=True)
 class Proxies:
-    """A protected attribute's proxy columns; `telling`: AUC alone, on held-out rows."""
+    """The proxy columns of a protected attribute; `FwcError` if it has none.
 
-    attribute: str
-    columns: tuple[str, ...]
-    telling: Mapping[str, float]
-    pool: "pd.DataFrame" = field(repr=False)
-    encoded: np.ndarray = field(repr=False)
-    encoder: Any = field(repr=False)
+    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out rows.
+    """
+
+    def __init__(self, task: "Task", attribute: str) -> None:
+        from sklearn.compose import make_column_transformer
+        from sklearn.metrics import roc_auc_score
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+        from fwc_llm.models.baseline import LOGISTIC, TableModel
+        from fwc_llm.shots.examples import features_frame
+
+        pool = task.pool().iloc[:_MOST_ROWS]
+        features = features_frame(task, pool)
+        usual = pool[attribute].astype(str).mode()[0]
+        target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
+        fitted, judged = np.arange(len(pool)) % 2 == 0, np.arange(len(pool)) % 2 == 1
+        telling = {}
+        for name, columns_tried in {**{str(c): [c] for c in features}, "all": list(features)}.items():
+            model = TableModel(LOGISTIC, features.loc[fitted, columns_tried], target[fitted])
+            p = model.probabilities(features.loc[judged, columns_tried])
+            telling[name] = float(roc_auc_score(target[judged], p))
+        best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
+        columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
+        if not columns:
+            told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
+            raise FwcError(f"no column reveals {attribute}: {told}; leave out the probe `proxies`")
+        rest = pool[[c for c in features if c not in columns]]
+        numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
+        others = [c for c in rest if c not in numeric]
+        encoder = make_column_transformer(
+            (StandardScaler(), numeric), (OneHotEncoder(handle_unknown="ignore", sparse_output=False), others)
+        )
+        self.attribute, self.columns, self.telling = attribute, columns, telling
+        self._pool, self._encoder, self._encoded = pool, encoder, encoder.fit_transform(rest)
 
     @property
     def note(self) -> str:
@@ -106,47 +130,11 @@ class Proxies:
         """Yield (variant, values) with the proxies of each other level's nearest row."""
         import pandas as pd
 
-        levels = self.pool[self.attribute].astype(str).to_numpy()
-        row = pd.DataFrame([dict(values)])[list(self.encoder.feature_names_in_)]
-        far = ((self.encoded - self.encoder.transform(row)) ** 2).sum(axis=1)
+        levels = self._pool[self.attribute].astype(str).to_numpy()
+        row = pd.DataFrame([dict(values)])[list(self._encoder.feature_names_in_)]
+        far = ((self._encoded - self._encoder.transform(row)) ** 2).sum(axis=1)
         for level in sorted(set(levels)):
             if level != str(values[self.attribute]):
-                match = self.pool.iloc[int(np.where(levels == level, far, np.inf).argmin())]
+                match = self._pool.iloc[int(np.where(levels == level, far, np.inf).argmin())]
                 changed = {name: match[name] for name in self.columns}
                 yield f"proxies:{self.attribute}={level}", {**values, **changed}
-
-
-def find_proxies(task: "Task", pool: "pd.DataFrame") -> list[Proxies]:
-    """The proxies of all protected attributes; `FwcError` if one has none."""
-    return [_proxies(task, pool.iloc[:_MOST_ROWS], attribute) for attribute in task.protected]
-
-
-def _proxies(task: "Task", pool: "pd.DataFrame", attribute: str) -> Proxies:
-    from sklearn.compose import make_column_transformer
-    from sklearn.metrics import roc_auc_score
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    from fwc_llm.models.baseline import LOGISTIC, TableModel
-    from fwc_llm.shots.examples import features_frame
-
-    features = features_frame(task, pool)
-    usual = pool[attribute].astype(str).mode()[0]
-    target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
-    fitted, judged = np.arange(len(pool)) % 2 == 0, np.arange(len(pool)) % 2 == 1
-    telling = {}
-    for name, columns_tried in {**{str(c): [c] for c in features}, "all": list(features)}.items():
-        model = TableModel(LOGISTIC, features.loc[fitted, columns_tried], target[fitted])
-        p = model.probabilities(features.loc[judged, columns_tried])
-        telling[name] = float(roc_auc_score(target[judged], p))
-    best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
-    columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
-    if not columns:
-        told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
-        raise FwcError(f"no column reveals {attribute}: {told}; leave out the probe `proxies`")
-    rest = pool[[c for c in features if c not in columns]]
-    numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
-    encoder = make_column_transformer(
-        (StandardScaler(), numeric),
-        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), [c for c in rest if c not in numeric]),
-    )
-    return Proxies(attribute, columns, telling, pool, encoder.fit_transform(rest), encoder)

@@ -21,7 +21,7 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file_name, versions
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
-from fwc_llm.runs.perturbations import Proxies, find_proxies, name_variants, named_levels, with_first_name
+from fwc_llm.runs.perturbations import Proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population, whole_people
 from fwc_llm.runs.threshold_selection import draw_validation_rows
@@ -189,7 +189,7 @@ class Plan:
                         yield from self._joint_calls(repeat, arm)
 
     def requests(self, repeat: Repeat) -> dict[str, int]:
-        """The index of each test row's multi-row request, in random order; {} without."""
+        """By test row, the index of its multi-row request; {} for one row per request."""
         size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
         if size == 1:
             return {}
@@ -253,7 +253,8 @@ class Plan:
 
     @cached_property
     def _proxies(self) -> "list[Proxies]":
-        return find_proxies(self.task, self.task.pool()) if "proxies" in self.settings.probe else []
+        attributes = self.task.protected if "proxies" in self.settings.probe else ()
+        return [Proxies(self.task, attribute) for attribute in attributes]
 
     @property
     def probe_notes(self) -> list[str]:

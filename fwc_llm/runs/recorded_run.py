@@ -318,7 +318,7 @@ def score_run(
 
 
 def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list[Run]:
-    """Read several runs of one task for one report, with labels that differ."""
+    """Read several runs of one task for one report; folders tell equal models apart."""
     if not paths:
         raise FwcError("name at least one run's folder")
     runs = [replace(read_run(path), unread=unread) for path in paths]

@@ -69,7 +69,7 @@ def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
 def choose_thresholds(
     rule: float | str, rows: Iterable[Row], keys: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """The threshold of every (arm, repeat) in `keys`; None in it if no row has P(yes)."""
+    """The threshold of every (arm, repeat) in `keys`, None if no row has a P(yes)."""
     by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         by_key[str(row["arm"]), int(row["repeat"])].append(row)

@@ -17,7 +17,7 @@ from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.models import open_model
 from fwc_llm.report.formats import render
 from fwc_llm.runs.multi_row_requests import split_record
-from fwc_llm.runs.perturbations import FIRST_NAME, find_proxies, name_variants, with_first_name
+from fwc_llm.runs.perturbations import FIRST_NAME, Proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
 from tests.faults.loopback import serving
@@ -96,7 +96,7 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
     moved = {(one["group"], one["told_as"]): one["yes"] for one in found}
     assert set(moved) == {("Male", "Female"), ("Female", "Male")}
     assert moved["Male", "Female"]["high"] < 0.0 < moved["Female", "Male"]["low"]
-    (proxies,) = find_proxies(CENSUS, CENSUS.pool())
+    proxies = Proxies(CENSUS, "sex")
     assert proxies.columns[0] == "relationship"
     assert proxies.telling["age"] < 0.6 < proxies.telling["relationship"] <= proxies.telling["all"] + 0.05
     page = render([result.folder], "md", None, None)
@@ -109,7 +109,7 @@ def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() 
     plan = prepare(CENSUS, "surrogate", ("zero",), settings, Client()).plan
     calls = list(plan.calls())
     assert len(calls) == plan.n_calls == 4 * 40
-    (proxies,) = find_proxies(CENSUS, CENSUS.pool())
+    proxies = Proxies(CENSUS, "sex")
     asked: Any = {(call.row, call.variant.partition(":")[0]): call.asked for call in calls}
     for row in {call.row for call in calls}:
         given, changed = (asked[row, variant].values for variant in ("", "proxies"))

@@ -6,6 +6,7 @@ again. `certify` computes all pairs in float64.
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
@@ -44,7 +45,6 @@ class CompiledSteps(Steps):
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
-        self._cached_rows: Rows | None = None
         terms = problem.feature_cost, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
@@ -58,25 +58,24 @@ class CompiledSteps(Steps):
         self._drift = np.inf
         self._objective = 0.0
 
-    @property
+    @cached_property
     def _rows(self) -> Rows:
         """The rows and the state of each pair; made at the first use, freed by `rest`."""
-        if self._cached_rows is None:
-            n = self.problem.table.n
-            shape = n, self.problem.cells.n_cells
-            self._cached_rows = Rows(
-                read_only(self.problem.table.single),
-                self._cell,
-                np.zeros(n, np.int16),
-                np.full(shape, np.inf, np.float32),
-                np.full(shape, STALE - 2**BITS, np.int32),  # no nearest representative
-                np.zeros(shape, np.float32),
-            )
-        return self._cached_rows
+        n = self.problem.table.n
+        shape = n, self.problem.cells.n_cells
+        return Rows(
+            read_only(self.problem.table.single),
+            self._cell,
+            np.zeros(n, np.int16),
+            np.full(shape, np.inf, np.float32),
+            np.full(shape, STALE - 2**BITS, np.int32),  # no nearest representative
+            np.zeros(shape, np.float32),
+        )
 
     def rest(self) -> None:
         """See `Steps`."""
-        self._cached_rows = self._reps = None
+        vars(self).pop("_rows", None)
+        self._reps = None
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
@@ -151,9 +150,7 @@ class CompiledSteps(Steps):
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self._shift, np.float32)
         old, now = self._reps, (self._iteration + 1) % AGES
-        step = np.full(len(points), np.inf)
-        if old is not None:
-            step = self._measure_ways(near, old.points)
+        step = np.full(len(points), np.inf) if old is None else self._measure_ways(near, old.points)
         typical = np.sqrt(self._objective) if self.problem.feature_cost.squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
         come = np.zeros((AGES, cells), np.float32)

@@ -157,8 +157,6 @@ def _solve(
 
 def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
     """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
-    if margin < 0:
-        return
     rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:

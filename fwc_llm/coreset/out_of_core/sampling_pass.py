@@ -81,7 +81,7 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
         weights = np.asarray(block.columns.sample_weight, np.float64)
         read_weights(np.append(weights, 1.0), block.n + 1)  # all weights of a block may be 0
     except (InputError, TypeError, ValueError) as error:
-        raise InputError(f"{error} (in {block.where}, counted from row {block.first})") from None
+        raise InputError(f"{error} (in {block.where}, whose row 0 is row {block.first} of X)") from None
     used = np.flatnonzero(weights)
     return used, weights[used]
 

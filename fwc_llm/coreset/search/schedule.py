@@ -4,7 +4,8 @@ Prices are fixed during swaps. The descent that follows shows whether the swaps 
 sets new prices. Swaps replace free representatives by rows, from which the descent moves them on.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -39,72 +40,64 @@ _SAMPLE = 8192  # rows on which free points are swapped, at least
 _EACH = 24  # rows per representative on which free points are swapped, at least
 
 
-@dataclass(frozen=True)
-class Effort:
-    """The caller's settings, as in `FairCoreset`; `n_jobs` is a number of threads, None: all processors."""
-
-    max_iter: int
-    swaps: bool | str
-    progressive: bool | str
-    n_jobs: int | None
-
-
 class Solver:
-    """Solves one problem from any start."""
+    """Solves one problem from any start, with `n_jobs` threads (None: one per processor)."""
 
-    def __init__(self, problem: Problem, effort: Effort) -> None:
-        self.problem = problem
-        self.effort = effort
+    def __init__(
+        self, problem: Problem, max_iter: int, swaps: bool | str, progressive: bool | str, n_jobs: int | None
+    ) -> None:
+        self.problem, self._max_iter = problem, max_iter
+        self._solver_of = partial(Solver, max_iter=max_iter, swaps=swaps, n_jobs=n_jobs)  # of another problem
         n, p, m = problem.table.n, problem.table.p, problem.m
         fits = problem.table.fits_single
-        self._swaps = bool(effort.swaps) and problem.support != "free" and n <= _SWAPPED and fits
+        self._swaps = bool(swaps) and problem.support != "free" and n <= _SWAPPED and fits
         # If starts are cheap, or end far apart as with categories, free representatives are swapped, or start
         # from swapped rows.
         mixed = problem.table.n_numeric < p or n * m <= _NUMBERS
-        auto = problem.support == "free" and effort.swaps == "auto" and fits and mixed and n * m > _FEW
-        auto = auto and effort.progressive == "auto"  # growing samples need no swaps
+        auto = problem.support == "free" and swaps == "auto" and fits and mixed and n * m > _FEW
+        auto = auto and progressive == "auto"  # growing samples need no swaps
         repeated = auto and n <= _KICKED
         self._from_rows = auto and n > _KICKED
-        self._sampled_swaps = (effort.swaps is True or repeated) and not self._swaps and fits
+        self._sampled_swaps = (swaps is True or repeated) and not self._swaps and fits
         self.kicks = _KICKS // (n + _KICK_ROWS) if repeated or (self._swaps and n <= _KICKED) else 0
         self._progressive = (
             n >= (max(_GROWN * m, _GROWTH * _SMALLEST) if problem.support == "free" else _PROGRESSIVE)
-            if effort.progressive == "auto"
-            else bool(effort.progressive) and n > _SMALLEST
+            if progressive == "auto"
+            else bool(progressive) and n > _SMALLEST
         )
-        large = effort.progressive == "auto" and n * m > _NUMBERS and not self._sampled_swaps
+        large = progressive == "auto" and n * m > _NUMBERS and not self._sampled_swaps
         self._tolerance = FREE_TOLERANCE if large and problem.support == "free" else 0.0
         self.ends: list[float] = []  # objectives at which starts ended on a sample
         # The choice depends on the problem alone: compiled code in the cache must not change the result.
         plain = not fits or n * m <= TINY
-        self._threads = Threads(1 if plain else effort.n_jobs)
+        self._threads = Threads(1 if plain else n_jobs)
         self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
 
     def from_name(self, init: str, rng: np.random.Generator) -> Descent:
         """Start from "k-means++" or "random", descend and swap."""
         if self._from_rows:
-            rows = Solver(replace(self.problem, support="rows"), self.effort)
+            rows = self._solver_of(replace(self.problem, support="rows"), progressive="auto")
             start, self.ends = np.asarray(rows.from_name(init, rng).rows), rows.ends
             del rows
-            return descend(self.steps, start, self.effort.max_iter)
+            return descend(self.steps, start, self._max_iter)
         if self._progressive:
             return self._grow(init, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng, self._tolerance)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator, tolerance: float = 0.0) -> Descent:
         """Start from given rows (m,) or points (m, p), descend and swap."""
-        return self._improve(descend(self.steps, start, self.effort.max_iter, tolerance), rng)
+        return self._improve(descend(self.steps, start, self._max_iter, tolerance), rng)
 
     def kick(self, descent: Descent, rng: np.random.Generator) -> Descent:
         """Repeatedly replace some representatives at random, swap and descend; keep the best descent."""
-        if not self.kicks or self.effort.max_iter == 0:
+        if not self.kicks or self._max_iter == 0:
             return descent
         self.steps.solve(descent.points)
         prices = self.steps.prices
         for _ in range(self.kicks):
             from_there = kicked(self.problem, descent, rng)
             start = swap(self.problem, from_there, prices, rng, self._threads)
-            again = descend(self.steps, start, self.effort.max_iter)
+            again = descend(self.steps, start, self._max_iter)
             if again.objective < descent.objective:
                 descent, prices = again.after(descent), self.steps.prices
         return descent
@@ -115,7 +108,7 @@ class Solver:
         Swaps of real rows use the mean of the last prices and those before: the last prices alone overshoot.
         """
         on_rows = self._swaps and descent.rows is not None
-        if not (on_rows or self._sampled_swaps) or self.effort.max_iter == 0:
+        if not (on_rows or self._sampled_swaps) or self._max_iter == 0:
             return descent
         if on_rows:
             self.steps.solve(descent.points)
@@ -126,7 +119,7 @@ class Solver:
             start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
             if on_rows and (start == last.rows).all():
                 break
-            last = descend(self.steps, start, self.effort.max_iter)
+            last = descend(self.steps, start, self._max_iter)
             prices = (prices + self.steps.prices) / 2 if on_rows else self.steps.prices
             if last.objective < best.objective * (1 if on_rows else 1 - LEVEL_TOLERANCE):
                 best = last.after(descent if on_rows else best)
@@ -157,7 +150,7 @@ class Solver:
 
         for size in sizes[:-1]:
             rows = np.sort(order[:size])
-            part = Solver(problem.subset(rows, priority), replace(self.effort, progressive=False))
+            part = self._solver_of(problem.subset(rows, priority), progressive=False)
             tries = [descend_on(part, rows) for _ in range(1 if self.ends else _TRIES)]
             best = min(tries, key=attrgetter("objective"))
             if not self.ends:
@@ -176,12 +169,12 @@ class Solver:
 
         If the sample missed far rows, descend from k-means++ too, and return the better descent.
         """
-        descent = descend(self.steps, start, self.effort.max_iter, tolerance)
+        descent = descend(self.steps, start, self._max_iter, tolerance)
         each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample per representative
         if not missed(descent.history[0], reached, each):
             return descent
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
-        again = descend(self.steps, anew, self.effort.max_iter, tolerance)
+        again = descend(self.steps, anew, self._max_iter, tolerance)
         return min(descent, again, key=attrgetter("objective"))
 
 

@@ -153,7 +153,7 @@ class BatchClient:
         )
 
     async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
-        """The file's batch among the account's 1,000 newest, unless `useless`, or None."""
+        """The file's batch among the 1,000 newest, if its status is not `useless`; or None."""
         left = _BATCHES_SEEN
         async for batch in client.batches.list(limit=100):  # the newest first
             useful = getattr(batch, "status", None) not in useless

@@ -29,11 +29,11 @@ from fwc_llm.models.openai.retry import (
 )
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
-    Secret,
     as_single_line,
     parse_finite,
     parse_json,
     parse_uint,
+    redactor,
     replace_invisible,
     sanitize_json,
     truncate,
@@ -183,7 +183,7 @@ def json_answer(text: str) -> Any:
 
 
 def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """The counts `prompt` and `completion` in `usage`, missing ones as 0; None without."""
+    """Counts in `usage` under these names, missing ones as 0; None without `usage`."""
     if not isinstance(usage, Mapping):
         return None
     details = usage.get(f"{prompt}_details")
@@ -244,7 +244,7 @@ class Service:
     _options: Client
     _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
     _answers: Sequence[str] = YES_OR_NO
-    _secret = Secret()
+    redact: Callable[[str], str] = staticmethod(redactor())  # a text without keys, which a service might echo
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -270,10 +270,6 @@ class Service:
         self.__dict__.pop("parameters", None)  # clears the cached property
         if why:
             self._tell(f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}")
-
-    def redact(self, text: str) -> str:
-        """`text` without API keys, which a service might echo."""
-        return self._secret.redact(text)
 
     def explain(self, failure: AttemptError) -> str:
         """One line on a failure that stops the run: place, fault, remedy, quotation."""
@@ -374,9 +370,6 @@ class ChatModel(Service):
     breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of 30 and
              4 times `concurrency`); within 20 s of a success, failures do not stop the run
     today    the date for notices about the model's announced end
-
-    Errors: `FwcError` for invalid options and, at the first request, for a missing key; `ProviderError` if
-    the service rejects the run as a whole.
     """
 
     api = "chat"
@@ -659,7 +652,7 @@ class ChatModel(Service):
         """The SDK's client, created on first use; `FwcError` if that is impossible."""
         if self._sdk is None:
             key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-            self._secret = Secret(key)  # "no-key" is too short to be redacted
+            self.redact = redactor(key)  # "no-key" is too short to be redacted
             try:
                 import httpx2
 

@@ -15,12 +15,10 @@ evals/surrogate.md has the limits of the simulation.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import ne
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,17 +197,9 @@ class Surrogate:
         if form not in FORMS:
             raise FwcError(f"the surrogate has no form {form!r}: give one of {', '.join(FORMS)}")
         self.temperature, self.seed, self.form = temperature, seed, form
+        self.name = NAME if form == FORMS[0] else f"{NAME}:{form}"
+        self.parameters = {"temperature": temperature, "seed": seed, "coefficients": _stamp(form)}
         self._fitted = Coefficients.fitted(form)
-
-    @property
-    def name(self) -> str:
-        """`surrogate` for the default form, else `surrogate:FORM`."""
-        return NAME if self.form == FORMS[0] else f"{NAME}:{self.form}"
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Everything except the messages that decides an answer."""
-        return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp(self.form)}
 
     def check(self, messages: Messages) -> None:
         """Raise `UnreadablePromptError` for a prompt without a readable person."""

@@ -9,19 +9,19 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
-from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.search.start import sample_rows, start_rows
 from tests.coreset.programs import best_of_all
 
 
 def test_the_path_is_chosen_by_size() -> None:
-    effort = Effort(300, "auto", "auto", None)
+    effort = 300, "auto", "auto", None
     tiny, large = FairCoreset(4).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
-    assert type(Solver(tiny, effort).steps) is Steps
-    assert isinstance(Solver(large, effort).steps, CompiledSteps)
+    assert type(Solver(tiny, *effort).steps) is Steps
+    assert isinstance(Solver(large, *effort).steps, CompiledSteps)
     X, y, d = synthetic(30_000)
     huge = FairCoreset(200).problem(X * np.float32(1e20), y, d)  # beyond float32
-    assert type(Solver(huge, effort).steps) is Steps
+    assert type(Solver(huge, *effort).steps) is Steps
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -198,7 +198,7 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
     X, y, d = synthetic(2000, 4)
     X = X + 2 * (d == y)[:, None]
     problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
-    solver = Solver(problem, Effort(300, True, False, 1))
+    solver = Solver(problem, 300, True, False, 1)
     found = [solver.from_name("k-means++", np.random.default_rng(seed)).objective for seed in range(6)]
     assert max(found) < 1.02 * min(found)
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from fwc_llm import evaluate
 from fwc_llm.models.base import Message
-from fwc_llm.models.decisions import take_apart
+from fwc_llm.models.decisions import Parts
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
@@ -261,7 +261,7 @@ def prompts() -> dict[str, Any]:
 @pytest.mark.parametrize("template", ["decision", "default", "paper", "decodingtrust"])
 def test_every_wording_is_the_chat(url: str, client: openai.OpenAI, prompts: Any, template: str) -> None:
     p = Surrogate().p_yes(prompts["chat"])
-    asked = take_apart(prompts[template])
+    asked = Parts(prompts[template])
     nouls = {name: {"type": "noul", "instructions": words} for name, words in asked.questions.items()}
     body = {"model": "surrogate", "state": asked.text, "questions": nouls}
     _, reply = send(connection(url), "POST", "/v1/systemone", body)
