@@ -483,7 +483,8 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 def frame_table(frame: Any) -> RawTable:
     """Wrap a data frame of pandas, or of a library that narwhals takes (Polars)."""
     if isinstance(frame, pd.DataFrame):
-        names, columns = frame.columns.tolist(), [frame.iloc[:, k] for k in range(frame.shape[1])]
+        names: list[Any] = frame.columns.tolist()
+        columns: list[Any] = [frame.iloc[:, k] for k in range(len(names))]
         numbers: Sequence[Any] = [as_text(label) for label in frame.index.tolist()]
     else:
         import narwhals as nw
