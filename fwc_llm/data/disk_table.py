@@ -75,11 +75,9 @@ class DiskTable:
 
         wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
         rows = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
-        frame: pd.DataFrame = rows.rename(
-            columns={field_name: name for name, field_name in self.names.items()}
-        )
-        frame = frame.astype(dict(self.dtypes))
-        return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
+        ids = pd.Index(rows.pop(ID).to_list(), dtype="str")
+        frame: pd.DataFrame = rows.set_axis([*self.names], axis=1).astype(dict(self.dtypes))
+        return frame.set_axis(ids, axis=0).iloc[order]
 
     def find(self, ids: Collection[str]) -> np.ndarray:
         """Ascending positions of the rows with these ids."""

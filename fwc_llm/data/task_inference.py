@@ -345,10 +345,8 @@ class Drafting:
                 yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
-        cells, part = (
-            self.raw[name],
-            "protected" if name in self.protected else "outcome" * (name == self.outcome),
-        )
+        cells = self.raw[name]
+        part = "protected" if name in self.protected else "outcome" * (name == self.outcome)
         profile = profile_column(name, cells, part, self.unknown)
         missing = cells.isna() | cells.isin(profile.markers)
         if name == self.weight:  # a row without a weight is dropped
@@ -462,19 +460,16 @@ class Drafting:
     def _missing(self) -> str:
         if self.rule == "error":
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
-        by_rule: dict[str, list[str]] = {"category": [], "drop": []}
-        for name, n in self.missing.items():
-            by_rule[self.profiles[name].missing or self.rule].append(f"{_one_line(name)} {n:,}")
-        if kept := ", ".join(by_rule["category"]):
+        counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
+        dropped = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
+        if kept := ", ".join(count for name, count in counts.items() if name not in dropped):
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
-        if lost := ", ".join(by_rule["drop"]):
-            dropped = [name for name in self.missing if (self.profiles[name].missing or self.rule) == "drop"]
+        if lost := ", ".join(counts[name] for name in dropped):
             whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
             stay = f"{whole.sum():,} of {len(whole):,} stay"
             self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
         why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
-        counts = ", ".join(f"{_one_line(name)} {n:,}" for name, n in self.missing.items())
-        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
+        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {", ".join(counts.values())}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
@@ -483,13 +478,9 @@ class Drafting:
         where = f"outcome {self.outcome}"
         if len(counts) > 3 and profile.kind == "numeric":  # the values 0, 1 and 9 are codes, not numbers
             middle = median(profile.number(cell) for cell in counts.elements())
-            doubt = "a number; say above which threshold the answer is yes"
-            return (
-                None,
-                middle,
-                [f"# threshold = {{ above = {middle:g} }} # CHECK: the median"],
-                f"{where}: {doubt}",
-            )
+            line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
+            doubt = f"{where}: a number; say above which threshold the answer is yes"
+            return None, middle, [line], doubt
         yes, no, others = means_yes(counts)
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"

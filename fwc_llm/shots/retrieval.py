@@ -90,11 +90,9 @@ def uncertain(request: Request, coverage: float) -> Shots:
     rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
     free = np.flatnonzero(request.candidates & open_sets)
-    if len(free) >= request.m:
-        return examples.make_shots(
-            request, "uncertain", examples.shuffle(request, rng, free)[: request.m], coverage=coverage
-        )
-    surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
-    note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
-    least = np.argsort(surest, kind="stable")[: request.m]
-    return examples.make_shots(request, "uncertain", least, coverage=coverage, note=note)
+    chosen, note = examples.shuffle(request, rng, free)[: request.m], ""
+    if len(free) < request.m:
+        surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
+        chosen = np.argsort(surest, kind="stable")[: request.m]
+        note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
+    return examples.make_shots(request, "uncertain", chosen, coverage=coverage, note=note)
