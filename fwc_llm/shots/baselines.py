@@ -97,9 +97,7 @@ def _draw_labelled(
 @strategy()
 def reweighing(request: Request) -> Shots:
     """m rows drawn without replacement by their reweighing weights; unweighted."""
-    return examples.make_shots(
-        request, "reweighing", np.asarray(examples.rival_coreset(request, "reweighing").rows)
-    )
+    return examples.make_shots(request, "reweighing", examples.rival_coreset(request, "reweighing").rows)
 
 
 @strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising"))

@@ -26,7 +26,7 @@ _made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 def make_shots(
     request: Request,
     strategy: str,
-    positions: "Sequence[int] | np.ndarray",
+    positions: "Sequence[int] | np.ndarray | None",
     weights: "np.ndarray | None" = None,
     note: str = "",
     **options: Any,
