@@ -155,19 +155,10 @@ def completed(name: str) -> Callable[[str], list[str]]:
 
 
 def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Decorator: register a function as the command `name`, such as "task init".
-
-    Flags for the fields of `models` (of the first one those in `names`, if any) replace its `**options`.
-    """
+    """Decorator: register a command such as "task init", with flags as in `takes`."""
 
     def register(function: _F) -> _F:
-        flags = [
-            _flag(field_name, field)
-            for model in models
-            for field_name, field in model.model_fields.items()
-            if facts_of(field)["flag"] != "" and (not names or field_name in names or model is not models[0])
-        ]
-        for parameter in inspect.signature(extended(function, flags)).parameters.values():
+        for parameter in inspect.signature(takes(function, *models, names=names)).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
         group, _, last = name.rpartition(" ")
@@ -178,6 +169,20 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
         return function
 
     return register
+
+
+def takes(function: _F, *models: type[Options], names: Sequence[str] = ()) -> _F:
+    """Flags for the fields of `models` replace a command's `**options`.
+
+    `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
+    """
+    flags = [
+        _flag(name, field)
+        for model in models
+        for name, field in model.model_fields.items()
+        if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
+    ]
+    return extended(function, flags)
 
 
 def _files(pattern: str) -> list[str]:
