@@ -138,7 +138,7 @@ def ask_all(
     """Run each model with a progress bar, print the results, then the `closing` text.
 
     If a provider rejects a model, the other models still run. With `as_json`, nothing is printed for complete
-    runs: the caller prints them with their gates. Raises the error of the worst run after the last request.
+    runs: the caller prints them with their gates.
     """
     group = _begin(jobs, out) if len(jobs) > 1 else None
     results: dict[str, Result] = {}
