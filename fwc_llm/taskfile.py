@@ -425,8 +425,7 @@ class TaskFile(Checked):
                 columns.append(Column(item.name, attribute.text or self.column(item).text, values=words))
             else:
                 columns.append(Column(attribute.name, attribute.text or attribute.name.replace("_", " ")))
-        places = {column.name: place for place, column in enumerate(columns)}
-        outcome = places[self.outcome.source]
+        outcome = [column.name for column in columns].index(self.outcome.source)
         columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
         return tuple(columns)
 

@@ -229,16 +229,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    zip_codes = "CHECK: ZIP codes: not quantities, and they may reveal the protected group"
-    free_text = f"CHECK: free text, {len(distinct):,} different texts"
+    zips = re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
+    texts = f"{len(distinct):,} different texts"
+    free_text = f"CHECK: free text, {texts}"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (
-            re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")),
-            zip_codes,
-        ),
+        (zips, "CHECK: ZIP codes: not quantities, and they may reveal the protected group"),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
@@ -248,10 +246,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (numeric, ""),
         (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
-        (
-            len(distinct) > max(50, n // 4),
-            f"CHECK: {len(distinct):,} different texts are too many for a category",
-        ),
+        (len(distinct) > max(50, n // 4), f"CHECK: {texts} are too many for a category"),
     )
     return next((why for fits, why in looks if fits), "")
 
