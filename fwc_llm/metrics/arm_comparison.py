@@ -58,21 +58,14 @@ class Difference(Enclosed):
     worst_case: tuple[Interval, Interval] | None = None
 
     @classmethod
-    def within(
-        cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
-    ) -> "Difference":
-        """Make a difference with limits clipped to [-1, 1]."""
-        return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
-
-    @classmethod
     def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
         """Make a difference with limits and test from its standard `error`, simultaneous over `groups`."""
         if np.isnan(difference) or np.isnan(error):
             return cls(difference)
-        half_width = critical_value(groups, 1, freedom) * error
+        reach = critical_value(groups, 1, freedom) * error
         chance = p_value(abs(difference) / error, groups, 1, freedom)
         smallest = smallest_difference(error**2, groups, freedom)
-        return cls.within(difference, difference - half_width, difference + half_width, chance, smallest)
+        return cls(difference, max(-1.0, difference - reach), min(1.0, difference + reach), chance, smallest)
 
 
 @dataclass(frozen=True)
@@ -169,7 +162,7 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
     smallest = smallest_difference((max(down, up) / Z) ** 2)
-    return Difference.within(value, value - down, value + up, p_value(errors), smallest)
+    return Difference(value, max(-1.0, value - down), min(1.0, value + up), p_value(errors), smallest)
 
 
 def _parity(
@@ -218,7 +211,7 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
     ]
     larger = max(apart.p_value, together.p_value)
     low, high = min(*ends, *values), max(*ends, *values)
-    return Difference.within(values[0], low, high, larger, apart.smallest_found)
+    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.smallest_found)
 
 
 @dataclass(frozen=True)
