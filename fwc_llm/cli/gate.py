@@ -45,7 +45,7 @@ class Gates:
     def read(
         cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
-        """Parse the options; the JUnit file says "incomplete" in case the command fails."""
+        """Parse the options; the JUnit file first says that the run is not finished."""
         if junit is not None and not dry_run and not junit.is_fifo():  # a pipe can be written only once
             from fwc_llm.gates.decide import Check
 
@@ -89,7 +89,7 @@ class Gates:
     def conclude(
         self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
     ) -> None:
-        """Print the outcomes; an error unless all checks passed."""
+        """Print and write the outcomes; raise the error that fails the command, if any."""
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
