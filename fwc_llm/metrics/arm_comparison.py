@@ -291,7 +291,7 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 def compare_estimates(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
-    """Compare two arms, and return a plain dict; `alike`: the gap of an arm is not settled."""
+    """Compare two arms, and return a plain dict."""
     tested = compare(first, second, aligned, metrics)
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)

@@ -20,7 +20,7 @@ _TWO = 2  # added rows that changed, one each way: no variance is 0
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how consistent answers to repeated prompts are; None without repeats."""
+    """Return how consistent answers to repeated prompts are; None without such prompts."""
     if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])

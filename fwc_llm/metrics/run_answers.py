@@ -113,7 +113,7 @@ def is_known(group: str) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's."""
+    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's level."""
 
     name: str
     levels: tuple[str, ...]
