@@ -327,7 +327,9 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
         raise FwcError("a run is named twice")
     if len({run.label for run in runs}) == len(runs):
         return runs
-    return [replace(run, label=f"{run.label} · {run.folder.name}") for run in runs]
+    names = [run.folder.name for run in runs]
+    names = names if len(set(names)) == len(runs) else [str(run.folder) for run in runs]
+    return [replace(run, label=f"{run.label} · {name}") for run, name in zip(runs, names, strict=True)]
 
 
 def check_same_task(run: Run, other: Run) -> None:
