@@ -65,8 +65,8 @@ class FeatureTable:
         values = values.where(values.abs() < 1e100)  # larger and infinite numbers count as missing
         numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
-        frame = pd.concat([self.features[texts].astype(str), values], axis=1)
-        frame[_CELL] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
+        cell = pd.Series(self.group, values.index, name=_CELL).astype(str) + self.label.astype(str)
+        frame = pd.concat([self.features[texts].astype(str), values, cell], axis=1)
         rare = OneHotEncoder(
             min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False,
             feature_name_combiner=lambda name, _: str(name),
