@@ -179,7 +179,7 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
         audit(parity, **LABELS, population=everybody)
     assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
-    with pytest.raises(FwcError, match="assist .* does not work with weights"):
+    with pytest.raises(FwcError, match=r"assist .* does not work with weights"):
         audit(parity.assign(w=2.0), **LABELS, population=everybody, weight="w")
 
 
