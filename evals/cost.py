@@ -26,7 +26,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples, effective_sample_size
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
@@ -92,8 +92,7 @@ def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str,
 
 
 def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
-    samples = assisted_samples(run, run.samples, table)
-    return [ArmEstimates(one) for one in (run.samples["answers"], samples["answers"])]
+    return [ArmEstimates(one.samples["answers"]) for one in (run, assisted_answers(run, table))]
 
 
 def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str, Any]:
@@ -103,8 +102,8 @@ def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str,
     frame = pd.concat([one[one["row"].isin(rows)].assign(arm=str(k)) for k, one in enumerate(both)])
     run = from_frame(frame, "group and label")
     found: dict[str, Any] = {"rows": len(rows)}
-    for kind, samples in (("plain", run.samples), ("assisted", assisted_samples(run, run.samples, table))):
-        first, second = map(ArmEstimates, samples.values())
+    for kind, answered in (("plain", run), ("assisted", assisted_answers(run, table))):
+        first, second = map(ArmEstimates, answered.samples.values())
         tests = compare(second, first)
         for metric in (METRICS[0], METRICS[3]):
             one = tests[metric]

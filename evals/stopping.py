@@ -21,7 +21,7 @@ from evals.record import command_line, markdown, write
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.intervals import Z
-from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.sequential import (
     GAPS,
@@ -148,7 +148,7 @@ def assisted(gap: float, paths: int) -> dict[str, Any]:
         for rows_asked in equal_looks(MOST):
             run = from_frame(frame.iloc[:rows_asked], "group")
             run = replace(run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST))))
-            low, high = ArmEstimates(assisted_samples(run, run.samples, table)["answers"])[DP].decisive
+            low, high = ArmEstimates(assisted_answers(run, table).samples["answers"])[DP].decisive
             asked[number] = rows_asked
             if low > BOUND or high <= BOUND:
                 found[number] = low > BOUND

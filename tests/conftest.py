@@ -55,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"data_dir", "rank_files"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("data")
+    # A minute's test first: at the end all other processes would wait for it.
+    items.sort(key=lambda item: item.path.name != "test_snippets.py")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -29,7 +29,7 @@ from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates, conditional_parity
 from fwc_llm.metrics.intervals import Interval
 from fwc_llm.metrics.perturbation_effects import changes
-from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_samples
+from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, names_of, one_name
 from fwc_llm.metrics.sampling_design import (
     ASSIST,
@@ -171,11 +171,9 @@ class Pair:
     ) -> Iterator[tuple[str, Interval, float]]:
         if ASSIST in self.options:
             try:
-                samples = assisted_samples(run, run.plain_samples, table)
+                run = assisted_answers(run, table)
             except FwcError:  # one in a thousand draws at random
                 return
-            assists = {arm: one.assist for arm, one in samples.items() if one.assist is not None}
-            run = replace(run, assists=assists, assist=True)
         first, *others = (ArmEstimates(sample) for sample in run.samples.values())
         yield "DP gap", first[GAP].decisive, 0.0
         yield "accuracy", first["accuracy"].decisive, accuracy

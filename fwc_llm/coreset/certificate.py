@@ -17,7 +17,7 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
-from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
@@ -47,11 +47,6 @@ class Represented:
     limits: Any  # the parity limit: one number, one per level (or row of `groups`), or None
     groups: np.ndarray | None  # (L, |D|), row l: 1 for crossed levels that share limit l, else 0
     terms: ProblemParams
-
-    @property
-    def n_levels(self) -> int:
-        """|D|."""
-        return 1 if self.levels is None else len(self.levels)
 
     def read(self, columns: Columns) -> ComparedRows:
         """Encode rows as in the fit; y and sensitive may be None."""
@@ -188,36 +183,27 @@ def certify(
 
 def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetCertificate:
     """Certify representatives for rows with `weights` (m,); None: with the best weights for these rows."""
-    n_cells = points.n_levels * len(points.target)
+    n, m, target, terms = rows.table.n, len(points.cell_of), points.target, points.terms
+    n_levels, charge = 1 if points.levels is None else len(points.levels), 0.0
+    n_cells = n_levels * len(target)
     if weights is None:
-        plan, weight = _best_weights(points, rows, n_cells)
+        cost, label = np.full((n, n_cells), np.inf), np.zeros((n_cells, n), np.int32)
+        for block in blocks(n):
+            costs = points.costs(rows, block)
+            for g in np.unique(points.cell_of):
+                members = np.flatnonzero(points.cell_of == g)
+                nearest = costs[:, members].argmin(axis=1)
+                label[g, block] = members[nearest]
+                cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
+        given = cost, n_levels, len(target), target, points.limits
+        plan = fair_transport(*given, sample_weight=rows.masses, penalty=terms.penalty, groups=points.groups)
+        weight = share_out(plan, label, m, rows.masses).weights()
     else:
-        weight = check_weights(weights, len(points.cell_of))
+        weight, charge = check_weights(weights, m), terms.penalty or 0.0
         plan = wasserstein(points.costs(rows), weight, rows.masses)
-    charge = 0.0 if weights is None else points.terms.penalty or 0.0
-    weight = weight * (len(weight) / weight.sum())
-    mass, epsilon = np.bincount(points.cell_of, weight, n_cells), points.terms.epsilon
-    moving = imbalance(mass, points.target)
+    weight = weight * (m / weight.sum())
+    mass = np.bincount(points.cell_of, weight, n_cells)
+    moving, apart = imbalance(mass, target), violation(mass, target, groups=points.groups)
+    excess = -np.inf if terms.epsilon is None else violation(mass, target, points.limits, points.groups)
     objective, lower_bound = plan.objective + charge * moving, plan.lower_bound + charge * moving
-    apart = violation(mass, points.target, groups=points.groups)
-    excess = -np.inf if epsilon is None else violation(mass, points.target, points.limits, points.groups)
-    return CoresetCertificate(objective, lower_bound, apart, weight, epsilon, rows.table.n, excess, moving)
-
-
-def _best_weights(points: Represented, rows: ComparedRows, n_cells: int) -> tuple[Transport, np.ndarray]:
-    """Solve the inner problem; return its plan and the weights (m,) of the representatives."""
-    cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
-    for block in blocks(rows.table.n):
-        costs = points.costs(rows, block)
-        for g in np.unique(points.cell_of):
-            members = np.flatnonzero(points.cell_of == g)
-            nearest = costs[:, members].argmin(axis=1)
-            label[g, block] = members[nearest]
-            cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
-    inner = fair_transport(
-        *(cost, points.n_levels, len(points.target), points.target, points.limits),
-        sample_weight=rows.masses,
-        penalty=points.terms.penalty,
-        groups=points.groups,
-    )
-    return inner, share_out(inner, label, len(points.cell_of), rows.masses).weights()
+    return CoresetCertificate(objective, lower_bound, apart, weight, terms.epsilon, n, excess, moving)

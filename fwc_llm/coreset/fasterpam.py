@@ -4,8 +4,6 @@ Memory grows with n, not with n · m. Costs are computed when they are needed, a
 tried in batches, which threads share and which grow while no swap gains. Prices u are fixed, so the loss Σ_i
 min_j (c_ij − u_g(j)) differs from n · D(u) of docs/method.md, "The inner problem", by a constant: only swaps
 that lower the loss can lower the objective.
-
-`Medoids` holds the current points and the two nearest of every row, and finds what a swap would change.
 """
 
 from collections.abc import Callable

@@ -58,21 +58,14 @@ class Difference(Enclosed):
     worst_case: tuple[Interval, Interval] | None = None
 
     @classmethod
-    def within(
-        cls, difference: float, low: float, high: float, p_value: float, smallest: float = np.nan
-    ) -> "Difference":
-        """Make a difference with limits clipped to [-1, 1]."""
-        return cls(difference, max(-1.0, low), min(1.0, high), p_value, smallest)
-
-    @classmethod
     def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
         """Make a difference with limits and test from its standard `error`, simultaneous over `groups`."""
         if np.isnan(difference) or np.isnan(error):
             return cls(difference)
-        half_width = critical_value(groups, 1, freedom) * error
+        reach = critical_value(groups, 1, freedom) * error
         chance = p_value(abs(difference) / error, groups, 1, freedom)
         smallest = smallest_difference(error**2, groups, freedom)
-        return cls.within(difference, difference - half_width, difference + half_width, chance, smallest)
+        return cls(difference, max(-1.0, difference - reach), min(1.0, difference + reach), chance, smallest)
 
 
 @dataclass(frozen=True)
@@ -123,6 +116,7 @@ def compare(
 def _test(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> Difference:
+    """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
         test = _Net(own, -1.0, aligned, strategy).test()
@@ -133,27 +127,21 @@ def _test(
     worst = BY_KEY[metric].source == "answers" and (first.sample.worst or second.sample.worst)
     if not worst or np.isnan(test.low):
         return test
-    ends, (low, high) = _worst_case(metric, first, second, aligned, strategy)
-    return replace(test, worst_case=(ends, (min(low, test.low), max(high, test.high))))
-
-
-def _worst_case(
-    metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
-) -> tuple[Interval, Interval]:
-    """Return the range of a difference over all readings, and its limits."""
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
     if metric == "accuracy":
         readings = first.readings("accuracy of all"), second.readings("accuracy of all", raised=True)
         net = _Net(readings, -1.0, aligned, strategy)
-        return ends, (net.test(np.array([1])).low, net.test(np.array([0])).high)
-    if metric == "demographic_parity_difference":
+        limits = net.test(np.array([1])).low, net.test(np.array([0])).high
+    elif metric == "demographic_parity_difference":
         gap = _parity(first, second, aligned, strategy, ends)
-        return ends, (gap.low, gap.high)
-    down = np.hypot(least_of_second - low_of_second, high - most)
-    up = np.hypot(high_of_second - most_of_second, least - low)
-    return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
+        limits = gap.low, gap.high
+    else:
+        down = np.hypot(least_of_second - low_of_second, high - most)
+        up = np.hypot(high_of_second - most_of_second, least - low)
+        limits = max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up))
+    return replace(test, worst_case=(ends, (min(limits[0], test.low), max(limits[1], test.high))))
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
@@ -169,7 +157,7 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
     smallest = smallest_difference((max(down, up) / Z) ** 2)
-    return Difference.within(value, value - down, value + up, p_value(errors), smallest)
+    return Difference(value, max(-1.0, value - down), min(1.0, value + up), p_value(errors), smallest)
 
 
 def _parity(
@@ -218,7 +206,7 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
     ]
     larger = max(apart.p_value, together.p_value)
     low, high = min(*ends, *values), max(*ends, *values)
-    return Difference.within(values[0], low, high, larger, apart.smallest_found)
+    return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.smallest_found)
 
 
 @dataclass(frozen=True)
@@ -298,7 +286,7 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 def compare_estimates(
     first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
 ) -> dict[str, Any]:
-    """Compare two arms, and return a plain dict; `alike`: the gap of an arm is not settled."""
+    """Compare two arms, and return a plain dict."""
     tested = compare(first, second, aligned, metrics)
     before, after = first.sample.assumed, second.sample.assumed
     here, there = both_answered(before, after)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
-from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_samples
+from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
     CROSSING,
     ArmAnswers,
@@ -174,9 +173,7 @@ def from_frame(
         raise FwcError("there are no answers to audit")
     if "repeat" in frame.columns and "row" not in frame.columns:
         raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
-    frame, left_out = decided(frame, outcomes, decisions or DecisionValues())
-    notes = [left_out_note(frame, left_out, outcomes, groups)] if left_out.any() else []
-    frame = frame[~left_out] if notes else frame
+    frame, notes = decided(frame, outcomes, decisions or DecisionValues(), groups)
     n = len(frame)
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
     names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
@@ -255,10 +252,10 @@ def of_population(
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
-    """Assist every value by predictions for the rows that were not asked about.
+    """Assist every value by predictions for the rows of `population` that were not asked about.
 
-    Those are in `population`, whose column `key` names rows like the answers' `row`. All its columns but this
-    one, the protected ones, `label` and `cluster` are features.
+    Its column `key` names rows like the answers' `row`. All its columns but this one, the protected ones,
+    `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
     target = label if answered.design.labelled else None
@@ -270,8 +267,7 @@ def of_population(
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
     truth = np.zeros(len(population))
     if target is not None:
-        population, left_out = decided(population, [target], decisions or DecisionValues())
-        population = population[~left_out]
+        population, _ = decided(population, [target], decisions or DecisionValues(), groups)
         truth = _two_kinds(population, target, False)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     levels = [_merged(name, _text(population, name), unknown, several)[0] for name in groups]
@@ -285,9 +281,7 @@ def of_population(
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
     people = np.asarray(_text(population, cluster), object) if cluster else None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
-    samples = assisted_samples(answered, answered.plain_samples, table)
-    assists = {arm: sample.assist for arm, sample in samples.items() if sample.assist is not None}
-    return replace(answered, assists=assists, assist=True)
+    return assisted_answers(answered, table)
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
@@ -380,9 +374,13 @@ def plain_text(value: Any) -> str:
 
 
 def decided(
-    frame: pd.DataFrame, names: Sequence[str], decisions: DecisionValues
-) -> "tuple[pd.DataFrame, npt.NDArray[np.bool_]]":
-    """Return a table with yes, no or missing in `names`, and a mask of rows to omit."""
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    decisions: DecisionValues,
+    groups: Sequence[str],
+    titles: Sequence[str] = (),
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with yes, no or missing in `names`, and a note on rows left out."""
     places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
     frame = frame.copy(deep=False)
     for together in [[name] for name in names] if decisions.by_column else [names]:
@@ -410,17 +408,12 @@ def decided(
             frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
-    return frame, left_out
-
-
-def left_out_note(
-    frame: pd.DataFrame, left_out: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[str]
-) -> str:
-    """Return a note on the number of rows left out because a column is neither yes nor no, by group."""
+    if not left_out.any():
+        return frame, []
     lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
     by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
-    rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(names)
-    return f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."
+    rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(titles or names)
+    return frame[~left_out], [f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."]
 
 
 def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:

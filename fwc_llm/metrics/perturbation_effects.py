@@ -20,7 +20,7 @@ _TWO = 2  # added rows that changed, one each way: no variance is 0
 def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
-    """Return how consistent answers to repeated prompts are; None without repeats."""
+    """Return how consistent answers to repeated prompts are; None without such prompts."""
     if (times := design.times) < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
@@ -105,8 +105,7 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
                 described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
     def answers_to(beginning: str) -> ArmAnswers:
-        chosen = np.array([kind.startswith(beginning) for kind in kinds])
-        return asked.where(chosen[asked.variant.codes])
+        return asked.where(asked.variant.isin([kind for kind in kinds if kind.startswith(beginning)]))
 
     add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
     named = [kind for kind in kinds if kind.startswith("names:")]

@@ -78,8 +78,8 @@ class Design:
 class Assumptions:
     """Assumptions of the power.
 
-    `discordant` is the share of rows that two arms answer differently (as `source` says), `variance` that of
-    one arm's answers within a cell, `correlation` that of an arm's answers to one row in two repeats, and
+    `discordant` is the share of rows that two arms answer differently, `variance` the variance of one arm's
+    answers within a cell, `correlation` the correlation of an arm's answers to one row in two repeats, and
     `examples_sd` the standard deviation of the difference over sets of examples.
     """
 

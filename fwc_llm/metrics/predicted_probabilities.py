@@ -23,7 +23,7 @@ from fwc_llm.metrics.variance import ArmArrays, area, codes
 _CURVE_POINTS = 200  # points of the curve that are reported; thresholds are chosen among all
 BINS = 10
 _SIMULATIONS = 200
-_MOST_DRAWN = 100_000  # rows, at most, whose labels are drawn one by one
+_MOST_DRAWN = 100_000  # rows, at most, whose labels are drawn one by one; of more, a normal number per bin
 _NORMAL_DRAWS = 10_000
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
@@ -40,8 +40,7 @@ def probability_statistics(
 ) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over at least ten answers with P(yes), else None.
 
-    All repeats are pooled: a threshold is for the whole run. `coverage` is the share of answers that have
-    P(yes), `clipped` the share of these that is near 0 or 1.
+    All repeats are pooled: a threshold is for the whole run.
     """
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
@@ -209,10 +208,7 @@ def _bins(
 
 
 def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
-    """Simulate the calibration error of a perfectly calibrated P(yes): its mean and 95th percentile.
-
-    Of more than `_MOST_DRAWN` rows, each asked about once, a bin's number of label yes is drawn as a normal.
-    """
+    """Simulate the calibration error of a calibrated P(yes): its mean and 95th percentile."""
     number, rng = int(row.max()) + 1, np.random.default_rng(0)
     if number == len(p) > _MOST_DRAWN:
         deviation = np.sqrt(np.bincount(place, weight**2 * p * (1.0 - p), BINS))

@@ -12,10 +12,10 @@ on the other folds (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance is ex
 that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats
 from fwc_llm.metrics.intervals import critical_value
+from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import NO_WEIGHTS
 from fwc_llm.metrics.variance import ArmArrays, codes
-
-if TYPE_CHECKING:
-    from fwc_llm.metrics.run_answers import RunAnswers
 
 MIN_ROWS = 40  # rows asked about, at least, for assisted estimates
 MIN_ROWS_OF_STRATUM = 20
@@ -177,13 +175,12 @@ class Predictions:
         )
 
 
-def assisted_samples(
-    run: "RunAnswers", samples: Mapping[str, ArmArrays], table: FeatureTable
-) -> dict[str, ArmArrays]:
-    """Add predictions to the arms' samples of at least `MIN_ROWS` rows.
+def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
+    """Assist every value by predictions, from `MIN_ROWS` rows on.
 
     All answers about one row (person), of all arms and repeats, are in one fold.
     """
+    samples, assists = run.plain_samples, dict[str, Predictions]()
     first = next(iter(samples.values()))
     if first.weight is not None:
         raise FwcError(NO_WEIGHTS)
@@ -204,7 +201,7 @@ def assisted_samples(
                 "table than in the answers"
             )
     if first.rows < MIN_ROWS:
-        return dict(samples)
+        return replace(run, assist=True)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
     code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
     rest, cells = rest[code[rest] >= 0], 2 * code + table.label
@@ -219,14 +216,14 @@ def assisted_samples(
     x, _ = table.encoded
     people = None if first.cluster is None else codes(np.asarray(table.people).astype(str))
     units = first.unit if people is None else people
-    fold, assisted = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS, {}
+    fold = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS
     for arm, sample in samples.items():
         asked = place[sample.row]
         unit = sample.unit if people is None else people[asked]
         others = None if people is None else people[rest]
         found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, unit, others)
-        assisted[arm] = replace(sample, assist=found)
-    return assisted
+        assists |= {} if found is None else {arm: found}
+    return replace(run, assists=assists, assist=True)
 
 
 def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:

@@ -113,7 +113,7 @@ def is_known(group: str) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's."""
+    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's level."""
 
     name: str
     levels: tuple[str, ...]
@@ -122,19 +122,16 @@ class View:
 
 
 def views(groups: Sequence[str], attributes: Sequence[str]) -> list[View]:
-    """Return a view of every attribute and last, if there are several, of all crossed.
-
-    Only the last, if some group does not have one part per attribute.
-    """
+    """Return a view of every attribute and last, if there are several, of all crossed."""
     names = [str(name) for name in attributes] or ["group"]
     whole = View(CROSSING.join(names), tuple(groups), np.arange(len(groups)), len(names) > 1)
     parts = [group.split(CROSSING) for group in groups]
     if len(names) == 1 or any(len(part) != len(names) for part in parts):
         return [whole]
     alone = []
-    for place, name in enumerate(names):
-        levels = tuple(dict.fromkeys(part[place] for part in parts))
-        alone.append(View(name, levels, np.array([levels.index(part[place]) for part in parts])))
+    for name, column in zip(names, zip(*parts, strict=True), strict=True):
+        code, levels = pd.factorize(np.array(column, object))
+        alone.append(View(name, tuple(levels), code))
     return [*alone, whole]
 
 

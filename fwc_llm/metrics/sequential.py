@@ -164,7 +164,7 @@ def simulate(
 def expected_rows(
     shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
 ) -> dict[str, Any]:
-    """Return the rows until `bounds` are settled by true gap, and the fixed sample of equal power."""
+    """Return the expected rows until `bounds` are settled, for several true gaps."""
     gaps = []
     for gap in GAPS:
         rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]

@@ -13,14 +13,7 @@ from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import (
-    FILE_ROW,
-    DecisionValues,
-    decided,
-    left_out_note,
-    unused_columns,
-    with_population,
-)
+from fwc_llm.metrics.audit_table import FILE_ROW, DecisionValues, decided, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -134,10 +127,9 @@ def read_predictions(
         outcomes = [
             name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
         ]
-        frame, left_out = decided(frame, outcomes, decisions)
-        if left_out.any():
-            notes = (left_out_note(frame, left_out, [columns[name] for name in outcomes], protected), *notes)
-            frame = frame[~left_out]
+        titles = [columns[name] for name in outcomes]
+        frame, left_out = decided(frame, outcomes, decisions, protected, titles)
+        notes = (*left_out, *notes)
     frame, lost = _without_missing(frame, protected, columns, missing, path)
     return frame, (*lost, *notes)
 

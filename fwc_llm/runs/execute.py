@@ -265,20 +265,18 @@ class Watch:
         reason = self._journal.answerless.get(bytes.fromhex(request))
         if reason is None:
             self._read.add(call.arm)
-        elif reason not in KEPT_BACK:
-            self._unread[call.arm].append(request)
-            if len(self._unread[call.arm]) == FIRST:
-                self._stop(call.arm)
-
-    def _stop(self, arm: str) -> None:
-        """Raise `UnreadError` with the reasons and one reply."""
-        texts = (each["text"] for each in self._journal.records() if each["request"] in self._unread[arm])
-        reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in self._unread[arm])
+        if reason is None or reason in KEPT_BACK:
+            return
+        self._unread[call.arm].append(request)
+        if len(unread := self._unread[call.arm]) != FIRST:
+            return
+        texts = (each["text"] for each in self._journal.records() if each["request"] in unread)
+        reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in unread)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         text = replace_invisible(" ".join(next(filter(None, texts), "").split()))
         example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
         raise UnreadError(
-            f"none of the first {FIRST} replies of {arm} holds an answer ({counted}; {example}): "
+            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; {example}): "
             f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and --no-watch "
             "continues this run"
         )

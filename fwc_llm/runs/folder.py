@@ -101,8 +101,18 @@ class RunFolder:
         if not self.begun:
             self.write_json("run.json", description)
             return
-        self._check_same(description)
-        before = self.describe()
+        before, now = self.describe(), json.loads(json.dumps(description))
+        texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
+        if len(texts) > 1 and not asks_the_same(*texts):
+            why = "holds a run of another version of the task file, whose text is in its run.json"
+            raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
+        recorded = dict(_lasting(before))
+        parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
+        for (key, name), value in _lasting(now | {"parameters": parameters}):
+            was = recorded.get((key, name))
+            if was != value and not (key in LATER and key not in before):
+                what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
+                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
         changes = {
             "settings": before["settings"] | description["settings"],
             "fail_if": description.get("fail_if"),
@@ -126,20 +136,6 @@ class RunFolder:
         path = self.path / "results.json"
         check(Results, results, f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)")
         return results
-
-    def _check_same(self, description: Mapping[str, Any]) -> None:
-        before, now = self.describe(), json.loads(json.dumps(description))
-        texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
-        if len(texts) > 1 and not asks_the_same(*texts):
-            why = "holds a run of another version of the task file, whose text is in its run.json"
-            raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
-        recorded = dict(_lasting(before))
-        parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
-        for (key, name), value in _lasting(now | {"parameters": parameters}):
-            was = recorded.get((key, name))
-            if was != value and not (key in LATER and key not in before):
-                what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
-                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON object of the folder; `FwcError` if missing or damaged."""

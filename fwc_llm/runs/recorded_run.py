@@ -19,7 +19,7 @@ from fwc_llm.gates.condition import sequential_design
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import check_arms, groups_by_rate
 from fwc_llm.metrics.counts import COUNTED, TABLE, plain
-from fwc_llm.metrics.prediction_powered import Predictions, assisted_samples
+from fwc_llm.metrics.prediction_powered import Predictions, assisted_answers
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, as_names, one_name, questions_of
 from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.variance import Assist
@@ -241,13 +241,12 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
         return run
     try:
-        samples = assisted_samples(run.answered, run.answered.plain_samples, table_of(task))
+        assists = assisted_answers(run.answered, table_of(task)).assists
     except FwcError:  # weights, or test rows that were not drawn at random
         return run
     arms = {
-        arm: {name: plain(getattr(sample.assist, name).round(6).tolist()) for name in _KINDS}
-        for arm, sample in samples.items()
-        if isinstance(sample.assist, Predictions)
+        arm: {name: plain(getattr(found, name).round(6).tolist()) for name in _KINDS}
+        for arm, found in assists.items()
     }
     content = _PredictionsFile(answers=key, table=task.fingerprint, arms=arms)
     with suppress(StorageError):
@@ -328,7 +327,9 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
         raise FwcError("a run is named twice")
     if len({run.label for run in runs}) == len(runs):
         return runs
-    return [replace(run, label=f"{run.label} · {run.folder.name}") for run in runs]
+    names = [run.folder.name for run in runs]
+    names = names if len(set(names)) == len(runs) else [str(run.folder) for run in runs]
+    return [replace(run, label=f"{run.label} · {name}") for run, name in zip(runs, names, strict=True)]
 
 
 def check_same_task(run: Run, other: Run) -> None:

@@ -137,13 +137,20 @@ def test_bad_input_leaves_the_state_as_it_was(watch: Run, tmp_path: Path, change
     assert (tmp_path / "state.db").read_bytes() == before
 
 
-def test_other_settings_leave_the_state_as_it_was(watch: Run, tmp_path: Path) -> None:
+def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_path: Path) -> None:
+    """Nor does a page or a JUnit file ever take the place of the state, or of the decisions."""
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
-    assert "with --fail-if dp > 0.1, but" in watch(day(2, 200), "--fail-if", "dp > 0.2", code=2).line
-    assert "--run-length 100000, but" in watch(day(2, 200), "--run-length", 10, code=2).line
-    assert "its folder" in watch(day(2, 200), "--report", tmp_path / "none" / "page.html", code=2).line
-    assert (tmp_path / "state.db").read_bytes() == before
+    for *more, why in (
+        ("--fail-if", "dp > 0.2", "with --fail-if dp > 0.1, but"),
+        ("--run-length", 10, "--run-length 100000, but"),
+        ("--report", tmp_path / "none" / "page.html", "its folder"),
+        ("--report", tmp_path / "." / "state.db", "different"),
+        ("--junit", tmp_path / "." / "state.db", "different"),
+        ("--report", tmp_path / "." / "decisions.csv", "different"),
+    ):
+        assert str(why) in watch(day(2, 200), *more, code=2).line
+        assert (tmp_path / "state.db").read_bytes() == before
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
@@ -215,14 +222,6 @@ def test_a_key_of_whole_numbers_is_one_however_it_is_written(watch: Run) -> None
     again = watch(many.assign(id=many["id"].astype(float)), "--forget", "17.0", "--json", code=0)
     assert sum(entry["new"] for entry in json.loads(again.out)["history"]) == 2800
     assert not again.err
-
-
-def test_a_page_or_a_junit_file_never_takes_the_place_of_the_state(watch: Run, tmp_path: Path) -> None:
-    watch(day(1, 200), code=0)
-    before = (tmp_path / "state.db").read_bytes()
-    for option, name in (("--report", "state.db"), ("--junit", "state.db"), ("--report", "decisions.csv")):
-        assert "different" in watch(day(2, 200), option, tmp_path / "." / name, code=2).line
-        assert (tmp_path / "state.db").read_bytes() == before
 
 
 def test_one_pair_that_is_mended_does_not_end_the_alarm_of_another(watch: Run) -> None:

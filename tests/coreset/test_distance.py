@@ -22,7 +22,7 @@ def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
 def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -108,7 +108,7 @@ def test_means_medians_and_modes_minimise_their_shares():
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=24)
 @given(
     *(st.integers(0, 10**6), st.sampled_from([1e-9, 1.0, 1e9]), st.booleans(), st.booleans(), st.booleans()),
     *(st.sampled_from(options) for options in (["l1", "sqeuclidean"], ["free", "rows", "features"])),

@@ -301,7 +301,7 @@ def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool =
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(",;\t|"))
 def test_any_table_drafts(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, separator: str

@@ -20,8 +20,8 @@ def test_paths_of_counts_end_as_those_of_estimates() -> None:
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_wrong_stops_are_rare_with_every_option(world: World) -> None:
     rng = np.random.default_rng(2)
-    found = np.array([path(world, rng)[1] for _ in range(300)])
-    assert max(np.mean(found == 1), np.mean(found == 0)) <= 0.025 + 2.6 * np.sqrt(0.025 * 0.975 / 300)
+    found = np.array([path(world, rng)[1] for _ in range(200)])
+    assert max(np.mean(found == 1), np.mean(found == 0)) <= 0.025 + 2.6 * np.sqrt(0.025 * 0.975 / 200)
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 0.9])

@@ -170,9 +170,9 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
     worlds = {"dp > 0.2": (0.4, 0.6), "dp > 0": (0.5, 0.5)}
     for condition, rates in worlds.items():
         asked = parse_condition(condition)
-        drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(150))
+        drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
         found = [decide(asked, RunAnswers(one.answers, one.groups))[0].outcome for one in drawn]
-        assert found.count("failed") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 150) ** 0.5
+        assert found.count("failed") / len(found) <= 0.05 + 2 * (0.05 * 0.95 / 100) ** 0.5
 
 
 # --- Conditions

@@ -13,7 +13,7 @@ from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_samples, effective_sample_size
+from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_answers, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import GroupSequential
 from tests.command import Run
@@ -41,8 +41,8 @@ def ask(
 
 
 def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimates]:
-    assisted = assisted_samples(run, run.plain_samples, table)
-    return ArmEstimates(run.plain_samples["answers"]), ArmEstimates(assisted["answers"])
+    assisted = assisted_answers(run, table)
+    return ArmEstimates(run.samples["answers"]), ArmEstimates(assisted.samples["answers"])
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_where_answers_are_all_alike_nothing_changes() -> None:
     rng = np.random.default_rng(3)
     table, chance = world(rng)
     run = ask(rng, table, 0 * chance)
-    assert assisted_samples(run, run.plain_samples, table)["answers"].assist is None
+    assert assisted_answers(run, table).samples["answers"].assist is None
 
 
 def test_a_group_of_few_rows_falls_back_by_itself() -> None:
@@ -158,7 +158,7 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
     rng = np.random.default_rng(5)
     table, chance = world(rng, n=300)
     run = ask(rng, table, chance, 200, repeats=3)
-    sample = assisted_samples(run, run.plain_samples, table)["answers"]
+    sample = assisted_answers(run, table).samples["answers"]
     pairs = set(zip(sample.row.tolist(), sample.assist.fold.tolist(), strict=True))
     assert len(pairs) == len(set(sample.row.tolist()))
     assert set(sample.assist.fold.tolist()) == set(range(FOLDS))
@@ -188,7 +188,7 @@ def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
     table = replace(table, features=table.features.join(noise.set_index(table.features.index)))
     for _ in range(3):
         run = ask(rng, table, chance, 200)
-        assert assisted_samples(run, run.plain_samples, table)["answers"].assist is not None
+        assert assisted_answers(run, table).samples["answers"].assist is not None
 
 
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
@@ -205,9 +205,9 @@ def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look
         pd.DataFrame({**frame, "repeat": 0, "answer": np.where(chance[asked] > 0.9, "yes", "no")})
     )
     with pytest.raises(FwcError, match="differ from the others in 'x'"):
-        assisted_samples(run, run.plain_samples, table)
+        assisted_answers(run, table)
     run = replace(run, design=replace(run.design, sequential=GroupSequential((200, 400))))
-    assert assisted_samples(run, run.plain_samples, table)["answers"].assist is not None
+    assert assisted_answers(run, table).samples["answers"].assist is not None
 
 
 def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() -> None:
@@ -275,4 +275,4 @@ def test_a_single_yes_is_enough_to_predict_from() -> None:
     asked = np.random.default_rng(0).choice(len(chance), 200, replace=False)
     run = ask(np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float))
     assert run.plain_samples["answers"].yes.sum() == 2  # in two folds: one is left where a fold is left out
-    assert assisted_samples(run, run.plain_samples, table)["answers"].assist
+    assert assisted_answers(run, table).samples["answers"].assist

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm import load_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.statistics import statistics
@@ -28,6 +27,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.shots import load_shots
+from fwc_llm.tasks import census_task
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, write_run
@@ -49,12 +49,15 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     assert run.prompt("fwc")[0]["role"] == "system"
 
 
-def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun) -> None:
+def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun, tmp_path: Path) -> None:
     runs = read_runs(
         [make_run("a", repeats=1), make_run("b", repeats=1), make_run("c", repeats=1, model="other")]
     )
     assert [run.label for run in runs] == ["gpt-4 · a", "gpt-4 · b", "other · c"]
     assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
+    elsewhere = shutil.copytree(runs[0].folder, tmp_path / "x" / "a")
+    named_alike = {run.label for run in read_runs([runs[0].folder, elsewhere])}
+    assert named_alike == {f"gpt-4 · {folder}" for folder in (runs[0].folder, elsewhere)}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,7 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None:
-    task = load_task("census")
+    task = census_task(1_200, 400, seed=1)
     run, options = tmp_path / "run", {"m": 8, "n_test": 16, "repeats": 5, "strategy_options": OPTIONS}
     result = evaluate(task, "surrogate", ARMS, out=run, progress=False, **options)
     cells, rows, sets = {}, {}, {}

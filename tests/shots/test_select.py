@@ -42,9 +42,10 @@ def test_the_registry_has_every_strategy_of_the_issue() -> None:
 
 
 @pytest.mark.parametrize("name", CHOOSING)
-def test_examples_are_distinct_true_rows_with_all_that_a_prompt_shows(name: str, two: Task) -> None:
-    shots = select_shots(two, name, m=12, seed=5, **options_of(name, two))
-    pool = two.pool()
+def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(name: str, two: Task) -> None:
+    pool, candidates = two.pool(), np.arange(240) % 2 == 0
+    shots = select_shots(two, name, m=12, seed=5, candidates=candidates, **options_of(name, two))
+    assert {example.row for example in shots.examples} <= set(pool.index[candidates])
     assert len({example.row for example in shots.examples}) == shots.m == 12
     assert (shots.strategy, shots.task, shots.seed) == (name, "people", 5)
     assert shots.fingerprint == two.fingerprint
@@ -71,13 +72,6 @@ def test_the_seed_decides(name: str, two: Task) -> None:
     assert rows(1) == rows(1)
     if name not in {"nearest", "fwc", "kmedoids"}:  # these may well find the same rows from another start
         assert rows(1) != rows(2)
-
-
-@pytest.mark.parametrize("name", CHOOSING)
-def test_only_candidates_are_chosen(name: str, two: Task) -> None:
-    candidates = np.arange(240) % 2 == 0
-    shots = select_shots(two, name, 12, candidates=candidates, **options_of(name, two))
-    assert {example.row for example in shots.examples} <= set(two.pool().index[candidates])
 
 
 @pytest.mark.parametrize("name", CHOOSING)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -323,8 +324,7 @@ def _named(values: dict[str, Any], names: Columns) -> Columns:
     return take_named(values["X"], *names[1:])._replace(**{r: v for r, v in values.items() if r != "X"})
 
 
-def _is_array(x: Any) -> bool:
-    return is_dask(x, "dask.array")
+_is_array = partial(is_dask, module="dask.array")
 
 
 def _is_frame(x: Any) -> bool:

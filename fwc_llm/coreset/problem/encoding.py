@@ -100,8 +100,8 @@ class Encoder:
                 codes.append(values)
             else:
                 numbers.append((np.asarray(values, dtype=float) - column.mean) / column.size)
-        n = len(points)
-        encoded = _side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32)
+        none = np.empty((len(points), 0))
+        encoded = np.column_stack([none, *numbers]), np.column_stack([none, *codes]).astype(np.int32)
         return EncodedTable(*encoded, units=self.units)
 
     def _encode_array(self, points: Any, what: str) -> EncodedTable:
@@ -170,7 +170,7 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
             _check_finite(own, raw, "X")
             numbers[:, len(columns)] = raw
         columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
-    table = EncodedTable(numbers, _side_by_side(codes, len(frame), np.uint8))
+    table = EncodedTable(numbers, np.column_stack([np.empty((len(frame), 0), np.uint8), *codes]))
     return Encoder(tuple(columns), tuple(frame.columns)), table
 
 
@@ -210,11 +210,6 @@ def _z_scores(
     if spread == 0.0:  # constant, at least up to rounding
         return replace(column, mean=float(used[0]), scale=np.inf), np.zeros(len(numbers))
     return replace(column, mean=mean * size, scale=spread * size), (numbers / size - mean) / spread
-
-
-def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
-    """Join columns (n,) to one matrix; `kind` is the dtype of a matrix without columns."""
-    return np.column_stack(columns) if columns else np.empty((n, 0), kind)
 
 
 def encode_array(x: Any) -> EncodedTable:

@@ -91,9 +91,7 @@ class CostTable:
         mass = None if self.mass is None else self.mass[every]
         two = np.sort(some, axis=1)[:, :2]
         second = two[:, -1][np.isfinite(two[:, -1])]
-        for costs in (second, some[np.isfinite(some)], np.ones(1)):
-            if costs.any():
-                break
+        costs = next(costs for costs in (second, some[np.isfinite(some)], np.ones(1)) if costs.any())
         return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
 
     def nearest(self) -> Optimum:

@@ -44,8 +44,8 @@ def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
 WRONG_ONCE = (56, 83, 222, 383, 557, 2170, 2498)
 
 
-@pytest.mark.parametrize("seeds", [WRONG_ONCE, pytest.param(range(250), marks=pytest.mark.slow)])
-def test_hundreds_of_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
+@pytest.mark.parametrize("seeds", [WRONG_ONCE, pytest.param(range(150), marks=pytest.mark.slow)])
+def test_many_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
     for seed in seeds:
         rows = 200 if seeds is WRONG_ONCE or seed % 6 == 0 else 30
         cost, levels, outcomes, target, epsilon = instance(seed, rows)
