@@ -74,8 +74,8 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             label = short(group) if place == 0 else None
             if rate["rate"] is not None:
-                error, style = _error(rate, "rate", 100), {"color": colour, "label": label, "fmt": marker}
-                panel.errorbar(100 * rate["rate"], y, xerr=error, markersize=5, **style)
+                style: Any = {"color": colour, "label": label, "fmt": marker, "markersize": 5}
+                panel.errorbar(100 * rate["rate"], y, xerr=_error(rate, "rate", 100), **style)
     all_groups = len(stats["groups"])
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
