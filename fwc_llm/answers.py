@@ -305,11 +305,7 @@ def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thoug
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
-    """The text without its reasoning, and whether it had any.
-
-    A closing mark without an opening mark ends reasoning that began with the text. If the last opening mark
-    is never closed, the whole text counts as reasoning.
-    """
+    """The text without reasoning ("" if that never ends), and whether it had any."""
     if "<|channel|>" in text:
         final = deque(_FINAL.finditer(text), maxlen=1)
         text, reasoned = text[final[0].end() :] if final else "", True
@@ -320,18 +316,13 @@ def without_reasoning(text: str) -> tuple[str, bool]:
         if mark["close"] and not inside:
             continue
         if mark["close"] or mark["end"] or mark["slash"]:
-            kept = kept if inside else []
+            kept = kept if inside else []  # without an opening mark, reasoning began with the text
             end, inside = mark.end(), False
         elif not inside and not mark[0].endswith("/>"):
             kept.append(text[end : mark.start()])
             inside = True
         reasoned = True
     return "" if inside else "".join([*kept, text[end:]]), reasoned
-
-
-@lru_cache(maxsize=64)
-def _folded(word: str) -> str:
-    return _normal(word).casefold()
 
 
 def _normal(text: str) -> str:
@@ -342,10 +333,7 @@ def _normal(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for all words for yes and no, with or without accents, longest first.
-
-    `words` are the words for yes, then those for no; the names of the pattern's groups begin with yes or no.
-    """
+    """A pattern for the words for yes and for no, also without accents, longest first."""
     spelled = list[tuple[str, str]]()
     for value, of_value in zip(("yes", "no"), words, strict=True):
         for word in map(_normal, of_value):
@@ -367,11 +355,7 @@ def _value(found: re.Match[str]) -> Value:
 
 
 def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
-    """The text without code, markup and struck-out parts; "yes or no" becomes ¤.
-
-    A JSON object becomes one line "Answer: …" for each answer in it. A text of more than 100,000 characters
-    loses its middle.
-    """
+    """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
     if len(text) > 2 * _SEARCHED:
         text = f"{text[:_SEARCHED]}\n…\n{text[-_SEARCHED:]}"
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
@@ -419,11 +403,7 @@ def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[
 
 
 def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Answer | None:
-    """The common answer of all answers in a plain text; None if there is no answer.
-
-    Contradictory answers, refusals and retractions are an `Answer` with a reason. `cut`: the reply was cut
-    off; `of_task`: the words are not built in.
-    """
+    """The common answer of all answers in a plain text; None if there is no answer."""
     first, last = _FIRST.search(text), _LAST.search(text)
     if first is None or last is None:
         return None
@@ -499,7 +479,7 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
-    spelled = [(value, _folded(word)) for value in mass for word in said(words[value])]
+    spelled = [(value, _normal(word).casefold()) for value in mass for word in said(words[value])]
     for token, logprob in logprobs or ():
         piece = _TOKEN.sub("", token).casefold()
         if not piece or math.isnan(logprob):

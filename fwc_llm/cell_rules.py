@@ -47,14 +47,11 @@ def is_null(cell: Any) -> bool:
     """Whether a typed cell is missing."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
-    return type(cell).__name__.startswith("float") and bool(cell != cell)
+    return type(cell).__name__.startswith(("float", "Decimal")) and bool(cell != cell)
 
 
 def as_text(cell: Any, written: Written = "") -> str:
-    """The text of a typed cell: 39.0 is "39", True is "true", a list is JSON.
-
-    Numbers use the decimal sign of `written`. Lists and objects become JSON.
-    """
+    """The text of a typed cell: 39.0 is "39", True is "true", lists and objects are JSON."""
     if isinstance(cell, str):  # almost every cell
         return cell if cell.isascii() else utf8_safe(cell)
     kind = type(cell).__name__
@@ -87,10 +84,7 @@ def bases_of(names: Iterable[str]) -> set[str]:
 
 
 def at(value: Any, path: str) -> Any:
-    """The value at a path ("choices[0].text") in parsed JSON; None if missing.
-
-    A text on the path that holds JSON is parsed.
-    """
+    """The value at a path such as "choices[0].text" in JSON; None if it is missing."""
     for key, number in _STEP.findall(path):
         if isinstance(value, str):
             value = opened(value)
@@ -125,10 +119,7 @@ def as_number(cell: str) -> float | None:
 
 
 def as_plain(cell: str, written: Written) -> str:
-    """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5", "(12)" to "-12".
-
-    Any other cell stays unchanged.
-    """
+    """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
     match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
@@ -283,9 +274,8 @@ class Record:
 def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
     """Clean a raw row of the table's file; errors as in `Task.record`.
 
-    `name` is the task's name; `domains` has every column except the outcome. `raw` may hold a protected
-    attribute's level instead of its source column. It may lack columns of the role extra, and columns that
-    only decide whether a row is kept.
+    `raw` may hold a protected attribute's level instead of its source column. It may lack columns of the role
+    extra, and columns that only decide whether a row is kept.
     """
     texts = _texts(task, domains, raw)
     for condition in task.keep:
@@ -324,11 +314,7 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
 
 
 def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
-    """The edited texts of a record's cells; None for a missing value.
-
-    A typed number or truth value becomes the table's text of equal meaning (7 becomes "07"), if that is
-    unique.
-    """
+    """The edited texts by column, None if missing; a typed 7 becomes the table's "07"."""
     markers = {marker.strip() for marker in task.source.markers}
     maps = {attribute.source: attribute.mapping for attribute in task.protected}
     texts: dict[str, str | None] = {}
@@ -354,10 +340,7 @@ def _means(text: str, other: str) -> bool:
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
-    """Notes on a number outside the table's range.
-
-    Raises `FwcError` for a value that no row has, and for a negative number if no row has a negative one.
-    """
+    """Notes on a number outside the table's range; `FwcError` if no row is like it."""
     if domain.values is not None and value not in domain.values:
         text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
         more = did_you_mean(text, sorted(known))

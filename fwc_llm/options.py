@@ -1,8 +1,7 @@
 """Options declared as fields of a model, with type, default and help.
 
-The models are `Settings` and `Client`. Python's signatures and docstrings (`takes`), the command line
-(`fwc_llm.cli.flags`), experiment files and run.json are generated from their fields. `model_fields_set` has
-the options that were given; an option given as None is one of them.
+Python's signatures and docstrings (`takes`), the command line (`fwc_llm.cli.flags`), experiment files and
+run.json are generated from the fields. An option given as None is in `model_fields_set`, too.
 """
 
 import inspect
@@ -121,10 +120,7 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
-    """Update each of `values` with the options among its fields.
-
-    `FwcError` for an option that is a field of none of them.
-    """
+    """Update each of `values` with the options among its fields; refuse other options."""
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:

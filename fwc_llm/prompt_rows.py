@@ -13,6 +13,7 @@ from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
+from fwc_llm.cell_rules import as_number, is_null
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # most cells: nothing to clean, neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
-_NOTHING = ("NAType", "NaTType")  # type names of pandas' missing values: prompts do not import pandas
 
 
 @lru_cache(4096)
@@ -52,7 +52,8 @@ class ColumnFormatter:
         self.text = clean(column.text)
         self._unit = f" {column.unit}" if column.unit else ""
         self._words_by_text = dict(column.values)
-        self._words_by_number = _numbered(column.values)
+        numbers = ((as_number(text), clean(words)) for text, words in column.values.items())
+        self._words_by_number = {number: words for number, words in numbers if number is not None}
 
     def words(self, value: Any) -> str:
         """The value in words ("40 hours"); a value outside the map stays as it is."""
@@ -72,25 +73,13 @@ class ColumnFormatter:
             return value
         if getattr(value, "shape", None) == ():
             value = value.item()  # a numpy scalar
-        is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
-        if value is None or type(value).__name__ in _NOTHING or (is_number and value != value):
+        if is_null(value):
             remedy = "fill it in, or set a missing rule in the task"
             raise FwcError(f"the row has no value for {self.name!r}: {remedy}")
-        if not is_number:
+        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
             return clean(str(value))
         number = float(value)
         return int(number) if number.is_integer() else number
-
-
-def _numbered(values: Mapping[str, str]) -> dict[float, str]:
-    """The numeric entries of a value map, keyed by number ("0.11440" becomes 0.1144)."""
-    numbered = {}
-    for text, words in values.items():
-        try:
-            numbered[float(text)] = clean(words)
-        except ValueError:
-            continue
-    return numbered
 
 
 class ShownColumns:

@@ -50,13 +50,9 @@ class Prompt:
     """Builds prompts for one task, one set of examples and one template set.
 
     `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
-    Jinja's sandbox denies them access to the system, but does not limit their running time. Examples of
-    weight zero are left out. `edits` may name "removal" (omits the protected attribute and the columns that
-    reveal it, see `Task.naming`), "instruction" (adds the template set's sentence that asks for fairness) and
-    "unweighted" (hides the weights). `questions` is "" for a chat. For decision models it is "one" (the
-    question is a message of role `question` after the row), or "several" (the question's negation and
-    paraphrases are further messages). `FwcError` for a mistake in a template (with its file and line), or a
-    row without a column that the template shows.
+    Jinja's sandbox denies them access to the system, but does not limit their running time. `edits` are of
+    `EDITS`. For decision models, `questions` is "one" (the question is a message of role `question` after the
+    row), or "several" (the question's negation and paraphrases follow).
     """
 
     def __init__(
@@ -165,10 +161,7 @@ _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
 
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
-    """Split an arm into strategy (or file) and prompt edits: "fwc+instruction".
-
-    An edit without a strategy ("removal") belongs to the strategy "zero".
-    """
+    """Split an arm into strategy (or file) and edits: "fwc+instruction"."""
     base, edits = source, []
     while base.rpartition("+")[2] in EDITS:
         base, _, edit = base.rpartition("+")
@@ -248,10 +241,7 @@ class TemplateSet:
         return messages
 
     def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
-        """The question; with `several`, its negation and paraphrases follow.
-
-        A set without questions.j2 uses that of the set `decision`.
-        """
+        """The question and, if `several`, its negation and paraphrases."""
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).questions(variables, several)
         asked = self.render(_QUESTIONS, variables)
@@ -283,8 +273,7 @@ def templates() -> tuple[str, ...]:
 def instructed(template: str | Path, sentence: str) -> dict[str, str]:
     """Files (name: text) of a template set with `sentence` in its system message.
 
-    The sentence is plain text, never read as a template. `FwcError` if the set's system.j2 has no system
-    message.
+    The sentence is plain text, never read as a template.
     """
     folder = _template_set(template).folder
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}

@@ -1,7 +1,6 @@
 """Task files (TOML) as validated models: the columns' meaning, the table's format.
 
-Each model holds the keys of one part of the file (evals/tasks/README.md). This module never reads the table.
-Prompts, solver and models use the `Task` that `fwc_llm.tasks` builds from these models.
+Each model holds the keys of one part of the file (evals/tasks/README.md).
 """
 
 import json
@@ -85,28 +84,20 @@ Threshold = Annotated[Number, BeforeValidator(_above)]
 class Column:
     """One column of a task's table, for prompts and the solver.
 
-    `text` is the column's name in words. `values` maps raw values to words. `order` lists an ordinal column's
-    raw values, lowest first. The solver ignores columns of the role "extra"; templates show them by name
-    only.
+    The solver ignores columns of the role "extra"; templates show them by name only.
     """
 
     name: str
-    text: str
+    text: str  # the name in words
     kind: Kind = "categorical"
     role: Literal["feature", "extra"] = "feature"
-    values: Mapping[str, str] = field(default_factory=dict)
-    order: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)  # raw values to words
+    order: tuple[str, ...] = ()  # raw values of an ordinal column, lowest first
     unit: str = ""
 
 
 class FileColumn(Checked):
-    """One entry of `columns` in a task file: meaning, use and notation of a column.
-
-    `missing` overrides the task's rule for missing values. `markers` are texts that mean a missing value in
-    this column alone. `written` is the notation of numbers, "1,234.5" or "1.234,5"; currency and per cent
-    signs are ignored. `bands` are the limits that cut numbers into categories. `strip_zeros` makes 07 and 7
-    equal.
-    """
+    """One entry of `columns` in a task file: meaning, use and notation of a column."""
 
     name: Text
     text: str = ""
@@ -116,7 +107,7 @@ class FileColumn(Checked):
     order: Values = ()
     strip_suffix: str = ""
     strip_zeros: Flag = False
-    missing: MissingRule | None = None
+    missing: MissingRule | None = None  # overrides the task's rule
     markers: Values = Field(default=(), alias="missing_marker")
     written: Written = ""
     bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
@@ -136,11 +127,7 @@ class FileColumn(Checked):
 
 
 class Protected(Checked):
-    """A protected attribute: column `source`, unchanged, mapped, or split.
-
-    A mapped or split attribute replaces its source column in the table; with `keep`, the table has both. An
-    `optional` attribute is protected only if a user chooses it.
-    """
+    """A protected attribute: column `source`, unchanged, mapped, or split."""
 
     source: Text = Field(alias="column")
     name: Text
@@ -148,8 +135,8 @@ class Protected(Checked):
     mapping: Mapping[str, str] = Field(default={}, alias="map")
     above: Threshold | None = Field(default=None, alias="threshold")
     levels: Values = ()
-    keep: Flag = False
-    optional: Flag = False
+    keep: Flag = False  # the table keeps the source column of a mapped or split attribute
+    optional: Flag = False  # protected only if a user chooses it
 
     @model_validator(mode="before")
     @classmethod
@@ -176,10 +163,7 @@ class Protected(Checked):
 
 
 class RowFilter(Checked):
-    """A condition on one column, of any role; the table keeps only rows that meet it.
-
-    Limits apply to numbers. A missing value fails every limit and every list of `values`.
-    """
+    """A condition that kept rows meet; a missing value fails limits and `values`."""
 
     column: Text
     above: Number | None = None
@@ -209,17 +193,12 @@ class RowFilter(Checked):
 
 
 class OutcomeColumn(Checked):
-    """The outcome: "yes" if the value is in `positive`, or strictly above `above`.
-
-    `others` decides about values in neither `positive` nor `negative`: they mean no, or their rows are
-    dropped. Without `others`, a column with more than two values is an error. `words` are the words for yes
-    and no in prompts and replies; `words = "values"` in the file takes the positive and the negative value.
-    """
+    """The outcome: "yes" if the value is in `positive`, or strictly above `above`."""
 
     source: Text = Field(alias="column")
     positive: Values = ()
     negative: Values = ()
-    others: Literal["no", "drop"] | None = None
+    others: Literal["no", "drop"] | None = None  # what values in neither list mean
     above: Threshold | None = Field(default=None, alias="threshold")
     words: Mapping[Literal["yes", "no"], AnswerWord] = {}
 
@@ -431,10 +410,7 @@ class TaskFile(Checked):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The cleaned table's columns in file order.
-
-        A derived protected attribute replaces its source column, or follows it if the source is kept.
-        """
+        """The cleaned table's columns in file order, derived attributes at their source."""
         derived = {attribute.source: attribute for attribute in self.protected}
         columns: list[Column] = []
         for item in self.fields:
@@ -449,13 +425,9 @@ class TaskFile(Checked):
                 columns.append(Column(item.name, attribute.text or self.column(item).text, values=words))
             else:
                 columns.append(Column(attribute.name, attribute.text or attribute.name.replace("_", " ")))
-        places = {column.name: place for place, column in enumerate(columns)}
-        outcome = places[self.outcome.source]
+        outcome = [column.name for column in columns].index(self.outcome.source)
         columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
         return tuple(columns)
-
-
-ABOUT = tuple(About.model_fields)
 
 
 def read_taskfile(path: Path) -> TaskFile:
@@ -465,10 +437,7 @@ def read_taskfile(path: Path) -> TaskFile:
 
 
 def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
-    """Parse and validate the text of a task file; errors name `path`.
-
-    `name` replaces the name in the text.
-    """
+    """Parse and validate a task file's text; `name` replaces the name in the text."""
     start = "; `fwc-llm task init DATA.csv` writes a task file to start from"
     with failing_as(FwcError, f"{path} is not a TOML file: ", start):
         data = parse_toml(text)

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from fwc_llm.cell_rules import (
-    Domain,
-    FrozenTask,
-    Record,
-    as_text,
-    at,
-    bases_of,
-    clean_record,
-    is_null,
-    title_of,
-)
+from fwc_llm import cell_rules
+from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
@@ -148,9 +139,9 @@ class Task:
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
-            if base := max(bases_of([name]) & cells.keys(), key=len, default=""):
-                cells[name] = at(cells[base], name[len(base) :])
-        return clean_record(self.rules, self.name, self.domains, cells)
+            if base := max(cell_rules.bases_of([name]) & cells.keys(), key=len, default=""):
+                cells[name] = cell_rules.at(cells[base], name[len(base) :])
+        return cell_rules.clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
         """The cells to show if `row` is a row of the table with exactly these `cells`; else None."""
@@ -158,7 +149,7 @@ class Task:
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
         values = self.table.loc[row]
-        same = all(not is_null(cells[name]) and cells[name] == values[name] for name in names)
+        same = all(not cell_rules.is_null(cells[name]) and cells[name] == values[name] for name in names)
         return {name: cells[name] for name in names} if same else None
 
     @cached_property
@@ -467,29 +458,20 @@ def default_task(data_dir: str | Path | None = None) -> Task:
 def recorded_task(
     text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
 ) -> Task:
-    """The task that a run recorded, from the `text` of its task file.
-
-    `folder` is the task file's folder, None for a built-in task. The data is looked for as in `load_task`,
-    but never downloaded: a run's folder is untrusted.
-    """
+    """The task that a run recorded; nothing is downloaded, as its folder is untrusted."""
     taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
     offline = taskfile.source.model_copy(update={"url": ""})
     return _of_file(taskfile.model_copy(update={"source": offline}), data_dir, folder, data or None)
 
 
-def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
-    """The simulated task "census", with `n_pool` pool rows and `n_test` test rows.
-
-    Columns and wording are those of the task "adult", and so are the default sizes.
-    """
-    given = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
-    options = {name: value for name, value in given.items() if value is not None}
+def census_task(*sizes: int, **options: int) -> Task:
+    """The simulated task "census"; arguments as of `census_tables`."""
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
 
     def load() -> "CleanTables":
         from fwc_llm.data.census import census_tables
 
-        return census_tables(adult, **options)
+        return census_tables(adult, *sizes, **options)
 
     task = _of_file(adult)
     citation = f"Simulated from counts over: {adult.citation}"
@@ -536,7 +518,7 @@ def _of_frame(
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
     from fwc_llm.data.clean_table import clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.data.task_inference import draft_frame
+    from fwc_llm.data.task_inference import Drafting
 
     table = frame_table(frame)
     if protected is None or outcome is None:
@@ -544,10 +526,12 @@ def _of_frame(
     attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
     raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
     of_weight = "" if weight is None else title_of(weight)
-    drafted = draft_frame(raw, attributes, of_outcome, answer, of_weight)
+    drafting = Drafting(
+        Path("table"), Source(file="table", format="parquet"), raw, attributes, of_outcome, [], of_weight
+    )
     spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
-    text = drafted.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    text = drafting.draft(Path(), answer).text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, Path("the data frame"), "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         raw.columns.tolist(), "row", taskfile.notations

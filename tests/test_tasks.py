@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fwc_llm.runs.splits import row_values
-from fwc_llm.taskfile import ABOUT
+from fwc_llm.taskfile import About
 from fwc_llm.tasks import load_task, task_names
 from tests.data.tables import write_task
 
@@ -102,7 +102,7 @@ def test_every_built_in_task_says_where_it_comes_from() -> None:
             assert task.licence
             assert task.citation
         assert set(task.usual) <= set(task.offered)
-        assert {"intended_use", "population", "source", "limits"} <= set(task.about) <= set(ABOUT)
+        assert {"intended_use", "population", "source", "limits"} <= set(task.about) <= {*About.model_fields}
 
 
 def test_a_task_is_one_line_and_a_table_of_its_groups(data_dir: Path) -> None:

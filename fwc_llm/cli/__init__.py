@@ -1,7 +1,4 @@
-"""The command line. No other subpackage prints or exits.
-
-Each command's module is imported when the command is invoked.
-"""
+"""The command line; no other subpackage prints or exits."""
 
 import atexit
 import gc
@@ -49,7 +46,10 @@ def main() -> None:
     _at_a_request_to_end(signal.default_int_handler)  # like Ctrl-C
     code = 0
     try:
-        _check_arguments()
+        for number, argument in enumerate(sys.argv[1:], 1):
+            if utf8_safe(argument) != argument:
+                what = f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text"
+                raise FwcError(f"{what}: give it in UTF-8")
         completing = any(name.endswith("_COMPLETE") for name in os.environ)
         load(["*"] if completing else sys.argv[1:])
         code = app(standalone_mode=False) or 0
@@ -76,12 +76,6 @@ def main() -> None:
 def _at_a_request_to_end(handler: Any) -> None:
     with suppress(ValueError):  # outside of the main thread, signal handlers cannot be set
         signal.signal(signal.SIGTERM, handler)
-
-
-def _check_arguments() -> None:
-    for number, argument in enumerate(sys.argv[1:], 1):
-        if utf8_safe(argument) != argument:
-            raise FwcError(f"argument {number}, {utf8_safe(argument)!r}, is not UTF-8 text: give it in UTF-8")
 
 
 def _refuse(text: str, code: int) -> int:

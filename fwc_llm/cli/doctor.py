@@ -1,4 +1,4 @@
-"""`fwc-llm doctor`: check the installation and say how to fix it."""
+"""`fwc-llm doctor` and `warm-up`: check the installation, and compile the solver."""
 
 import os
 import platform
@@ -10,9 +10,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from fwc_llm.cli.console import lines, working
 from fwc_llm.cli.flags import JSON, command, option, print_json, switch
 from fwc_llm.errors import FwcError
 from fwc_llm.models import is_local
+from fwc_llm.version import __version__
 
 _EXTRAS = {
     "parquet": "pyarrow",
@@ -46,9 +48,6 @@ def doctor(
     `ok`: fine; `note`: optional and missing; `broken`: something will not work (exit code 2). Reports only
     whether each key is set.
     """
-    from fwc_llm.cli.console import lines, working
-    from fwc_llm.version import __version__
-
     with working("looking"):
         findings = [*_packages(), *_prices(), *_data()]
         findings += [_key(name, bool(api_key_env)) for name in ((api_key_env,) if api_key_env else _KEYS)]
@@ -141,3 +140,34 @@ def _service(url: str) -> CheckResult:
         return CheckResult(name, "broken", f"answers HTTP {status}", "look at the server's log")
     wants_key = ", and wants a key" if status in (401, 403) else ""
     return CheckResult(name, "ok", f"answers{wants_key} (HTTP {status})")
+
+
+@command("warm-up")
+def warm_up() -> None:
+    """Compile the solver ahead of time, for images and CI.
+
+    By default the solver compiles at first use, which takes seconds. This command compiles everything in
+    about half a minute and prints the folder of the code: NUMBA_CACHE_DIR, else beside the package, or the
+    user's cache folder if that is read-only. Compiled code is kept.
+
+    In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, cache
+    the environment. Another kind of processor or a new installation compiles again; NUMBA_CPU_NAME=generic
+    serves all processors.
+    """
+    from fwc_llm.coreset.warm_up import PROBLEMS, cache_folder, get_ready
+
+    total, compiled = 0.0, 0
+    with working("compiling") as say:
+        for name in PROBLEMS:
+            say(f"compiling: {name}")
+            seconds, count = get_ready(name)
+            lines(f"{name}: " + (f"compiled in {seconds:.1f} s" if count else f"ready ({seconds:.1f} s)"))
+            total, compiled = total + seconds, compiled + count
+    folder = cache_folder()
+    if folder is None:
+        lines(
+            "The compiled code is not kept: no folder is writable. Set NUMBA_CACHE_DIR to a writable folder."
+        )
+    else:
+        done = f"Compiled {compiled} functions" if compiled else "Everything was compiled already"
+        lines(f"{done}; {total:.1f} s in total. The compiled code is in {folder}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import flags
+from fwc_llm.cli import console, flags
 from fwc_llm.cli.eval_output import ask_all, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided, settle_folders
@@ -13,6 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
+from fwc_llm.runs import ablation_arms as parts
 from fwc_llm.runs.settings import Settings
 
 RECORDED = "recorded"  # name of the packaged experiment with recorded replies of a real model
@@ -95,7 +96,6 @@ def evaluate(
 
     Without options it is a demonstration: a simulated census and a simulated model.
     """
-    from fwc_llm.cli import console
     from fwc_llm.evaluation.evaluate import prepare
     from fwc_llm.gates.condition import UNTIL_VERDICT
     from fwc_llm.runs.plan import default_model
@@ -163,8 +163,6 @@ def _wordings(text: str | None) -> dict[str, Any]:
 
 def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The arms of an ablation, and the flags with its defaults."""
-    from fwc_llm.runs import ablation_arms as parts
-
     if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:
         raise FwcError("--ablate sets its arms and comparisons: leave --shots, --order and --against out")
     repeats = parts.REPEATS if options["repeats"] is None else options["repeats"]

@@ -137,12 +137,8 @@ def ask_all(
 ) -> "dict[str, Result]":
     """Run each model with a progress bar, print the results, then the `closing` text.
 
-    Runs of several models are subfolders of one folder. If a provider rejects a model, the other models still
-    run. The cost limit covers all models together. With `as_json`, nothing is printed for complete runs,
-    because the caller prints them with their gates.
-
-    Errors: `FwcError` for unsupported options, before any request; after the last request, `ProviderError`
-    for rejected models, else `IncompleteRunError` for missing replies.
+    If a provider rejects a model, the other models still run. With `as_json`, nothing is printed for complete
+    runs: the caller prints them with their gates.
     """
     group = _begin(jobs, out) if len(jobs) > 1 else None
     results: dict[str, Result] = {}
@@ -308,10 +304,7 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:
-    """A run in the JSON of commands: results.json, statistics, threshold and cost.
-
-    Statistics and threshold are None if no request has a reply.
-    """
+    """A run in the JSON of commands; without any reply, statistics are None."""
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost
     from fwc_llm.report.reference_models import references_of

@@ -25,14 +25,7 @@ _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edit
 
 
 def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
-    """Read a file's options, keyed by the command's parameters.
-
-    Relative paths are resolved from the file's folder. A list becomes comma-separated words, and a table
-    becomes KEY=VALUE pairs.
-
-    Errors: `FwcError` for an unreadable or invalid TOML file, an unknown flag (with the nearest one), and a
-    value of the wrong type.
-    """
+    """A file's options by the command's parameters; paths are relative to the file."""
     try:
         content = parse_toml(read_text(path, _LARGEST))
     except (OSError, ValueError) as error:

@@ -155,44 +155,38 @@ def completed(name: str) -> Callable[[str], list[str]]:
 
 
 def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Decorator: register a function as the command `name`, such as "task init".
-
-    `models` and `names` are as in `takes`. Parameters whose names are in `_COMPLETED` get shell completion.
-    """
+    """Decorator: register a command such as "task init", with flags as in `takes`."""
 
     def register(function: _F) -> _F:
-        takes(*models, names=names)(function)
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in inspect.signature(takes(function, *models, names=names)).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
         group, _, last = name.rpartition(" ")
-        text = _as_text(inspect.getdoc(function) or "")
-        GROUPS[group].command(last, cls=Command, help=text, epilog=_epilog(name))(function)
+        text, epilog = _as_text(inspect.getdoc(function) or ""), f"Example:\n\n{_as_text(EXAMPLES[name])}"
+        if name in EVERYDAY:
+            epilog += f"\n\n`fwc-llm {name} --help-all` shows every option."
+        GROUPS[group].command(last, cls=Command, help=text, epilog=epilog)(function)
         return function
 
     return register
 
 
-def _files(pattern: str) -> list[str]:
-    return sorted(path.name for path in Path().glob(pattern))
-
-
-def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
-    """Decorator: replace a command's `**options` by flags for fields of `models`.
+def takes(function: _F, *models: type[Options], names: Sequence[str] = ()) -> _F:
+    """Flags for the fields of `models` replace a command's `**options`.
 
     `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
     """
+    flags = [
+        _flag(name, field)
+        for model in models
+        for name, field in model.model_fields.items()
+        if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
+    ]
+    return extended(function, flags)
 
-    def decorate(command: _F) -> _F:
-        flags = [
-            _flag(name, field)
-            for model in models
-            for name, field in model.model_fields.items()
-            if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
-        ]
-        return extended(command, flags)
 
-    return decorate
+def _files(pattern: str) -> list[str]:
+    return sorted(path.name for path in Path().glob(pattern))
 
 
 def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
@@ -216,10 +210,7 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
-    """Convert flags to an options model; `others` are further values by field.
-
-    Errors: `FwcError` for an invalid value of a flag.
-    """
+    """Convert flags to an options model; `others` are further values by field."""
     values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         flag = facts_of(field)["flag"] or name
@@ -265,11 +256,7 @@ def open_task(
     weight: str | None = None,
     data: str | None = None,
 ) -> "Task":
-    """Load the task called `name`; None means the default task.
-
-    `weight` is the column of sampling weights; "none" means no weights, and None the task's `weight`. `data`
-    are files that replace those of the task.
-    """
+    """Load a task, by default the default one; the weight "none" means no weights."""
     from fwc_llm.tasks import default_task, load_task
 
     if name is None:
@@ -289,8 +276,3 @@ def print_json(document: Mapping[str, Any]) -> None:
     from fwc_llm.metrics.counts import plain
 
     write(json_text(plain(document)), is_json=True)
-
-
-def _epilog(command: str) -> str:
-    more = f"\n\n`fwc-llm {command} --help-all` shows every option." if command in EVERYDAY else ""
-    return f"Example:\n\n{_as_text(EXAMPLES[command])}{more}"

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import RunAnswers
 
 _PANEL = "Gates"
-_WORD = "the run is not finished"
-
-
 FAIL_IF: list[str] | None = option(
     'Condition that fails the command, such as "dp[fwc] - dp[zero] > 0"; repeatable.',
     "--fail-if",
@@ -48,14 +45,12 @@ class Gates:
     def read(
         cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
     ) -> "Gates":
-        """Parse the options; `FwcError` for invalid ones.
-
-        The JUnit file is first written as for an incomplete run, in case the command fails later.
-        """
+        """Parse the options; the JUnit file first says that the run is not finished."""
         if junit is not None and not dry_run and not junit.is_fifo():  # a pipe can be written only once
             from fwc_llm.gates.decide import Check
 
-            cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
+            unfinished = Check("the run is complete", "undecided", "the run is not finished")
+            cls((), None, junit)._write({"run": [unfinished]}, None)
         if not fail_if:
             if junit is not None or undecided is not None:
                 raise FwcError("--junit and --undecided need a condition: --fail-if 'dp > 0.1'")
@@ -78,13 +73,7 @@ class Gates:
         marks: Sequence[str] = (),
         document: dict[str, Any] | None = None,
     ) -> None:
-        """Decide every condition for every run, and print the outcomes.
-
-        With a `document`, the outcomes are added as "gates", and the document is printed instead. `marks` are
-        notes.
-
-        Errors: `GateFailedError` if a condition is met, `GateUndecidedError` if one is undecided.
-        """
+        """Decide every condition for every run; print the outcomes, or the `document`."""
         suites: dict[str, list[Check]] = {}
         if self.conditions:
             from fwc_llm.gates import decide
@@ -100,7 +89,7 @@ class Gates:
     def conclude(
         self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
     ) -> None:
-        """Print the outcomes; errors as in `settle`."""
+        """Print and write the outcomes; raise the error that fails the command, if any."""
         if document is not None:
             document["gates"] = [
                 {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
@@ -114,9 +103,20 @@ class Gates:
                     line = " ".join(f"{run}{check.reason}".split())  # names of arms may contain line ends
                     lines(f"{check.outcome}  {line}")
             lines(*marks)
-        if suites:
-            self._write(suites, self.undecided)
-            self._raise([check for checks in suites.values() for check in checks])
+        if not suites:
+            return
+        self._write(suites, self.undecided)
+        outcomes = [check.outcome for checks in suites.values() for check in checks]
+        failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
+        counts = f"{failed} of {len(outcomes)} checks failed" + f", {unknown} undecided" * bool(unknown)
+        if failed or (unknown and self.undecided == "fail"):
+            raise GateFailedError(counts)
+        if unknown and self.undecided is None:
+            helps = any(check.more_rows for checks in suites.values() for check in checks)
+            rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
+            raise GateUndecidedError(
+                f"{counts}: {rows}say how undecided checks count with --undecided fail or pass"
+            )
 
     def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: Undecided) -> None:
         if self.junit is None:
@@ -125,19 +125,6 @@ class Gates:
 
         counted: Any = {"fail": "failed", "pass": "passed"}.get(undecided or "", "undecided")
         write_whole(junit_xml(suites, counted), self.junit, "the JUnit file ")
-
-    def _raise(self, checks: "Sequence[Check]") -> None:
-        outcomes = [check.outcome for check in checks]
-        failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
-        counts = f"{failed} of {len(checks)} checks failed" + f", {unknown} undecided" * bool(unknown)
-        if failed or (unknown and self.undecided == "fail"):
-            raise GateFailedError(counts)
-        if unknown and self.undecided is None:
-            helps = any(check.more_rows for check in checks)
-            rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
-            raise GateUndecidedError(
-                f"{counts}: {rows}say how undecided checks count with --undecided fail or pass"
-            )
 
 
 def settle_folders(

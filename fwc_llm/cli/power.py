@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.cli import console, flags
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
+from fwc_llm.shots import is_per_row
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.planning import Assumptions
@@ -113,8 +114,6 @@ def power(
 
 
 def _arms(shots: str) -> list[str]:
-    from fwc_llm.shots import is_per_row
-
     arms = list(flags.words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")

@@ -14,8 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 MODULES = {
     "eval": "eval", "shots": "shots", "tune": "tune", "prompt": "prompt", "tasks": "task", "power": "power",
     "runs": "runs", "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
-    "monitor": "monitor", "rescore": "rescore", "bundle": "bundle", "verify": "verify",
-    "serve-surrogate": "serve", "warm-up": "warm_up", "doctor": "doctor", "task": "task", "template": "task",
+    "monitor": "monitor", "rescore": "runs", "bundle": "runs", "verify": "runs",
+    "serve-surrogate": "serve", "warm-up": "doctor", "doctor": "doctor", "task": "task", "template": "task",
 }  # fmt: skip
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {

@@ -1,6 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -11,13 +11,12 @@ from fwc_llm.errors import FwcError
 from fwc_llm.report.number_format import DASH, number
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.runs.settings import Settings
+from fwc_llm.shots import Shots, accepted_options, is_per_row, order_shots, save_shots
 from fwc_llm.shots.registry import BUILT_IN
+from fwc_llm.shots.storage import kept_shots, shots_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from fwc_llm.report.strategies import StrategyComparison
-    from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
 _FLAGS = {  # options of strategies that have flags of their own
@@ -149,15 +148,9 @@ def _show_compared(
 
 
 def _show(
-    chosen: "Shots", table: "Task", task: str | None, out: Path | None, as_json: bool, data: str | None
+    chosen: Shots, table: "Task", task: str | None, out: Path | None, as_json: bool, data: str | None
 ) -> None:
-    """Print or save the examples, with notes.
-
-    `data` are the files that replace the task's.
-    """
-    from fwc_llm.shots import save_shots
-    from fwc_llm.shots.storage import shots_json
-
+    """Print or save the examples, with notes."""
     if as_json:
         flags.print_json(shots_json(chosen))
     elif out is None:
@@ -193,8 +186,6 @@ def _show(
 
 def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
     """Raise `FwcError` for a flag that belongs to another strategy."""
-    from fwc_llm.shots.registry import accepted_options
-
     accepted = accepted_options(strategy)
     if refused := [name for name in typed if accepted is not None and name not in accepted]:
         raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
@@ -204,10 +195,7 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
 
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
-) -> "Callable[[int], Shots]":
-    from fwc_llm.shots import is_per_row, order_shots
-    from fwc_llm.shots.storage import kept_shots
-
+) -> Callable[[int], Shots]:
     if is_per_row(strategy, options):
         arm = f"{strategy}{' --redraw per-row' * ('redraw' in options)}"
         raise FwcError(
@@ -218,12 +206,9 @@ def _chooser(
 
 
 def _fitting(
-    task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int, model: str, template: str
+    task: "Task", choose: Callable[[int], Shots], m: int, limit: int, model: str, template: str
 ) -> int:
-    """The most examples, up to `m`, whose prompts have at most `limit` tokens.
-
-    Only the prompt of the test row with the longest text, among 200, is counted.
-    """
+    """The most examples, up to `m`, within `limit` tokens for the longest of 200 rows."""
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.prompts import Prompt
     from fwc_llm.runs.plan import fit_m_to

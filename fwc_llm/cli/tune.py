@@ -72,7 +72,17 @@ def tune(
             shown=console.shown,
         )  # fmt: skip
     if as_json:
-        flags.print_json(_as_json(tuned))
+        document = {
+            "format": "fwc-llm-tune/1",
+            "folder": str(tuned.folder),
+            "verdict": tuned.verdict,
+            "reached": tuned.reached,
+            "template": tuned.template,
+            "shots": None if tuned.shots is None else str(tuned.folder / "shots.json"),
+            "tuning": tuned.tuning,
+            "run": None if tuned.result is None else run_json(tuned.folder, tuned.result.data),
+        }
+        flags.print_json(document)
     elif dry_run:
         console.lines(tuned.verdict)
     else:
@@ -83,19 +93,6 @@ def tune(
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
         )
-
-
-def _as_json(tuned: "Tuned") -> dict[str, Any]:
-    return {
-        "format": "fwc-llm-tune/1",
-        "folder": str(tuned.folder),
-        "verdict": tuned.verdict,
-        "reached": tuned.reached,
-        "template": tuned.template,
-        "shots": None if tuned.shots is None else str(tuned.folder / "shots.json"),
-        "tuning": tuned.tuning,
-        "run": None if tuned.result is None else run_json(tuned.folder, tuned.result.data),
-    }
 
 
 def _report(tuned: "Tuned", verbose: bool) -> None:

@@ -134,7 +134,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         The shaded band is the range that epsilon allows around p_T. Raises `FwcError` without matplotlib
         (extra `plot`), `NotFittedError` before `fit`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "weights_")
         from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
 
         m, everything = len(self.weights_), np.full(len(self.weights_), "all")
@@ -210,7 +210,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return self.fit(X, y, **fit_params).labels_
 
     def _rows(self, *columns: Any) -> tuple[Represented, ComparedRows]:
-        check_is_fitted(self)
+        check_is_fitted(self, "weights_")
         return self._represented, self._represented.read(Columns(*columns))
 
     @property

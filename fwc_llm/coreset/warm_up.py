@@ -54,7 +54,8 @@ def _blocks() -> None:
         x.tofile(file.name)
         rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
         for support in ("free", "rows"):
-            FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0).fit(rows, y, d)
+            model = FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0, swaps=False)
+            model.fit(rows, y, d)
         del rows
 
 
@@ -65,7 +66,7 @@ def _swaps() -> None:
 
 PROBLEMS: dict[str, Callable[[], object]] = {
     "free representatives": _free,
-    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(5_000, 50)),
+    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(1_200, 50)),
     "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
     "transport of large tables": lambda: fair_transport(_table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01),

@@ -7,13 +7,13 @@ evals/results/census.md compares them with Adult.
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ _TRIES = 60  # most draws of a value that an earlier table counts already
 def census_tables(
     adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED
 ) -> "CleanTables":
-    """Simulate a pool of `n_pool` rows and `n_test` rows to draw test rows from.
-
-    `adult` is the task file of the task "adult", whose columns the rows have.
-    """
+    """Simulate pool and test rows with the columns of `adult`, a task file."""
     from fwc_llm.data.clean_table import CleanTables
 
     frames = []
@@ -46,14 +43,13 @@ def census_tables(
 
 
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
-    """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1.
-
-    The joint shares of sex and income equal those of the counts (largest remainder). Every other column is
-    drawn conditionally on its parents in the network.
-    """
-    network = _network()
+    """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1."""
+    network = json.loads(TABLES.read_text(encoding="utf-8"))
     rng = np.random.default_rng(seed)
-    codes = _joint(network["joint"], n, rng)
+    counts = np.array(network["joint"]["counts"], dtype=np.float64)
+    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)  # exact joint shares of sex and income
+    cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
+    codes = dict(zip(network["joint"]["values"], np.unravel_index(cells, counts.shape), strict=True))
     for node in network["nodes"]:
         codes[node["name"]] = _draw(node, codes, n, rng)
         band = node.get("band")
@@ -72,21 +68,6 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     for name, twin in network["twins"].items():  # columns that another column determines
         columns[name] = pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
     return pd.DataFrame(columns)
-
-
-@cache
-def _network() -> dict[str, Any]:
-    return dict(json.loads(TABLES.read_text(encoding="utf-8")))
-
-
-def _joint(joint: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Codes of sex and income with exact joint shares, in random order."""
-    from fwc_llm.apportion import largest_remainder
-
-    counts = np.array(joint["counts"], dtype=np.float64)
-    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)
-    cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
-    return dict(zip(joint["values"], np.unravel_index(cells, counts.shape), strict=True))
 
 
 def _draw(

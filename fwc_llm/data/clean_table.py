@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import (
-    can_be_unknown,
-    edited,
-    find_level,
-    meets,
-    parse_level,
-    parse_number,
-    parse_value,
-)
+from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
@@ -65,11 +57,7 @@ class RowCount:
 
     @property
     def warning(self) -> str | None:
-        """A warning if groups lose different shares of rows, else None.
-
-        The shares must differ by at least 2 percentage points, and significantly (5 %) by Pearson's
-        chi-squared test.
-        """
+        """A warning if groups' shares of lost rows differ (chi-squared test), else None."""
         from scipy.special import chdtrc  # scipy.stats takes a second to import
 
         counts = self.counts[(self.counts["kept"] > 0) | ~self.counts.index.str.contains(UNKNOWN)]
@@ -107,20 +95,14 @@ def _lost(counts: pd.Series) -> dict[str, int]:
 
 @dataclass
 class CleanedCounts:
-    """Counts accumulated over a table's blocks, for checks that need all rows.
+    """Counts accumulated over a table's blocks, for checks that need all rows."""
 
-    `outcomes` counts the values of the outcome column, `answers` their meanings yes and no, `levels` the
-    protected levels by attribute. `integral` tells by column whether all numbers are whole. `filled` counts
-    by column the missing values that became a category. `rows` has the row counts of each block, as in
-    `RowCount.counts`.
-    """
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    answers: Counter[str] = field(default_factory=Counter)
-    levels: dict[str, Counter[str]] = field(default_factory=dict)
-    integral: dict[str, bool] = field(default_factory=dict)
-    filled: Counter[str] = field(default_factory=Counter)
-    rows: list[pd.DataFrame] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)  # values of the outcome column
+    answers: Counter[str] = field(default_factory=Counter)  # what these values mean: yes or no
+    levels: dict[str, Counter[str]] = field(default_factory=dict)  # by protected attribute
+    integral: dict[str, bool] = field(default_factory=dict)  # by column: all numbers are whole
+    filled: Counter[str] = field(default_factory=Counter)  # by column: missing values made a category
+    rows: list[pd.DataFrame] = field(default_factory=list)  # of each block, as in `RowCount.counts`
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
         """The dtype of every column by name; whole numbers are int64."""
@@ -131,26 +113,25 @@ class CleanedCounts:
 
 @dataclass(frozen=True)
 class CleanTables:
-    """The cleaned frames `pool` and `test`; one object for a table of one file.
-
-    `rows` has the numbers of rows read and kept; None if no row can be lost. For a table on disk
-    (`disk_table`), the frames are a sample.
-    """
+    """The cleaned frames; one object for a table of one file, a sample of one on disk."""
 
     pool: pd.DataFrame
     test: pd.DataFrame
     notes: tuple[str, ...]
-    rows: RowCount | None = None
+    rows: RowCount | None = None  # None if no row can be lost
     disk_table: "DiskTable | None" = None
 
 
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
-    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`.
-
-    Errors: `FwcError` for data that contradict the task file, with value, row and remedy.
-    """
-    for item in (item for item in task.fields if item.use == "id"):
-        _check_ids(item.name, pd.concat([raw[item.name] for raw in raws]))
+    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`."""
+    for name in (item.name for item in task.fields if item.use == "id"):
+        cells = pd.concat([raw[name] for raw in raws])
+        if len(repeated := cells[cells.duplicated()]):
+            row, cell = repeated.index[0], repeated.iloc[0]
+            raise FwcError(
+                f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
+                "ids must be unique: remove the repeated row or give the column another role"
+            )
     counts, notes = CleanedCounts(), []
     frames = [clean(task, raw, counts) for raw in raws]
     rows = check_whole(task, counts)
@@ -163,10 +144,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
 
 
 def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
-    """Clean a block of a table's texts, and add to `counts` for `check_whole`.
-
-    Errors: as `clean_tables`.
-    """
+    """Clean a block of a table's texts, and add to `counts` for `check_whole`."""
     raw = raw.copy()
     derived = {attribute.source: attribute for attribute in task.protected}
     used = [item for item in task.fields if item.use == "column" or item.name in derived]
@@ -175,10 +153,10 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
     for item in used:
         if item.strip_suffix or item.strip_zeros or item.written or item.bands:
-            raw[item.name] = _mapped(raw[item.name], partial(edited, task, item))
+            raw[item.name] = _mapped(raw[item.name], partial(cell_rules.edited, task, item))
     keep, lost = filter_rows(task, raw, used, counts.filled)
     levels = {
-        attribute.name: _mapped(raw[attribute.source], partial(find_level, attribute))
+        attribute.name: _mapped(raw[attribute.source], partial(cell_rules.find_level, attribute))
         for attribute in task.protected
     }
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
@@ -190,7 +168,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             values[item.name] = _outcome(task, cells, counts)
             continue
         if attribute is not None:
-            values[attribute.name] = _mapped(cells, partial(parse_level, task, attribute))
+            values[attribute.name] = _mapped(cells, partial(cell_rules.parse_level, task, attribute))
             counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
             if not attribute.keep:
                 continue
@@ -198,7 +176,7 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
             cells = numbers(task, cells)
             counts.integral[item.name] = counts.integral.get(item.name, True) and cells.dtype == "int64"
         elif item.kind == "ordinal":
-            cells = _mapped(cells, partial(parse_value, task, item))
+            cells = _mapped(cells, partial(cell_rules.parse_value, task, item))
         values[item.name] = cells
     return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
 
@@ -214,17 +192,12 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 def filter_rows(
     task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return a mask (n,) of kept rows, and masks (n,) of dropped rows by reason.
-
-    Missing values that become a category are filled in `raw` and counted by column in `filled`. Rows that
-    fail a condition may have any missing values. Errors: `FwcError` for a forbidden missing value, and for a
-    limit on a column with text.
-    """
+    """Masks (n,) of kept rows, and of lost rows by reason; makes categories in `raw`."""
     lost = {}
     for condition in task.keep:
         cells = raw[condition.column]
-        met = _mapped(cells, partial(meets, task, condition), object)
-        met = met.where(cells.notna(), meets(task, condition, None))
+        met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
+        met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
         lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
     if task.outcome.others == "drop":
         cells = raw[task.outcome.source]
@@ -240,7 +213,7 @@ def filter_rows(
         if rule == "drop":
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
-        elif not can_be_unknown(task, item):
+        elif not cell_rules.can_be_unknown(task, item):
             whole = within & ~np.logical_or.reduce([missing[one.name] for one in used if not one.missing])
             stay = f"{int(whole.sum()):,} of {int(within.sum()):,} rows stay"
             several = len(counts) > 1 and not item.missing
@@ -278,10 +251,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
-    """Check outcome values, answers and levels over all rows; return the row counts.
-
-    Errors: `FwcError` for values without a meaning, a constant outcome, and a single or too many levels.
-    """
+    """Check outcome values, answers and levels over all rows; return the row counts."""
     rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
@@ -318,20 +288,14 @@ def _means_yes(rule: OutcomeColumn, value: str) -> bool:
 
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
-    """Parse a numeric column: int64 if every value is whole, else float64.
-
-    `FwcError` for text and infinities.
-    """
-    column = _mapped(cells, partial(parse_number, task, str(cells.name)), float)
+    """Parse a numeric column: int64 if every value is whole, else float64."""
+    column = _mapped(cells, partial(cell_rules.parse_number, task, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
     return column.astype("int64") if integral else column
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
-    """Apply `rule` to a column's distinct texts; missing cells stay missing.
-
-    An `FwcError` of `rule` gets the id of the first row with the text.
-    """
+    """Apply `rule` to a column's distinct texts; errors name the text's first row."""
     code, different = pd.factorize(cells)
     values = []
     for cell in different:
@@ -346,15 +310,6 @@ def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") ->
 def _row(cells: pd.Series, cell: str) -> str:
     """The id of the first row with the text `cell`."""
     return str(cells.index[int((cells == cell).to_numpy().argmax())])
-
-
-def _check_ids(name: str, cells: pd.Series) -> None:
-    if len(repeated := cells[cells.duplicated()]):
-        row, cell = repeated.index[0], repeated.iloc[0]
-        raise FwcError(
-            f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
-            "ids must be unique: remove the repeated row or give the column another role"
-        )
 
 
 def _check_levels(where: str, counts: Mapping[str, int]) -> None:

@@ -4,19 +4,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.cell_rules import Domain, as_number
 from fwc_llm.sanitize import parse_finite, utf8_safe
 from fwc_llm.taskfile import Column
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ID, POSITION = "id", "position"  # columns of the file in addition to those of the task
 LABEL, LEVEL = "label", "level"  # 1 for yes; the group, with crossed levels
@@ -27,9 +26,7 @@ _OPEN = 0.5  # a column is free text if a larger share of rows has a text that o
 class DiskTable:
     """The n clean rows of a table, in the Parquet file `path` in a temporary `folder`.
 
-    `columns` are those of the task, and `dtypes` their dtypes in memory. `levels` are the groups in
-    alphabetical order. `cells` (n,) encodes each row's group and outcome: 2 · index of the group, plus 1 for
-    yes.
+    `cells` (n,) encodes each row's group and outcome: 2 · index of the group in `levels`, plus 1 for yes.
     """
 
     path: Path
@@ -73,17 +70,14 @@ class DiskTable:
 
     def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
         """The rows at these positions in this order, as in `Task.pool`."""
-        import pandas as pd
         import pyarrow as pa
         import pyarrow.dataset as ds
 
         wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
         rows = ds.dataset(self.path).take(pa.array(wanted), columns=[ID, *self.names.values()]).to_pandas()
-        frame: pd.DataFrame = rows.rename(
-            columns={field_name: name for name, field_name in self.names.items()}
-        )
-        frame = frame.astype(dict(self.dtypes))
-        return frame.set_axis(pd.Index(frame.pop(ID).to_list(), dtype="str"), axis=0).iloc[order]
+        ids = pd.Index(rows.pop(ID).to_list(), dtype="str")
+        frame: pd.DataFrame = rows.set_axis([*self.names], axis=1).astype(dict(self.dtypes))
+        return frame.set_axis(ids, axis=0).iloc[order]
 
     def find(self, ids: Collection[str]) -> np.ndarray:
         """Ascending positions of the rows with these ids."""
@@ -104,15 +98,10 @@ class DiskTable:
 
     def _where(self, wanted: dict[str, Any]) -> Any:
         """The rows that have one of the wanted values in every column of `wanted`."""
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
-        condition = None
-        for name, values in wanted.items():
-            column = ds.field(name)
-            matches = (column.cast(pa.string()) if values.type == pa.string() else column).isin(values)
-            condition = matches if condition is None else condition & matches
-        return ds.dataset(self.path).to_table(columns=[POSITION, *wanted], filter=condition)
+        matches = [ds.field(name).cast(values.type).isin(values) for name, values in wanted.items()]
+        return ds.dataset(self.path).to_table(columns=[POSITION, *wanted], filter=reduce(and_, matches))
 
     def _cells_of(self, name: str) -> "Iterator[pd.Series]":
         import pyarrow.parquet as pq

@@ -6,20 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.cell_rules import bases_of
-from fwc_llm.data.clean_table import (
-    CleanedCounts,
-    CleanTables,
-    check_whole,
-    clean,
-    clean_tables,
-    crossed,
-    loss_notes,
-)
+from fwc_llm.data import clean_table
+from fwc_llm.data.clean_table import CleanedCounts, CleanTables
 from fwc_llm.data.disk_table import ID, LABEL, LEVEL, POSITION, DiskTable
 from fwc_llm.data.locate import locate_or_download
 from fwc_llm.data.raw_table import arrow_table, open_parquet, open_table
@@ -27,17 +20,9 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as
 from fwc_llm.taskfile import TaskFile
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
-    """Locate or download the files of `task`, read and clean them.
-
-    `FwcError` for missing or faulty data.
-    """
-    import pandas as pd
-
+def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
+    """Locate or download the files of `task`, read and clean them."""
     tables_files = locate_or_download(task, folders)
     if len(tables_files) == 1 and is_large(task, tables_files[0]):
         return load_large(task, tables_files[0])
@@ -58,7 +43,7 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> "CleanTables":
         raws.append(pd.concat(parts))
         if not len(raws[-1]):
             raise FwcError(f"{paths[0]}: the table has no rows")
-    tables = clean_tables(task, raws)
+    tables = clean_table.clean_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
 
 
@@ -82,13 +67,9 @@ _LEAST = 64  # least rows of a cell in the sample, or all rows of a smaller cell
 
 
 def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
-    """Whether these files are Parquet with more than `LARGE` rows in total.
-
-    False for a table with a column of the role "id", whose values must all be compared. `FwcError` for an
-    invalid Parquet file.
-    """
+    """Whether these files are Parquet with more than `LARGE` rows in total."""
     if task.source.format != "parquet" or any(item.use == "id" for item in task.fields):
-        return False
+        return False  # all ids must be compared
     rows = 0
     for path in paths:
         with open_parquet(path) as file:
@@ -97,12 +78,7 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
 
 
 def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
-    """Clean the rows of the files block by block into a temporary file; load a sample.
-
-    If at most `LARGE` clean rows remain, all are loaded into memory. `FwcError`, before any row is read, for
-    a file that lacks a column of the task.
-    """
-    import pandas as pd
+    """Clean the files block by block into a temporary file; load a sample."""
     import pyarrow.parquet as pq
 
     folder = TemporaryDirectory(prefix="fwc-llm-")
@@ -111,8 +87,8 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     for file in paths:
         with open_parquet(file) as opened:
             arrow_table(file, opened, task.source, ()).require(names)
-    _write(task, path, (clean(task, raw, counts) for raw in _blocks(task, paths, names)))
-    rows = check_whole(task, counts)
+    _write(task, path, (clean_table.clean(task, raw, counts) for raw in _blocks(task, paths, names)))
+    rows = clean_table.check_whole(task, counts)
     answered = pq.read_table(path, columns=[LEVEL, LABEL], read_dictionary=[LEVEL]).to_pandas()
     groups = pd.Categorical(answered[LEVEL], sorted(answered[LEVEL].cat.categories))
     levels, cells = tuple(groups.categories), 2 * groups.codes.astype(np.int64) + answered[LABEL].to_numpy()
@@ -120,14 +96,14 @@ def load_large(task: TaskFile, paths: Sequence[Path]) -> CleanTables:
     sample = _sample(cells)
     frame = table.take(sample)
     name = task.source.files[0].rpartition("/")[2]
-    notes = [f"{name}: {rows.kept:,} of {rows.read:,} rows kept", *loss_notes(rows, counts)]
+    notes = [f"{name}: {rows.kept:,} of {rows.read:,} rows kept", *clean_table.loss_notes(rows, counts)]
     if len(sample) == len(table):
         return CleanTables(frame, frame, tuple(notes), rows)
     notes.append(f"the table stays on disk: examples are chosen among {len(frame):,} of its rows")
     return CleanTables(frame, frame, tuple(notes), rows, table)
 
 
-def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Iterator[pd.DataFrame]":
+def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> Iterator[pd.DataFrame]:
     import pyarrow as pa
 
     label_of = _labels(paths)
@@ -145,9 +121,8 @@ def _blocks(task: TaskFile, paths: Sequence[Path], names: Sequence[str]) -> "Ite
                 raise FwcError(f"{path} cannot be read after row {first:,}: {error}") from error
 
 
-def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None:
+def _write(task: TaskFile, path: Path, frames: Iterable[pd.DataFrame]) -> None:
     """Write clean rows in the format of `DiskTable`."""
-    import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -162,7 +137,7 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
                 arrays[f"c{k}"] = pa.array(pd.Categorical(values, list(column.order), ordered=True))
             else:
                 arrays[f"c{k}"] = pa.array(values.tolist(), pa.string())
-        level = crossed(frame, [attribute.name for attribute in task.protected])
+        level = clean_table.crossed(frame, [attribute.name for attribute in task.protected])
         arrays |= {
             LABEL: pa.array((frame[task.outcome.source] == "yes").to_numpy(np.int8)),
             LEVEL: pa.array(level.tolist(), pa.string()),
@@ -179,10 +154,7 @@ def _write(task: TaskFile, path: Path, frames: "Iterable[pd.DataFrame]") -> None
 
 
 def _sample(cells: np.ndarray) -> np.ndarray:
-    """Ascending positions of a random sample with a fixed seed, stratified by cell.
-
-    Every cell has at least `_LEAST` rows in the sample, or all its rows.
-    """
+    """Ascending positions of a random sample, with at least `_LEAST` rows of a cell."""
     if len(cells) <= LARGE:
         return np.arange(len(cells))
     rng, counts = np.random.default_rng(0), np.bincount(cells)

@@ -1,7 +1,4 @@
-"""Locates a task's files on this machine, or downloads them into the cache folder.
-
-Downloads are checked by SHA-256 and moved into place atomically.
-"""
+"""Locates a task's files on this machine, or downloads them into the cache folder."""
 
 import glob
 import hashlib
@@ -25,13 +22,7 @@ _LARGEST = 1 << 28  # bytes that are read of a file; a cut file fails the checks
 
 
 def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tuple[Path, ...]:
-    """The folders to search for data files, in this order.
-
-    They are `beside` (the folder of a task file), `data_dir`, the folder in FWC_LLM_DATA, and the user's
-    cache folder.
-
-    Errors: `FwcError` if `data_dir` is not a folder.
-    """
+    """The folders to search for data files, in this order; `beside` is a task file's."""
     folders = [] if beside is None else [beside]
     if data_dir is not None:
         folders.append(home_expanded(str(data_dir)))
@@ -56,10 +47,7 @@ def cache_folder() -> Path:
 
 
 def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...] | None:
-    """The files of each table of `task`, from the first complete folder, or None.
-
-    A table is one file, or the sorted files of a pattern or folder. Absolute paths are used unchanged.
-    """
+    """The files of each table of `task`, from the first complete folder, or None."""
     for folder in folders:
         tables = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
         if all(tables):
@@ -68,10 +56,7 @@ def find_files(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...
 
 
 def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
-    """The files of `find_files`, else downloaded from the task's `url`.
-
-    Errors: `FwcError` for missing files without a `url`, and for a failed download.
-    """
+    """The files of `find_files`, else downloaded from the task's `url`."""
     tables = find_files(task, folders)
     if tables is not None:
         return tables

@@ -30,10 +30,6 @@ from fwc_llm.files import failing_as
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
-NEEDS_OPENPYXL = (
-    "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
-)
-NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
@@ -43,10 +39,9 @@ _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a fi
 class RawTable:
     """The typed columns of a file or a data frame, with n rows.
 
-    `where` names the table in errors. `titles` are column names; columns of nested objects have paths
-    ("applicant.sex"). `numbers` (n,) are line or row numbers from 1, or a frame's index labels. `cells_of`
-    returns the typed cells (n,) of the column at a position from 0. `markers` are texts that mean a missing
-    value. `hint` is the end of errors about missing columns.
+    `titles` are column names; columns of nested objects have paths ("applicant.sex"). `numbers` (n,) are line
+    or row numbers from 1, or a frame's index labels. `cells_of` returns the typed cells (n,) of the column at
+    a position from 0. `hint` is the end of errors about missing columns.
     """
 
     where: Path | str
@@ -63,11 +58,7 @@ class RawTable:
                 raise self._lacks(name)
 
     def texts(self, name: str, written: Written = "") -> "pd.Categorical[Any]":
-        """A column's stripped texts (n,) as categories; missing values have the code -1.
-
-        `name` is a title, or a path into the column's cells ("choices[0].text"). `FwcError` if several
-        columns have this title and differ. Typed numbers are converted to text in the notation `written`.
-        """
+        """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
         if name not in self.titles:
             title = self._base(name)
             cells = self.cells_of(list(self.titles).index(title)) if title else ()
@@ -108,10 +99,7 @@ class RawTable:
 
 
 def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
-    """Convert typed cells (n,) to categories of texts.
-
-    Nulls, empty texts and markers have the code -1.
-    """
+    """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
     if exact in (np.float16, np.float32):  # Python's float would show other digits
@@ -135,12 +123,7 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
 
 
 def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] = ()) -> RawTable:
-    """Read the table in the bytes of a file.
-
-    `names` are the column names, in order, for a file without a header.
-
-    Errors: `FwcError` for an invalid file and for CSV records of different lengths.
-    """
+    """Read the table in a file's bytes; `names` are the columns if it has no header."""
     _, content = unpacked(path, content)
     if source.format == "csv":
         return _read_csv(path, content, source, names)
@@ -172,11 +155,7 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
 
 
 def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
-    """Detect a file's format and, for CSV, separator and encoding.
-
-    `layout` has `sheet`, `skip` and `comment` as in `Source`. Errors: `FwcError` for a text without a
-    separator, and for a key of `layout` that the format does not have.
-    """
+    """Detect a file's format and, for CSV, separator and encoding."""
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
     has = {"csv": ("skip", "comment"), "excel": ("sheet", "skip", "comment")}.get(source.format, ())
@@ -244,10 +223,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
 def _mismatch(
     source: Source, header: Sequence[str], line: int, record: Sequence[str], first: bool, last: bool
 ) -> str:
-    """The remedy for a line with another number of values than the header.
-
-    `first` and `last` tell whether it is the first or the last line of the table.
-    """
+    """The remedy for a line with another number of values than the header."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
             f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
@@ -261,10 +237,7 @@ def _mismatch(
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """Yield (first line from 1, cells) of each record of a CSV file.
-
-    Empty lines and comments are skipped.
-    """
+    """Yield (first line from 1, cells) of each record; skip empty lines and comments."""
     remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
     with failing_as(FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)):
         text = content.decode(source.encoding)
@@ -362,7 +335,7 @@ def open_parquet(path: Path, content: bytes | None = None) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise FwcError(NEEDS_PYARROW.format(path)) from error
+        raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
     try:
         return pq.ParquetFile(path if content is None else BytesIO(content))
     except Exception as error:  # pyarrow raises many types of errors for an invalid table
@@ -419,7 +392,10 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     try:
         openpyxl: Any = importlib.import_module("openpyxl")
     except ImportError as error:
-        raise FwcError(NEEDS_OPENPYXL.format(path)) from error
+        raise FwcError(
+            f"{path}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV "
+            "(UTF-8)"
+        ) from error
     load, column_letter = openpyxl.load_workbook, openpyxl.utils.get_column_letter
     errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
     try:
@@ -505,37 +481,29 @@ def _cells(sheet: Any, **options: Any) -> Iterator[Sequence[Any]]:
 
 
 def frame_table(frame: Any) -> RawTable:
-    """Wrap a data frame of pandas or another library (narwhals: Polars, DuckDB).
-
-    Row numbers are the index labels if these are unique, else positions from 0. Errors: `FwcError` for other
-    objects.
-    """
+    """Wrap a data frame of pandas, or of a library that narwhals takes (Polars)."""
     if isinstance(frame, pd.DataFrame):
-        names, columns = frame.columns.tolist(), [frame.iloc[:, k] for k in range(frame.shape[1])]
+        names: list[Any] = frame.columns.tolist()
+        columns: list[Any] = [frame.iloc[:, k] for k in range(len(names))]
         numbers: Sequence[Any] = [as_text(label) for label in frame.index.tolist()]
     else:
-        names, columns, numbers = _foreign(frame)
+        import narwhals as nw
+
+        try:
+            table: Any = nw.from_native(frame)
+        except (TypeError, ValueError) as error:
+            kind = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise FwcError(
+                f"a table is a data frame of pandas, Polars, Arrow or another library that narwhals takes, "
+                f"not {kind}: {error!s:.200}"
+            ) from None
+        table = table.collect() if isinstance(table, nw.LazyFrame) else table
+        names, numbers = table.columns, range(len(table))
+        cells = (table.get_column(name) for name in names)
+        columns = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in cells]
     titled = zip(map(title_of, names), columns, strict=True)
-    numbers = numbers if len(set(numbers)) == len(numbers) else range(len(numbers))
+    numbers = numbers if len(set(numbers)) == len(numbers) else range(len(numbers))  # row ids are unique
     return _table_of_columns("the data frame", titled, numbers, DEFAULT_MARKERS)
-
-
-def _foreign(frame: Any) -> tuple[list[Any], list[Any], Sequence[Any]]:
-    """Names, columns and row positions of a frame that is not pandas."""
-    import narwhals as nw
-
-    try:
-        table: Any = nw.from_native(frame)
-    except (TypeError, ValueError) as error:
-        kind = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise FwcError(
-            f"a table is a data frame of pandas, Polars, Arrow or another library that narwhals takes, not "
-            f"{kind}: {error!s:.200}"
-        ) from None
-    table = table.collect() if isinstance(table, nw.LazyFrame) else table
-    columns = [table.get_column(name) for name in table.columns]
-    cells = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in columns]
-    return table.columns, cells, range(len(table))
 
 
 def titles_of(frame: Any, names: Any) -> list[str]:

@@ -31,15 +31,11 @@ _MATERIAL = 0.005  # least share of repeated rows that is worth a note on interv
 
 @dataclass(frozen=True)
 class TableChecks:
-    """Warnings about a table: on its `columns`, and on `repeated` rows.
-
-    Empty texts mean no warning. `material` means that repeated rows are frequent enough to make intervals too
-    narrow, because each row counts as a person.
-    """
+    """Warnings about a table, by column, and on repeated rows; "" for no warning."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     repeated: str = ""
-    material: bool = False
+    material: bool = False  # repeated rows are frequent enough to make intervals too narrow
 
     @property
     def sentences(self) -> list[str]:
@@ -48,10 +44,7 @@ class TableChecks:
         return [*of_columns, *filter(None, [self.repeated])]
 
     def as_json(self, cluster: str = "") -> dict[str, str]:
-        """The warnings for run.json, by column.
-
-        The key "" has the warning about repeated rows, if it is material and no `cluster` column is given.
-        """
+        """The warnings for run.json by column; the key "" has that on repeated rows."""
         return {**self.columns, **({"": self.repeated} if self.material and not cluster else {})}
 
 
@@ -62,11 +55,7 @@ def check_table(
     answers: pd.Series,
     protected: Mapping[str, pd.Series],
 ) -> TableChecks:
-    """Check the columns `features` of a frame (n rows); NaN counts as a value.
-
-    `answers` (n,) are the classes of the column `outcome`, NaN if unknown. `protected` maps each attribute to
-    its levels (n,).
-    """
+    """Check the columns `features`; `answers` are classes of the outcome, or NaN."""
     rows = np.arange(len(frame))
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
@@ -123,10 +112,7 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
 
 
 def _coded(cells: pd.Series) -> Codes:
-    """Encode values (n,) as integers from 0; missing has its own code.
-
-    Numbers with many distinct values are binned by quantile.
-    """
+    """Encode values (n,) from 0, missing by its own code; many numbers by quantile."""
     if not pd.api.types.is_numeric_dtype(cells):
         return pd.factorize(cells, use_na_sentinel=False)[0].astype(np.int64)
     numbers = cells.to_numpy(np.float64)
@@ -138,10 +124,7 @@ def _coded(cells: pd.Series) -> Codes:
 
 
 def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
-    """Describe how surely values reveal the classes; "" if they do not.
-
-    With `one_sided`, values that reveal a single class count as well.
-    """
+    """How surely values reveal the classes, or a single one if `one_sided`; "" if not."""
     n, kinds, width = len(codes), len(sizes), int(codes.max()) + 1
     shape = _FOLDS, width, kinds
     counts = np.bincount((fold * width + codes) * kinds + classes, minlength=np.prod(shape)).reshape(shape)

@@ -61,22 +61,17 @@ _DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|awa
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The guessed profile of a column; fields as in `FileColumn`.
-
-    `why` is the comment in the task file. `unit` is the text after some or all numbers. `missing` is the
-    column's rule. `bands` turn numbers into categories. `markers` are texts that mean a missing value. `odd`
-    are all other texts in a numeric column that are not numbers.
-    """
+    """The guessed profile of a column; fields as in `FileColumn`."""
 
     kind: Literal["numeric", "categorical"]
     role: Literal["feature", "extra", "id", "drop"] = "feature"
-    why: str = ""
+    why: str = ""  # the comment in the task file
     written: Written = ""
-    unit: str = ""
+    unit: str = ""  # the text after some or all numbers
     missing: str = ""
     bands: tuple[float, ...] = ()
     markers: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()  # other texts in a numeric column that are not numbers
 
     def number(self, cell: str) -> float:
         """Parse a cell of a numeric column; NaN if it is not a number."""
@@ -105,11 +100,7 @@ class ColumnProfile:
 def profile_column(
     name: str, cells: pd.Series, part: str = "", unknown: Collection[str] = ()
 ) -> ColumnProfile:
-    """Guess the profile of a column by its name and texts.
-
-    A column with the `part` "protected" or "outcome" is never left out. `unknown` are additional words for an
-    unknown value.
-    """
+    """Guess a column's profile; its `part` is "protected", "outcome" or ""."""
     counts = {str(cell): int(n) for cell, n in cells.value_counts().items()}
     words = {word.casefold() for word in unknown}
     stated = {cell for cell in counts if cell.casefold() in words}
@@ -195,11 +186,7 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
 
 
 def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile with the notation that parses most cells; None below 95 %.
-
-    `counts` are the numbers of cells by text. Words for missing values are ignored. Of equally good
-    notations, the one whose separators group thousands wins.
-    """
+    """The profile with the notation that parses most cells; None below 95 %."""
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     most = (1 - _MAJORITY) * sum(cells.values())
     if not cells or sum(n for cell, n in cells.items() if not re.search(r"\d", cell)) > most:
@@ -242,16 +229,14 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    zip_codes = "CHECK: ZIP codes: not quantities, and they may reveal the protected group"
-    free_text = f"CHECK: free text, {len(distinct):,} different texts"
+    zips = re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
+    texts = f"{len(distinct):,} different texts"
+    free_text = f"CHECK: free text, {texts}"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (
-            re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?")),
-            zip_codes,
-        ),
+        (zips, "CHECK: ZIP codes: not quantities, and they may reveal the protected group"),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
@@ -261,10 +246,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (numeric, ""),
         (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
-        (
-            len(distinct) > max(50, n // 4),
-            f"CHECK: {len(distinct):,} different texts are too many for a category",
-        ),
+        (len(distinct) > max(50, n // 4), f"CHECK: {texts} are too many for a category"),
     )
     return next((why for fits, why in looks if fits), "")
 
@@ -285,14 +267,7 @@ def draft_task(
     unknown: Collection[str] = (),
     **layout: Any,
 ) -> Draft:
-    """Draft a task file for the table at `path`; it will be written into `folder`.
-
-    `unknown` are additional words for an unknown value, besides those of `words.py`. `layout` has `sheet`,
-    `skip` and `comment` as in `Source`.
-
-    Errors: `FwcError` if `path` is not a table with a header line, or if the header lacks or repeats one of
-    the columns.
-    """
+    """Draft a task file, to stand in `folder`, for a table; `layout` as in `Source`."""
     with failing_as(FwcError, f"cannot read {path}: "):
         content = path.read_bytes()
     source = sniff_source(path, content, **layout)
@@ -308,26 +283,14 @@ def draft_task(
         if times > 1
     ]
     raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
-    draft = _Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
+    draft = Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
     parse_taskfile(draft.text, path)
     return draft
 
 
-def draft_frame(
-    raw: pd.DataFrame, protected: Sequence[str], outcome: str, answer: Sequence[str] = (), weight: str = ""
-) -> Draft:
-    """Draft a task for a text frame.
-
-    `answer` has lines for [outcome] that define yes; if it is empty, they are drafted. `weight` is the column
-    of sampling weights, "" for none. Errors: `FwcError` for an unknown column.
-    """
-    source = Source(file="table", format="parquet")
-    return _Drafting(Path("table"), source, raw, protected, outcome, [], weight).draft(Path(), answer)
-
-
 @dataclass
-class _Drafting:
-    """The draft of one table; `checks` collects points for its author to check."""
+class Drafting:
+    """Drafts a task for a text frame; `checks` collects points for its author to check."""
 
     path: Path
     source: Source
@@ -377,10 +340,8 @@ class _Drafting:
                 yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
-        cells, part = (
-            self.raw[name],
-            "protected" if name in self.protected else "outcome" * (name == self.outcome),
-        )
+        cells = self.raw[name]
+        part = "protected" if name in self.protected else "outcome" * (name == self.outcome)
         profile = profile_column(name, cells, part, self.unknown)
         missing = cells.isna() | cells.isin(profile.markers)
         if name == self.weight:  # a row without a weight is dropped
@@ -446,7 +407,7 @@ class _Drafting:
         return replace(profile, missing="drop").checked(doubt)
 
     def draft(self, folder: Path, answer: Sequence[str] = ()) -> Draft:
-        """The draft of a task file in `folder`; `answer` has lines of [outcome]."""
+        """The draft of a task file in `folder`; `answer` has lines of [outcome], if any."""
         positive, above, lines, doubt = self._answer()
         if answer:
             rules = parse_toml("\n".join(answer))
@@ -494,19 +455,16 @@ class _Drafting:
     def _missing(self) -> str:
         if self.rule == "error":
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
-        by_rule: dict[str, list[str]] = {"category": [], "drop": []}
-        for name, n in self.missing.items():
-            by_rule[self.profiles[name].missing or self.rule].append(f"{_one_line(name)} {n:,}")
-        if kept := ", ".join(by_rule["category"]):
+        counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
+        dropped = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
+        if kept := ", ".join(count for name, count in counts.items() if name not in dropped):
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
-        if lost := ", ".join(by_rule["drop"]):
-            dropped = [name for name in self.missing if (self.profiles[name].missing or self.rule) == "drop"]
+        if lost := ", ".join(counts[name] for name in dropped):
             whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
             stay = f"{whole.sum():,} of {len(whole):,} stay"
             self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
         why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
-        counts = ", ".join(f"{_one_line(name)} {n:,}" for name, n in self.missing.items())
-        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {counts}'
+        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {", ".join(counts.values())}'
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
@@ -515,13 +473,9 @@ class _Drafting:
         where = f"outcome {self.outcome}"
         if len(counts) > 3 and profile.kind == "numeric":  # the values 0, 1 and 9 are codes, not numbers
             middle = median(profile.number(cell) for cell in counts.elements())
-            doubt = "a number; say above which threshold the answer is yes"
-            return (
-                None,
-                middle,
-                [f"# threshold = {{ above = {middle:g} }} # CHECK: the median"],
-                f"{where}: {doubt}",
-            )
+            line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
+            doubt = f"{where}: a number; say above which threshold the answer is yes"
+            return None, middle, [line], doubt
         yes, no, others = means_yes(counts)
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"

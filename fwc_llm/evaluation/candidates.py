@@ -44,10 +44,7 @@ NO_EXAMPLES = Recipe("no examples", "zero")
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of examples in one wording.
-
-    `instruction` is the last sentence of the system message; "" for none.
-    """
+    """One set of examples in one wording; the instruction ends the system message."""
 
     name: str
     recipe: Recipe
@@ -80,11 +77,7 @@ class Candidate:
 
 
 def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], list[str]]:
-    """Read instructions: (sentences, []) or ([], folders of template sets).
-
-    `source` is a list of sentences, a file with one sentence per line, or a folder that contains template
-    sets. `FwcError` if it cannot be read or is empty.
-    """
+    """(sentences, []) of a list or a file, or ([], template sets) of a folder."""
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
@@ -104,9 +97,8 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
-    In counter-stereotypical slots, examples of groups with low base rates are mostly yes, and those of groups
-    with high base rates mostly no, because examples against the table's pattern change the gap most. `names`
-    restricts the strategies.
+    Counter-stereotypical examples change the gap most: of groups with low base rates they are mostly yes, of
+    groups with high base rates mostly no.
     """
     usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
     chosen = usable if names is None else list(names)
@@ -168,8 +160,7 @@ def choose_candidates(
 ) -> tuple[list[Candidate], list[str]]:
     """Choose `count` candidates; also return the reasons for kinds that failed.
 
-    Kinds, orders and wordings (template and instruction) alternate. Every candidate has its own seed. With
-    `alone`, which has no examples, every wording except the first is also a candidate without examples.
+    With `alone`, which has no examples, every wording but the first is also a candidate without examples.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]

@@ -111,12 +111,10 @@ def prepare(
     fail_if: Sequence[str] = (),
     max_prompt_tokens: int | None = None,
 ) -> "Job":
-    """Plan a run: open the model, read the table, draw rows, choose examples.
+    """Plan a run as `evaluate` does; send no request and write no file.
 
-    No request is sent and no file is written. See `evaluate` for the arguments. `notice` is called with the
-    model's notices. `named` is the name or file of a task that is passed as a `Task`. `no_rows` leaves rows
-    out of reports. `fail_if` are the gates (conditions that no arm may meet), by which reports choose the
-    best arm.
+    `named` is the name or file of a task that is passed as a `Task`. `fail_if` are the gates (conditions that
+    no arm may meet), by which reports choose the best arm.
     """
     if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
         settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
@@ -183,10 +181,9 @@ class Job:
     ) -> Result:
         """Ask the questions that have no reply in the folder `out`; score all answers.
 
-        Even without `batch`, the run first waits for batches of an earlier pass, whose replies are paid for;
-        `cancel_batch` asks the service to stop them. `on_resume` is called with the number of questions that
-        a continued run has answered before. `elsewhere` is the cost of other runs under the same limit, in
-        dollars.
+        The run first waits for batches of an earlier pass, whose replies are paid for. `on_resume` gets the
+        number of questions that a continued run has answered before. `elsewhere` is the cost of other runs
+        under the same limit, in dollars.
         """
         budget = self.budget(elsewhere)
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
@@ -285,10 +282,7 @@ class Job:
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
-        """The run's cost limit; None without a limit, or for a model that costs nothing.
-
-        `FwcError` if the model's price is unknown.
-        """
+        """The run's cost limit; None without a limit, or for a model that costs nothing."""
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
@@ -327,11 +321,7 @@ class Job:
         """Set the answer format of the whole run, by the client's `answer_format`.
 
         For "json" and "auto", up to four of the `calls` are sent live with the JSON format; their replies
-        belong to the run. "auto" uses JSON if each of these replies is JSON, else words. A continued run
-        keeps the format in its `recorded` parameters.
-
-        Errors: `ProviderError` if the format is "json" and a reply is not JSON, `IncompleteRunError` at the
-        cost limit.
+        belong to the run. A continued run keeps the format in its `recorded` parameters.
         """
         wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
         if wanted == "word" or answer_in is None:

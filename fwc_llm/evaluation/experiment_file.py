@@ -1,7 +1,4 @@
-"""Writes a run's experiment file: options of `fwc-llm eval` to repeat it, as TOML.
-
-Keys are the names of the flags. `fwc_llm.cli.experiment` reads such a file.
-"""
+"""Writes a run's experiment file, which `fwc_llm.cli.experiment` reads."""
 
 import json
 import os
@@ -22,11 +19,10 @@ _PATHS = {"prices", "data-dir", "data"}
 
 
 def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
-    """The text of the experiment file of a run in `folder`.
+    """The text of the experiment file of a run in `folder`; paths are relative to it.
 
-    `others` are further options, including the task. The file has all options of `Settings`, and other
-    options that differ from their default. Saved examples are the copies in the run's folder. Paths are
-    relative to this folder. A task given as a Python value becomes a comment.
+    The file has all options of `Settings`; of the options of `Client` and the `others` (including the task),
+    it has those that differ from their default.
     """
     task = others.pop("task", None)
     values: dict[str, Any] = {

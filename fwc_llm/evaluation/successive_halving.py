@@ -46,11 +46,7 @@ class Goal:
 
 
 def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> Goal:
-    """Parse a goal: a DP gap, or another metric by name ("eo=0.1", "dp_ratio=0.8").
-
-    `max_loss` is in percentage points. Errors: `FwcError` for no or two targets, an unknown metric, a target
-    outside [0, 1) (for a ratio, (0, 1]), and a loss outside [0, 100].
-    """
+    """Parse a goal: a DP gap, or "eo=0.1", "dp_ratio=0.8"; `max_loss` is in points."""
     if (target_dp is None) == (target is None):
         raise FwcError("name one target: --target-dp 0.1, or --target with eo=0.1 or dp_ratio=0.8")
     name, _, text = (part.strip() for part in (target or f"dp={target_dp}").partition("="))
@@ -71,8 +67,7 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
 class Estimate(NamedTuple):
     """A value from n answers, or a difference of two values; influences (n,) of the rows.
 
-    The standard error is the root of the sum of squared influences; this holds for differences on the same
-    rows, too.
+    The standard error is the root of the sum of squared influences.
     """
 
     value: float
@@ -149,10 +144,7 @@ _TIMES = 1000  # random draws: imputations of unasked rows, or exchanges of answ
 
 @dataclass(frozen=True)
 class Pool:
-    """The pool rows on which candidates are compared, in the order of asking.
-
-    All prefixes of `rows` have nearly the same shares of each cell (group and label).
-    """
+    """The pool rows that compare candidates, in the order of asking."""
 
     rows: "pd.DataFrame" = field(repr=False)
     labels: npt.NDArray[np.int8] = field(repr=False)
@@ -193,10 +185,8 @@ def successive_halving(
 ) -> dict[str, Floats]:
     """Ask the candidates `names`, zero-shot and balanced in rounds; return answers.
 
-    `ask(names, k)` returns each candidate's answers about the first k rows of the pool: 1, 0 or NaN. After
-    each round, a share of the candidates is kept: those most likely to win once all rows are asked
-    (`_promising`). `rounds` has (share of rows, share of candidates) as in `ROUNDS`; a single round with all
-    rows is exhaustive search.
+    `ask(names, k)` returns each candidate's answers about the first k rows of the pool: 1, 0 or NaN. A single
+    round with all rows is exhaustive search.
     """
     total, left = len(pool.rows), list(names)
     answers: dict[str, Floats] = {}
@@ -277,8 +267,8 @@ def smallest_gains(
 ) -> tuple[float, float] | None:
     """The gains in metric and accuracy that `any_better` detects with power 80 %.
 
-    They are computed from the median standard error of the candidates asked about all rows. None if none of
-    these candidates changed an answer.
+    They follow from the median standard error of the candidates asked about all rows. None if none of these
+    changed an answer.
     """
     zero, errors = pool.measure(goal, answers[ZERO]), list[tuple[float, float]]()
     for name in names:
@@ -294,10 +284,7 @@ def smallest_gains(
 
 
 def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
-    """The best candidate by `rank`, and whether it reaches the goal.
-
-    The loss is measured against balanced examples.
-    """
+    """The best candidate by `rank`, and whether it reaches the goal."""
     metric = np.array([each.metric.value for each in finalists.values()])
     accuracy = np.array([each.accuracy.value for each in finalists.values()])
     allowed = np.array([finalists[BALANCED].accuracy.value - goal.max_loss])

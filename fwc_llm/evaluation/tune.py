@@ -12,26 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fwc_llm.errors import FwcError, IncompleteRunError
+from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
 from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
-from fwc_llm.evaluation.successive_halving import (
-    BALANCED,
-    FEWEST_KEPT,
-    ROUNDS,
-    TARGETS,
-    ZERO,
-    Floats,
-    Goal,
-    Measured,
-    Pool,
-    any_better,
-    choose,
-    front,
-    read_goal,
-    smallest_gains,
-    successive_halving,
-)
+from fwc_llm.evaluation.successive_halving import BALANCED, TARGETS, ZERO, Floats, Goal, Measured, Pool
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.openai.chat import asks_json
@@ -115,10 +100,7 @@ class _Tuning:
         return [each for name, each in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
-        """Ask about the arms by successive halving; continue if the folder has answers.
-
-        Returns each arm's answers about the first rows of the pool, 1, 0 or NaN.
-        """
+        """Each arm's answers about the first rows of the pool, from successive halving."""
         budget = self.job.budget()
         self.job.preflight()
         folder = self.folder
@@ -154,7 +136,7 @@ class _Tuning:
                 return self._answers(journal, arms, k)
 
             names = [each.name for each in self.candidates]
-            return successive_halving(names, self.pool, self.goal, ask)
+            return halving.successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
         """Write the template sets with instructions into the folder."""
@@ -209,10 +191,10 @@ class _Tuning:
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
         """(name of the winner or None, whether it reaches the target, verdict)."""
         compared = answers, [name for name in self.arms if name != ZERO], self.goal, self.pool
-        if not any_better(*compared):
+        if not halving.any_better(*compared):
             rows = len(self.pool.rows)
             verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
-            if (gains := smallest_gains(*compared)) is None:
+            if (gains := halving.smallest_gains(*compared)) is None:
                 return None, False, f"{verdict}None changed an answer"
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
@@ -222,7 +204,7 @@ class _Tuning:
             try_more = f"; try --rows {more}, which shows gains half as large"
             return None, False, verdict + try_more * bool(enough)
         finalists = self._finalists(answers)
-        winner, reached = choose(finalists, self.goal)
+        winner, reached = halving.choose(finalists, self.goal)
         return winner, reached, self._verdict(winner, reached, finalists)
 
     def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
@@ -232,12 +214,8 @@ class _Tuning:
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
-        """One dict per arm: candidates asked about all rows, by distance to target; then all others.
-
-        The values are optimistic for the winner, which was chosen on the same rows; those of the test are
-        not.
-        """
-        best, lines = front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
+        """One dict per arm: finalists by distance to the target; then all others."""
+        best, lines = halving.front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
             values, k = self.pool.measure(self.goal, yes), len(yes)
             beside = self.pool.measure(self.goal, answers[BALANCED][:k])
@@ -294,11 +272,11 @@ class _Tuning:
 
         def calls() -> Iterator[PlannedCall]:
             done, left = 0, len(longest)
-            for share, kept in ROUNDS:
+            for share, kept in halving.ROUNDS:
                 k = max(1, round(share * total))
                 for name in (*FIXED, *longest[:left]):
                     yield from islice(self._calls([name], k), done, None)
-                done, left = k, max(FEWEST_KEPT, round(kept * len(longest)))
+                done, left = k, max(halving.FEWEST_KEPT, round(kept * len(longest)))
             if split is not None:
                 yield from self._test_plan(*self._prompt(longest[0]), split).calls()
 
@@ -386,7 +364,7 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those of
     `evaluate`.
     """
-    goal = read_goal(target_dp, target, max_loss)
+    goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
     templates += folders

@@ -116,6 +116,7 @@ def compare(
 def _test(
     metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
 ) -> Difference:
+    """Return a metric's difference; its worst case, too, if verdicts must hold in it."""
     if metric == "accuracy":
         own = first.counted("accuracy of all"), second.counted("accuracy of all")
         test = _Net(own, -1.0, aligned, strategy).test()
@@ -126,27 +127,21 @@ def _test(
     worst = BY_KEY[metric].source == "answers" and (first.sample.worst or second.sample.worst)
     if not worst or np.isnan(test.low):
         return test
-    ends, (low, high) = _worst_case(metric, first, second, aligned, strategy)
-    return replace(test, worst_case=(ends, (min(low, test.low), max(high, test.high))))
-
-
-def _worst_case(
-    metric: str, first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool
-) -> tuple[Interval, Interval]:
-    """Return the range of a difference over all readings, and its limits."""
     (least, most), (low, high) = first.worst_case(metric)
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
     if metric == "accuracy":
         readings = first.readings("accuracy of all"), second.readings("accuracy of all", raised=True)
         net = _Net(readings, -1.0, aligned, strategy)
-        return ends, (net.test(np.array([1])).low, net.test(np.array([0])).high)
-    if metric == "demographic_parity_difference":
+        limits = net.test(np.array([1])).low, net.test(np.array([0])).high
+    elif metric == "demographic_parity_difference":
         gap = _parity(first, second, aligned, strategy, ends)
-        return ends, (gap.low, gap.high)
-    down = np.hypot(least_of_second - low_of_second, high - most)
-    up = np.hypot(high_of_second - most_of_second, least - low)
-    return ends, (max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up)))
+        limits = gap.low, gap.high
+    else:
+        down = np.hypot(least_of_second - low_of_second, high - most)
+        up = np.hypot(high_of_second - most_of_second, least - low)
+        limits = max(-1.0, ends[0] - float(down)), min(1.0, ends[1] + float(up))
+    return replace(test, worst_case=(ends, (min(limits[0], test.low), max(limits[1], test.high))))
 
 
 def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:

@@ -65,8 +65,8 @@ class FeatureTable:
         values = values.where(values.abs() < 1e100)  # larger and infinite numbers count as missing
         numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
-        frame = pd.concat([self.features[texts].astype(str), values], axis=1)
-        frame[_CELL] = pd.Series(self.group, frame.index).astype(str) + self.label.astype(str)
+        cell = pd.Series(self.group, values.index, name=_CELL).astype(str) + self.label.astype(str)
+        frame = pd.concat([self.features[texts].astype(str), values, cell], axis=1)
         rare = OneHotEncoder(
             min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False,
             feature_name_combiner=lambda name, _: str(name),
@@ -137,7 +137,7 @@ class Predictions:
         key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
         of, fold = key // many, self.fold[first]
         answers, control, each, counted_of = (
-            np.bincount(place.ravel(), values) for values in (psi, away, asked, weight)
+            np.bincount(place, values) for values in (psi, away, asked, weight)
         )
         scaled = np.nan_to_num(part[of]) ** 2 * control
         shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
@@ -158,7 +158,7 @@ class Predictions:
             total = np.bincount(other, n, strata)[other]
             off = hits_of - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
             everyone, index = np.unique(np.append(key, other * many + own), return_inverse=True)
-            both = np.bincount(index.ravel(), np.append(corrected, weights.mean(0)[other] * off / total))
+            both = np.bincount(index, np.append(corrected, weights.mean(0)[other] * off / total))
             whole = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
         worth, scale = before / whole, np.sqrt(whole / after)
         of_question = weights[self.fold, stratum]
@@ -304,7 +304,7 @@ def _predictions(
     if others is None:
         return Predictions(predicted, fold, *numbers)
     key, index, n = np.unique(others * cells + cell, return_inverse=True, return_counts=True)
-    sums = np.bincount(index.ravel(), total, len(key))
+    sums = np.bincount(index, total, len(key))
     return Predictions(
         predicted, fold, *numbers, unit, np.stack([key // cells, key % cells, n, sums]).astype(np.float64)
     )

@@ -223,13 +223,10 @@ def _headline(estimates: ArmEstimates) -> dict[str, float]:
 def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
     """Return notes that a reader must know before trusting a number, made for this run."""
     return [
-        *_about_looks(run),
-        *_about_groups(run),
-        *_about_repeats(run),
+        *_about_rows(run),
         *_about_predictions(run, content),
         *_about_unread(run, content),
         *run.unused,
-        *_about_power(content),
         *_about_arms(content),
         *decision_notes(run),
     ]
@@ -238,9 +235,11 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
 _KIND = {GroupSequential: "repeated confidence intervals", ConfidenceSequence: "confidence sequences"}
 
 
-def _about_looks(run: RunAnswers) -> Iterator[str]:
+def _about_rows(run: RunAnswers) -> Iterator[str]:
+    """Yield notes on looks, groups, repeats, people and draws of examples."""
+    sample, apart = next(iter(run.samples.values())), small_groups(run)
     if (looks := run.design.sequential) is not None:
-        rows, most, ended = next(iter(run.samples.values())).rows, looks.most, looks.ended
+        rows, most, ended = sample.rows, looks.most, looks.ended
         saved = f" ({most - rows:,} requests saved per arm)" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
@@ -248,9 +247,6 @@ def _about_looks(run: RunAnswers) -> Iterator[str]:
             "for a fixed number of rows are left out."
         )
 
-
-def _about_groups(run: RunAnswers) -> Iterator[str]:
-    sample, apart = next(iter(run.samples.values())), small_groups(run)
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
     few = [name for name, size in sizes if size < run.design.min_group]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
@@ -265,20 +261,6 @@ def _about_groups(run: RunAnswers) -> Iterator[str]:
     if len(run.groups) < 2:
         yield "All rows are of one group: there is no disparity to measure."
 
-
-def small_groups(run: RunAnswers) -> list[str]:
-    """Return the groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
-    judged = next(iter(run.samples.values())).eligible_groups
-    return [name for place, name in enumerate(run.groups) if place not in judged]
-
-
-def group_words(groups: Sequence[str]) -> str:
-    """List groups in a sentence; of many groups the first ones, and the number of the others."""
-    return listed(groups, _LISTED, "{:.60}".format)
-
-
-def _about_repeats(run: RunAnswers) -> Iterator[str]:
-    sample = next(iter(run.samples.values()))
     about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
     if run.design.times > 1:
         yield (
@@ -300,6 +282,17 @@ def _about_repeats(run: RunAnswers) -> Iterator[str]:
             f"Intervals of {', '.join(few)} hold for the {draws} in these data; intervals for the "
             f"strategy need {MIN_SETS} draws."
         )
+
+
+def small_groups(run: RunAnswers) -> list[str]:
+    """Return the groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
+    judged = next(iter(run.samples.values())).eligible_groups
+    return [name for place, name in enumerate(run.groups) if place not in judged]
+
+
+def group_words(groups: Sequence[str]) -> str:
+    """List groups in a sentence; of many groups the first ones, and the number of the others."""
+    return listed(groups, _LISTED, "{:.60}".format)
 
 
 def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
@@ -349,8 +342,8 @@ def _about(rows: int) -> str:
     return f"about {float(f'{rows:.2g}'):,.0f}" if rows < _MANY else f"more than {_MANY:,}"
 
 
-def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note on the rows that would settle DP gaps that are not settled."""
+def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
     needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
     if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
         yield (
@@ -358,13 +351,11 @@ def _about_power(content: Mapping[str, Any]) -> Iterator[str]:
             f"treated alike, takes {group_words(told)}."
         )
 
-
-def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
     for arm in content["arms"]:
         if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
             yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
         if (within := arm["conditional_parity"]) is not None:
-            yield _within_strata(arm["arm"], within)
+            yield f"{arm['arm']}: {_within_strata(within)}"
     if unanswered := sum(arm["unanswered"] for arm in content["arms"]):
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
@@ -372,13 +363,13 @@ def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
         yield f"Which arm is better {reasons.pop()}."
 
 
-def _within_strata(arm: str, within: Mapping[str, Any]) -> str:
+def _within_strata(within: Mapping[str, Any]) -> str:
     dropped = len(within["dropped"])
     lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
     if within["value"] is None:
-        return f"{arm}: no stratum has answers of two groups{lacking}."
+        return f"no stratum has answers of two groups{lacking}."
     pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"
     return (
-        f"{arm}: within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
+        f"within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
         f"{SHOWN[within['verdict']]}{lacking}."
     )

@@ -50,7 +50,7 @@ def scope_words(of: str, with_examples: bool) -> str:
 
 def codes(values: Any) -> Codes:
     """Return integer codes (n,) of values, from 0 without gaps."""
-    return np.asarray(np.unique(values, return_inverse=True)[1].ravel(), np.int64)
+    return np.asarray(np.unique(values, return_inverse=True)[1], np.int64)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class ArmArrays:
         values, index = np.unique(freedom, return_inverse=True)
         looks = self.design.sequential
         of = partial(looks.critical_value, self.rows) if looks else critical_value
-        return np.array([of(groups, kinds, float(value)) for value in values])[index.ravel()]
+        return np.array([of(groups, kinds, float(value)) for value in values])[index]
 
     @cached_property
     def parsed(self) -> npt.NDArray[np.bool_]:
@@ -509,7 +509,7 @@ def _effective_rows(
     if several:
         number = int(sample.unit.max(initial=-1)) + 1
         key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
-        of, place = key // number, place.ravel()
+        of = key // number
     sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)
@@ -541,7 +541,7 @@ def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Code
     """
     number, first = int(unit.max()) + 1, np.unique(place, return_index=True)[1]
     key, index = np.unique((owner * number + unit)[first], return_inverse=True)
-    of, v = key // number, np.bincount(index.ravel(), spread)
+    of, v = key // number, np.bincount(index, spread)
     units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(squares > 0, np.minimum(units - 1.0, total**2 / squares), 0.0)

@@ -93,7 +93,8 @@ def watch(
     for alarm in waiting:
         alarm["acknowledged"] = acknowledge
     state.forget(forget)
-    meanings = _Meanings(**values, where=path.name, typed=True, seen=summary["values"])
+    columns = {"answer": asked["answer"], "label": asked["label"] or "label"}
+    meanings = _Meanings(**values, where=path.name, columns=columns, typed=True, seen=summary["values"])
     rows, notes = _read(path, asked, meanings, layout)
     new, detectors = list[dict[str, Any]](), [Detector(condition) for condition in conditions]
     if known:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_M = 16  # examples of a prompt
-# Long lists, which the examples of `Shots` contain too.
-_OF_SHOTS = ("rows", "weights")
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,8 @@ class Certificate(dict[str, Any]):
 
     def facts(self) -> dict[str, str]:
         """Return the entries as text, without per-example lists."""
-        return {str(name): _words(value) for name, value in self.items() if name not in _OF_SHOTS}
+        lists = ("rows", "weights")
+        return {str(name): _words(value) for name, value in self.items() if name not in lists}
 
     def __repr__(self) -> str:
         return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"

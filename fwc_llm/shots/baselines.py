@@ -1,7 +1,7 @@
 """Baselines: no examples, given or random rows, strata, and altered copies.
 
-With sampling weights, "uniform" draws are in proportion to these weights. Altered examples are diagnostics of
-what a model learns from examples; every output marks them.
+Sources: docs/baselines.md. With sampling weights, "uniform" draws are in proportion to these weights. Altered
+examples are diagnostics of what a model learns from examples; every output marks them.
 """
 
 import hashlib
@@ -40,9 +40,7 @@ def uniform(request: Request) -> Shots:
 def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     """The rows with these ids, in this order, unweighted; m is ignored.
 
-    Option: `rows`, ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
-
-    Errors: `FwcError` without ids, for an id outside the pool or the candidates, and for a repeated id.
+    `rows` are ids such as "adult.data:17" (file and line), as a sequence or as text with commas.
     """
     wanted = [row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)]
     if not wanted:
@@ -67,15 +65,10 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 def balanced(request: Request, redraw: str) -> Shots:
     """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
-    Draws are uniform within a cell. Labels alternate: no, yes, …. These are the demographically balanced
-    few-shot examples of DecodingTrust and of the paper (docs/protocol.md, "Balanced examples"). If m is not a
-    multiple of the number of cells, the numbers of any two cells differ by at most one, and so do those of
-    the two labels.
-
-    Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as in DecodingTrust; the
-    draw then depends on the seed and on the row's values.
-
-    Errors: `FwcError` if m is below the number of cells, or a cell is too small (the error names the cell).
+    Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced examples").
+    If m is not a multiple of the number of cells, the numbers of any two cells differ by at most one, and so
+    do those of the two labels. With `redraw="per-row"`, as in DecodingTrust, the draw depends on the seed and
+    on the queried row's values.
     """
     shares, seed = examples.cell_shares(request), [request.seed]
     if request.m < len(shares):
@@ -103,14 +96,8 @@ def _draw_labelled(
 
 @strategy()
 def reweighing(request: Request) -> Shots:
-    """m rows drawn without replacement by their reweighing weights; unweighted.
-
-    Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
-    the reweighing weights every protected level has the table's rate of yes.
-    """
-    return examples.make_shots(
-        request, "reweighing", np.asarray(examples.rival_coreset(request, "reweighing").rows)
-    )
+    """m rows drawn without replacement by their reweighing weights; unweighted."""
+    return examples.make_shots(request, "reweighing", examples.rival_coreset(request, "reweighing").rows)
 
 
 @strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising"))
@@ -119,21 +106,12 @@ def strata(
 ) -> Shots:
     """Examples with given shares of one group and of yes.
 
-    Draws are uniform within a cell, and labels alternate.
-
-    Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
-    2024). The paper's strategies are `group_share=1, positive_share=0.5` (the minority group only; the
-    default), `group_share=1, positive_share=1` (positives of the minority group only) and `group_share=0.5,
-    positive_share=0.5` (both groups).
-
-    Options: `group`, the protected level to prefer (default: the smallest of the table). The share
-    `group_share` of the m examples comes from this level, all other levels share the rest equally. The share
+    Draws are uniform within a cell, and labels alternate. The share `group_share` of the m examples comes
+    from the level `group` (default: the smallest); all other levels share the rest equally. The share
     `positive_share` of the examples has the answer yes. Counts are rounded so that their sum is m, with the
     nearest whole number of yes. `slots` replaces the shares by the number in every cell, as for `fwc`; a cell
-    that `slots` does not name gives no examples. `pick="surprising"` (not in the paper) draws from the tenth
-    of each cell (at least twice the draws) whose labels a logistic regression finds least probable.
-
-    Errors: `FwcError` for a share outside [0, 1], an unknown group, or a cell that is too small.
+    that `slots` does not name gives no examples. `pick="surprising"` draws from the tenth of each cell (at
+    least twice the draws) whose labels a logistic regression finds least probable.
     """
     recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
@@ -161,7 +139,7 @@ def _likely(request: Request) -> np.ndarray:
 
 def _by_shares(
     request: Request, group: str | None, group_share: float, positive_share: float
-) -> tuple[dict[tuple[str, str], int], dict[str, Any]]:
+) -> tuple[dict[tuple[str, int], int], dict[str, Any]]:
     """Number of examples of each (level, label), and the options to record."""
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
@@ -180,24 +158,16 @@ def _by_shares(
     of_yes = np.diff(np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0)
     counts = {}
     for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
-        counts[level, "no"], counts[level, "yes"] = size - yes, yes
+        counts[level, 0], counts[level, 1] = size - yes, yes
     return counts, {"group": preferred, "group_share": group_share, "positive_share": positive_share}
 
 
 @strategy(labels=tuple(LABELLED), group=None)
 def minority(request: Request, labels: str, group: str | None) -> Shots:
-    """m examples from one group, by default the smallest.
+    """m examples from one group, by default the smallest; labels alternate.
 
-    Draws are uniform within a cell, and labels alternate.
-
-    Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
-    2024): prioritised minority samples, with balanced labels or with the positive label alone. The paper
-    draws each group's examples per test set; here the draw depends on the seed alone.
-
-    Options: `labels="balanced"`, or `"unbalanced"` for examples that all have the answer yes; `group`, a
-    protected level to take instead of the smallest.
-
-    Errors: `FwcError` for an unknown group or kind of `labels`, or a cell that is too small.
+    With `labels="unbalanced"` all have the answer yes. The paper draws each group's examples per test set;
+    here the draw depends on the seed alone.
     """
     shots = strata(replace(request, options={"group": group, "positive_share": LABELLED[labels]}))
     return replace(shots, strategy="minority", options={**shots.options, "labels": labels})
@@ -207,16 +177,8 @@ def minority(request: Request, labels: str, group: str | None) -> Shots:
 def counterfactual(request: Request, group: str | None) -> Shots:
     """Rows of one group, each followed by a copy with another protected level.
 
-    The counterfactual baseline of Bhaila, Van, Edemacu, Zhao, Chen, Wu (*Fair In-Context Learning via Latent
-    Concept Variables*, 2024): minority examples with copies whose protected attribute is changed, same
-    answer. The paper changes one binary attribute; here, with more levels, copies cycle through the others.
-    If m is odd, the last row has no copy. The rows are drawn uniformly, labels alternating.
-
-    A copy's `altered` describes the change, and every output marks the copy.
-
-    Option: `group`, a protected level to take instead of the smallest.
-
-    Errors: `FwcError` for an unknown group, for a table of one group, and for a cell that is too small.
+    The paper changes one binary attribute; here, with more levels, copies cycle through the others. If m is
+    odd, the last row has no copy. A copy's `altered` describes the change.
     """
     task = request.task
     half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
@@ -248,15 +210,8 @@ def counterfactual(request: Request, group: str | None) -> Shots:
 def flipped(request: Request, flip: str) -> Shots:
     """m random candidates, with labels flipped to give all groups one share of yes.
 
-    Liu, Gautam, Ma, Lakkaraju (*Confronting LLMs with Traditional ML: Rethinking the Fairness of Large
-    Language Models in Tabular Classifications*, NAACL 2024) flip the labels of all examples, to see whether a
-    model follows them; `flip="all"` does this. By default, as few labels as possible are flipped to give
-    every group the overall share of yes of the m rows, up to rounding.
-
-    A diagnostic: **its labels are not true.** The strategy runs only when named; `altered` marks each flipped
-    example, and so does every output. Never use such a prompt to decide about people.
-
-    Option: `flip="parity"` or `"all"`.
+    As few labels as possible are flipped, or all with `flip="all"`. A diagnostic: **its labels are not
+    true.** `altered` marks each flipped example. Never use such a prompt to decide about people.
     """
     rng = np.random.default_rng(request.seed)
     chosen = examples.shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]

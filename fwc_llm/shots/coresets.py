@@ -1,4 +1,4 @@
-"""Strategies from coresets: FWC, sensitivity sampling and clustering."""
+"""Strategies from coresets (docs/baselines.md): FWC, sampling and clustering."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,15 +15,9 @@ from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.sampling import sampling_probability
 from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
+from fwc_llm.shots import examples
 from fwc_llm.shots.base import DEFAULT_M, Request, Shots
-from fwc_llm.shots.examples import (
-    LABELS,
-    features_frame,
-    labelled_pool,
-    make_shots,
-    read_slots,
-    rival_coreset,
-)
+from fwc_llm.shots.examples import LABELS, features_frame, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
@@ -69,16 +63,9 @@ def fwc(
     * `penalty`: a soft limit instead of ε;
     * `crossed`: False applies ε to the levels of each protected attribute, not to their combinations;
     * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
-
-    The certificate (docs/method.md, "The certificate of a selection") has objective, lower bound, violation,
-    slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
-
-    Errors: `FwcError` if m is below the number of cells, or a cell has no candidate.
     """
     task, pool = request.task, request.pool
-    counts = slots
-    if isinstance(slots, str) and ":" in slots:
-        counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
+    counts = read_slots(slots, request) if isinstance(slots, str) and ":" in slots else slots
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
     estimator = CoresetFit(**settings, crossed=crossed, prove=prove).fit(
@@ -101,10 +88,7 @@ def disk_shots(
     say: Callable[[str], None] = lambda words: None,
     **options: Any,
 ) -> Shots:
-    """Choose examples from a task's table on disk by `fwc` with its `options`.
-
-    Errors: `FwcError` for an unknown option, `slots` that name no rule, or a table that `CoresetFit` refuses.
-    """
+    """Choose examples from a task's table on disk by `fwc` with its `options`."""
     if unknown := sorted(set(options) - set(_ON_DISK)):
         raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
     settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
@@ -131,10 +115,7 @@ def disk_shots(
 def _settings(
     task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
 ) -> dict[str, Any]:
-    """Return the arguments of the estimator; a penalty replaces ε.
-
-    Column weights are a mapping or a text; None: those of the task.
-    """
+    """The arguments of the estimator; a penalty replaces ε."""
     if column_weights is None:
         features = {column.name for column in task.features}
         column_weights = {name: n for name, n in task.column_weights.items() if name in features}
@@ -185,26 +166,17 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
 
 @strategy(k=50)
 def kmedian_coreset(request: Request, k: int) -> Shots:
-    """m rows of a k-median coreset (Bachem, Lucic, Lattanzi, AISTATS 2018).
+    """m rows of a k-median coreset from `k` rough centres.
 
-    *One-Shot Coresets: The Case of k-Clustering*. Rows are drawn with replacement in proportion to their
-    sensitivity until m different rows are found. A row of probability q that is drawn c times in N draws has
-    the weight c / (N q), times its sampling weight.
-
-    Option: `k`, the number of rough centres from which the sensitivities are bounded.
+    Rows are drawn with replacement in proportion to their sensitivity until m different rows are found. A row
+    of probability q that is drawn c times in N draws has the weight c / (N q), times its sampling weight.
     """
     return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
 
 
 @strategy(k=50)
 def indfair_coreset(request: Request, k: int) -> Shots:
-    """m rows of an individually fair coreset (Chhaya et al., AISTATS 2022).
-
-    *On Coresets for Fair Regression and Individually Fair Clustering*. Rows are drawn and weighted as in
-    `kmedian_coreset`.
-
-    Option: `k`, the number of rough centres from which the sensitivities are bounded.
-    """
+    """m rows of an individually fair coreset, drawn and weighted as `kmedian_coreset`."""
     return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
 
 
@@ -212,7 +184,7 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
     """Draw m different candidates by sensitivity; weights are in proportion to count / probability."""
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
-    rows = labelled_pool(request.task, request.pool, request.weights)
+    rows = examples.labelled_pool(request.task, request.pool, request.weights)
     rng = np.random.default_rng(request.seed)
     probability = sampling_probability(
         rows, request.seed, k, individually_fair, np.flatnonzero(request.candidates)
@@ -237,13 +209,10 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
 def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres, weighted by cluster size.
 
-    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
-    most frequent protected level and outcome of its cluster. In order of falling weight,
-    each centre gets the nearest candidate left in its cell or, if none is left there, in any cell.
-
-    Option: `max_iter`, iterations at most.
+    In order of falling weight, each centre gets the nearest candidate left in its cell or, if none is left
+    there, in any cell.
     """
-    rows = labelled_pool(request.task, request.pool, request.weights)
+    rows = examples.labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
     clusters = lloyd(points, request.m, request.seed, max_iter, rows.mass)
     weights = sizes(clusters.labels_, request.m, rows)
@@ -262,14 +231,8 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
 @strategy(metric="l1", max_passes=20)
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
-    """m medoids among the candidates, weighted by the size of their clusters.
-
-    FasterPAM (Schubert, Rousseeuw 2021) on the points (features, protected level, outcome), without a matrix
-    of distances.
-
-    Options: `metric`, "l1" or "l2"; `max_passes`, passes over all candidates at most.
-    """
-    medoids = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
+    """m medoids among the candidates, weighted by the size of their clusters."""
+    medoids = examples.rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
     return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
 
 
@@ -277,17 +240,9 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
     """m medoids of the fairlets' centres, weighted by the rows in their clusters.
 
-    The table must have two protected levels. Backurs et al., *Scalable Fair Clustering* (ICML 2019). A
-    quadtree groups the rows into fairlets. In each fairlet, the rarer level is at least p/q times as frequent
-    as the other. The centre of a fairlet is the row with the least summed distance to the others. k-medoids
-    clusters the centres, here without a distance matrix.
-
-    Option: `balance`, (p, q) or "p/q"; by default the largest that the table allows, with q at most 5 or the
-    ratio of the two levels.
-
-    Errors: `FwcError` unless there are two levels, and for a balance that the table does not allow.
+    `balance` is (p, q) or "p/q"; by default the largest that the table allows.
     """
     if request.weights is not None:
         raise FwcError("fairlets does not support weights: choose another strategy")
-    medoids = rival_coreset(request, "fairlets", balance=balance)
+    medoids = examples.rival_coreset(request, "fairlets", balance=balance)
     return make_shots(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)

@@ -1,7 +1,4 @@
-"""Turn rows of a task into `Shots`: functions shared by strategies.
-
-Slots are written as `women:no=1,women:yes=7,men:no=7,men:yes=1` (`read_slots`).
-"""
+"""Turn rows of a task into `Shots`: functions shared by strategies."""
 
 import math
 import re
@@ -34,11 +31,9 @@ def make_shots(
     note: str = "",
     **options: Any,
 ) -> Shots:
-    """Make shots from the pool's rows at `positions`.
+    """Shots of the pool's rows at `positions`; `weights` (m,) order them, highest first.
 
-    Their order is that of `positions` or, with `weights` (m,), the highest weight first. Weights are scaled
-    so that they sum to m; None makes unweighted shots. The shots record m, the `options` and a `note` on
-    deviations, so that a shots file says how its examples were chosen.
+    The shots record m, the `options` and a `note` on deviations.
     """
     chosen = np.asarray(positions, dtype=np.int64)
     if weights is not None:
@@ -77,14 +72,12 @@ def plain(value: Any) -> Any:
 
 
 def cell_shares(
-    request: Request, counts: Mapping[tuple[str, str], int] | None = None
+    request: Request, counts: Mapping[tuple[str, int], int] | None = None
 ) -> list[tuple[str, np.ndarray, int]]:
-    """Return every cell's label, candidates (positions), and number of examples.
+    """Every cell's label, candidates (positions), and number of examples.
 
-    Levels are sorted, "no" before "yes". `counts` has the numbers by (level, label), 0 for missing cells. By
-    default numbers are equal; if m is not a multiple of the number of cells, the first cells get one more.
-
-    Errors: `FwcError` for a cell with too few candidates.
+    `counts` has the numbers by (level, label), 0 for missing cells. By default numbers are equal; if m is not
+    a multiple of the number of cells, the first cells get one more.
     """
     sensitive, labels = request.task.sensitive(request.pool), request.task.labels(request.pool)
     cells = [(str(level), code) for level in np.unique(sensitive) for code in (0, 1)]
@@ -93,7 +86,7 @@ def cell_shares(
     for number, (level, code) in enumerate(cells):
         label, wanted = LABELS[code], fewest + (number < more)
         if counts:
-            wanted = counts.get((level, label), 0)
+            wanted = counts.get((level, code), 0)
         rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
@@ -118,11 +111,7 @@ def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.
 
 
 def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
-    """Return the columns of the distance, in file order.
-
-    These are the features and, if `protected`, the protected columns. Ordinal columns become ordered
-    categoricals, so that encoders know their ranks.
-    """
+    """The features and, if `protected`, the protected columns, ordinal ones ordered."""
     chosen = {column.name for column in task.features} | (set(task.protected) if protected else set())
     columns = [column for column in task.columns if column.name in chosen]
     table = frame[[column.name for column in columns]].copy()
@@ -137,10 +126,9 @@ def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -
 
 
 def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Predict class probabilities (n, classes) by a logistic regression.
+    """Class probabilities (n, classes) by a logistic regression on FWC's features.
 
-    `train` has the positions of the training rows. `codes` (n,) are the true classes. The features are FWC's,
-    without protected attributes. A class without rows in `train` has probability 0.
+    A class without rows in `train` (positions) has probability 0.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -181,8 +169,7 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
     from fwc_llm.coreset import rivals
 
     task, pool = request.task, request.pool
-    choose = getattr(rivals, name)
-    return choose(  # type: ignore[no-any-return]
+    return getattr(rivals, name)(  # type: ignore[no-any-return]
         features_frame(task, pool),
         task.labels(pool),
         task.sensitive(pool),
@@ -201,15 +188,11 @@ def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.nda
     return [*mixed, *no[paired:], *yes[paired:]]
 
 
-def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
-    """Return the number of examples of every cell (protected level, "no" or "yes").
+def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
+    """The number of examples of every cell (protected level, label 0 or 1).
 
     `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or the name of a rule of
-    `fwc`. Levels are spelled as in the table or in prompts, in lower or upper case; crossed levels as
-    "Female & White".
-
-    Errors: `FwcError` for an invalid text, an unknown level or answer, a repeated cell, counts that are not
-    whole, and counts that do not sum to m.
+    `fwc`. Levels are spelled as in the table or in prompts, in lower or upper case.
     """
     task, pool = request.task, request.pool
     from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
@@ -224,7 +207,7 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     else:
         counts = read_counts(_named_counts(slots, task), request.m, cells)
     names = [cells.labels(g) for g in range(cells.n_cells)]
-    return {(level, LABELS[int(label)]): int(n) for (level, label), n in zip(names, counts, strict=True)}
+    return {(level, int(label)): int(n) for (level, label), n in zip(names, counts, strict=True)}
 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, TypeVar, cast
 
 from fwc_llm.errors import FwcError, did_you_mean
@@ -47,10 +48,7 @@ def is_kept(name: str) -> bool:
 
 
 def find_strategy(name: str) -> Strategy:
-    """Return the strategy `name`, which may be `module:function`.
-
-    Errors: `FwcError` for an unknown name (with the list) and for a module that cannot be imported.
-    """
+    """The strategy `name`, which may be `module:function`."""
     if name in _BUILT_IN:
         return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
     if target := _plugins().get(name, name if ":" in name else ""):
@@ -103,8 +101,6 @@ def accepted_options(name: str) -> tuple[str, ...] | None:
 
 
 def _plugins() -> dict[str, str]:
-    from importlib.metadata import entry_points
-
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 

@@ -1,4 +1,4 @@
-"""Examples near the queried row, and examples whose group is hard to predict."""
+"""Examples near the queried row, or of uncertain groups (docs/baselines.md)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,8 @@ _MOST_ROWS = 5000  # training rows, at most; as many rows calibrate
 def nearest(request: Request, within: str) -> Shots:
     """The m candidates nearest to the queried row, nearest first, unweighted.
 
-    Cherepanova et al., *Improving LLM Group Fairness on Tabular Data via In-Context Learning* (2025). The
-    distance is FWC's without the outcome: L1 over z-scored numbers, 1 for a categorical mismatch and 1 for
-    another protected level. Ties go to the earlier row.
-
-    Options: `within="all"`, or `"cell"` for the nearest rows of every cell (protected level and outcome); the
-    numbers of rows of two cells differ by at most one.
-
-    Errors: `FwcError` without a queried row, for a queried row that lacks a feature, and for a cell that is
-    too small.
+    The distance is FWC's without the outcome. Ties go to the earlier row. With `within="cell"`, the numbers
+    of rows of two cells differ by at most one.
     """
     if request.query is None:
         raise FwcError(
@@ -78,19 +71,8 @@ def _distances(task: "Task", query: Mapping[str, Any], encoder: Encoder, values:
 def uncertain(request: Request, coverage: float) -> Shots:
     """m candidates whose protected level is uncertain given the features; unweighted.
 
-    Draws are uniform.
-
-    Kenfack, Ebrahimi Kahou, Aïvodji (*Towards Fair In-Context Learning with Tabular Foundation Models*,
-    2025): a classifier predicts the protected attribute, conformal prediction turns its probabilities into
-    sets of levels, and only rows whose set has more than one level become examples. The paper predicts with a
-    tabular foundation model or a logistic regression, and uses all such rows as context. Here a logistic
-    regression predicts, and m of these rows are drawn; if there are fewer than m, the rows with the least
-    certain predictions are used.
-
-    Option: `coverage`, the share of rows whose set must contain the true level; a larger share makes more
-    rows uncertain.
-
-    Errors: `FwcError` for a coverage outside (0, 1) and for a table with one protected level.
+    `coverage` is the share of rows whose conformal set of levels must contain the true level. If fewer than m
+    rows have sets of several levels, the rows with the least certain predictions are used.
     """
     if not isinstance(coverage, (int, float)) or not 0.0 < coverage < 1.0:
         raise FwcError(f"coverage is {coverage!r}: give a number between 0 and 1, such as 0.95")
@@ -108,11 +90,9 @@ def uncertain(request: Request, coverage: float) -> Shots:
     rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
     free = np.flatnonzero(request.candidates & open_sets)
-    if len(free) >= request.m:
-        return examples.make_shots(
-            request, "uncertain", examples.shuffle(request, rng, free)[: request.m], coverage=coverage
-        )
-    surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
-    note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
-    least = np.argsort(surest, kind="stable")[: request.m]
-    return examples.make_shots(request, "uncertain", least, coverage=coverage, note=note)
+    chosen, note = examples.shuffle(request, rng, free)[: request.m], ""
+    if len(free) < request.m:
+        surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
+        chosen = np.argsort(surest, kind="stable")[: request.m]
+        note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
+    return examples.make_shots(request, "uncertain", chosen, coverage=coverage, note=note)

@@ -1,14 +1,13 @@
 """Shots files (JSON): the examples, their table, weights and certificate.
 
-The cache folder keeps chosen examples under a checksum of everything that the choice depends on: the table's
-content and column roles, the candidates, the strategy with its options, m, epsilon, seed, and software
-versions. Its files may be deleted at any time. If a file cannot be read or written, the examples are chosen
-again.
+The cache folder keeps chosen examples under a checksum of everything that the choice depends on. Its files
+may be deleted at any time. If a file cannot be read or written, the examples are chosen again.
 """
 
 import hashlib
 import json
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,8 +158,6 @@ def kept_shots(
 def _key(
     task: "Task", choice: list[Any], pool: "pd.DataFrame | None", candidates: "np.ndarray | None"
 ) -> str:
-    from importlib.metadata import version
-
     import numpy as np
 
     meaning = [task.name, task.fingerprint, task.protected, task.outcome, task.weight]

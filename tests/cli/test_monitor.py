@@ -157,6 +157,7 @@ def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
     for text in ("dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "dp[f] > 0.1", "coverage > 0.8"):
         assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
     assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
+    assert "approved has 1 value:" in watch(day(1, 200).assign(approved="perhaps"), code=2).line
 
 
 def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:

@@ -172,9 +172,9 @@ def test_a_run_of_a_table_on_disk(fwc: Run, tmp_path: Path, monkeypatch: pytest.
 
 def test_a_check_says_what_a_sample_shows(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = write(tmp_path)
-    task.write_text(task.read_text().replace('{ name = "job" }', '{ name = "job", missing = "category" }'))
+    task.write_text(task.read_text().replace('{ name = "id" }', '{ name = "id", missing = "category" }'))
     rows: pd.DataFrame = frame()
-    rows.loc[::9, "job"] = None
+    rows.loc[::9, "id"] = None
     for path in tmp_path.glob("rows-*.parquet"):
         path.unlink()
     rows.to_parquet(tmp_path / "rows-0.parquet")

@@ -272,13 +272,18 @@ def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -
     assert pipeline[-1].row_index_.max() < 45
 
 
-def test_an_estimator_before_its_fit_says_so(table) -> None:
+@pytest.mark.parametrize("failed", [False, True])
+def test_an_estimator_before_its_fit_or_after_one_that_failed_says_so(table, failed: bool) -> None:
     X, y, d = table
-    for ask in (quick().predict, quick().transform, quick().score, quick().get_feature_names_out):
+    model = quick()
+    if failed:
+        with pytest.raises(InputError):
+            model.fit(X, None, d)
+    for ask in (model.predict, model.transform, model.score, model.get_feature_names_out):
         with pytest.raises(NotFittedError):
             ask(X)
     with pytest.raises(NotFittedError):
-        quick().certify(X, y, d)
+        model.certify(X, y, d)
 
 
 def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:

@@ -21,7 +21,7 @@ missing = "drop"
 columns = [
   { name = "age", kind = "numeric" }, { name = "debt", kind = "numeric" },
   { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
-  { name = "job" }, { name = "sex" }, { name = "nation" }, { name = "paid" },
+  { name = "id" }, { name = "sex" }, { name = "nation" }, { name = "paid" },
 ]
 [data]
 file = "rows-*.parquet"
@@ -39,21 +39,21 @@ ROWS, HELD, BLOCK = 1500, 300, 64
 
 
 def frame() -> pd.DataFrame:
-    """Few ages and jobs, so that rows come again; one cell is rare."""
+    """Few ages and jobs ("id"), so that rows come again; one cell is rare."""
     rng = np.random.default_rng(0)
     found = pd.DataFrame(
         {
             "age": rng.integers(16, 22, ROWS),
             "debt": rng.choice([0.0, -0.0, *range(1, 20)], ROWS),
             "school": rng.choice(["low", "high"], ROWS),
-            "job": rng.choice(["cook", "clerk"], ROWS),
+            "id": rng.choice(["cook", "clerk"], ROWS),
             "sex": rng.choice(["f", "m"], ROWS),
             "nation": rng.choice(["here", "away"], ROWS, p=[0.88, 0.12]),
             "paid": rng.choice(["yes", "no"], ROWS),
         }
     )
     found.loc[[7, 900], "debt"] = np.nan
-    found.loc[1000:, "job"] = "nurse"  # blocks that lack values which others have
+    found.loc[1000:, "id"] = "nurse"  # blocks that lack values which others have
     return found
 
 
@@ -108,7 +108,7 @@ def test_the_test_rows_are_equal(both: tuple[Task, Task], base_parity: float | N
     inner, outer = both
     examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
     odd = ((10**400, "cook"), ("x", 3), (True, "\ud800"))
-    strange = [{**examples[0], "age": age, "job": job} for age, job in odd]
+    strange = [{**examples[0], "age": age, "id": job} for age, job in odd]
     more_rows: dict[str, Any] = {"not_equal_to": [*examples, *strange]}
     for seed, more in ((0, {}), (3, more_rows), (2, {"not_equal_to": examples})):
         one = draw_split(inner, 48, base_parity, seed, **more)
@@ -148,7 +148,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path, TOML.replace('{ name = "job" }', '{ name = "job", role = "id" }'))
+    path = write(tmp_path, TOML.replace('{ name = "id" }', '{ name = "id", role = "id" }'))
     monkeypatch.setattr(load, "LARGE", HELD)
     with pytest.raises(FwcError, match="is already used at"):
         load_task(path).pool()
@@ -157,7 +157,7 @@ def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda rows: rows.drop(columns="job"), r"rows-1\.parquet: there is no column 'job'; there are"),
+        (lambda rows: rows.drop(columns="id"), r"rows-1\.parquet: there is no column 'id'; did you mean"),
         (lambda rows: rows.assign(sex="x", nation="y", paid="maybe"),
          r"outcome 'paid' has 3 values.*no positive ones"),
         (lambda rows: rows.assign(debt="lots"), r"rows-1\.parquet:1: 'lots' in the numeric column 'debt'"),

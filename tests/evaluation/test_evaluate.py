@@ -167,7 +167,7 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     def command(**options: object) -> None:
         assert read(More, options).warmth == options["warmth"]
 
-    takes_flags(More, Client)(command)
+    takes_flags(command, More, Client)
     path = tmp_path / "x.toml"
     path.write_text("warmth = 0.75")
     assert read_experiment(path, command) == {"warmth": 0.75}

@@ -179,6 +179,8 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
     with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
         audit(parity, **LABELS, population=everybody)
     assert audit(parity, **LABELS, population=everybody, design="group and label").answered.assists
+    with pytest.raises(FwcError, match="assist .* does not work with weights"):
+        audit(parity.assign(w=2.0), **LABELS, population=everybody, weight="w")
 
 
 def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
