@@ -73,18 +73,15 @@ class AuditOptions(Checked):
 
 @dataclass(frozen=True)
 class AuditOfFile:
-    """An audit of a file: its `document` for JSON, its `audits` by attribute, notes.
+    """An audit of a file."""
 
-    `ties` is a note on rows at the threshold. `about` describes the source of the answers: `predictions` (the
-    file's name), `answer` (the column), `label`, `threshold` (if answers were computed from P(yes)), and
-    `numbered` (True if the file has no row ids).
-    """
-
-    document: dict[str, Any]
-    audits: Mapping[str, Audit]
+    document: dict[str, Any]  # for JSON
+    audits: Mapping[str, Audit]  # by attribute
     crossed: RunAnswers
     notes: Sequence[str]
-    ties: str
+    ties: str  # a note on rows at the threshold
+    # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns), `threshold`
+    # (if answers were computed from P(yes)), `numbered` (True if the file has no row ids).
     about: Mapping[str, Any]
 
     @property
@@ -94,10 +91,7 @@ class AuditOfFile:
         return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
-        """The document (`make_document`) for reports, with one entry of `runs` per audit.
-
-        Keys that only apply to runs are empty.
-        """
+        """The document for reports, as from `make_document`; `runs` has every audit."""
         title = f"Decisions in {self.about['predictions']}"
         described = [self._describe(name, title) for name in self.audits]
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
@@ -149,10 +143,7 @@ class AuditOfFile:
 def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
-    """Audit a file of predictions; `audited` is the document's time, now by default.
-
-    Raises `FwcError` for incompatible options, and as `read_predictions` and `from_frame`.
-    """
+    """Audit a file of predictions; `audited` is the document's time, now by default."""
     settings, names, label = Settings(**asked.settings), asked.protected, asked.label
     _check_options(asked, population is not None)
     roles = {name: getattr(asked, name) for name in _COLUMNS} | {"answer": asked.answer or asked.reply}

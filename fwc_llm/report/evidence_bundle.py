@@ -28,11 +28,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same run gives the s
 def write_bundle(
     run: Path, out: Path, with_rows: bool = True, data_dir: str | Path | None = None
 ) -> tuple[list[str], str]:
-    """Write a run's evidence to a zip file; return the names in it, and its SHA-256.
-
-    Raises `FwcError` for a folder without a scored run, for a folder that was changed since it was scored,
-    and for a file that cannot be written.
-    """
+    """Write a run's evidence to a zip file; return the names in it, and its SHA-256."""
     folder = RunFolder.existing(run)
     names = list(folder.own_files())
     now = {name: sha256(folder.path / name) for name in names}

@@ -62,11 +62,10 @@ def summary(
     audited: str | None,
     because: str = "",
 ) -> dict[str, Any]:
-    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines`.
+    """The public summary of § 5-303; all its lines share the cells of `heading`.
 
-    `refused` is the reason why there is no table; "" if there is one. `heading` has the cells that all lines
-    share. The argument `about` has the statements of [about] in a task file, `audited` is the time of the
-    audit, and `because` is the reason for leaving out small categories.
+    The argument `about` has the statements of [about] in a task file, `audited` is the time of the audit, and
+    `because` is the reason for leaving out small categories.
     """
     refused = refusal(audit, str(heading["run"]))
     views = () if refused else audit["attributes"]

@@ -52,19 +52,14 @@ class _Meanings(DecisionValues):
 
 @dataclass(frozen=True)
 class Monitored:
-    """The state after a call.
-
-    `by_period` (P, G, 2, 3) has counts by period in order, group, label and answer (no, yes, unread);
-    `by_version` (V, G, 2, 3) has them by version. `summary` is that of `State`. `new` are the alarms of this
-    call.
-    """
+    """The state after a call."""
 
     detectors: Sequence[Detector]
-    summary: Mapping[str, Any]
+    summary: Mapping[str, Any]  # of `State`
     periods: list[str]
-    by_period: Codes
-    by_version: Codes
-    new: list[dict[str, Any]]
+    by_period: Codes  # (P, G, 2, 3) counts by period in order, group, label, answer (no, yes, unread)
+    by_version: Codes  # (V, G, 2, 3)
+    new: list[dict[str, Any]]  # alarms of this call
     notes: Sequence[str]
 
 
@@ -81,9 +76,7 @@ def watch(
     """Add the new decisions of a file to an open state, and log alarms.
 
     `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`, `missing`,
-    `time`, `by`, `unknown`, `period`, `run_length`. `values` are `positive`, `negative` and `others` of
-    `DecisionValues`. `forget`, `acknowledge` and `layout` are options of the command. Raises `FwcError` for
-    conditions without a detector, for a state with other options, and for repeated or changed decisions.
+    `time`, `by`, `unknown`, `period`, `run_length`. `values` are arguments of `DecisionValues`.
     """
     summary, checks = state.summary, len(conditions)
     for condition in conditions:

@@ -48,10 +48,7 @@ class State:
     summary: dict[str, Any]
 
     def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add the decisions that are new; return their positions in `decisions`.
-
-        Raises `FwcError` for a known decision with changed values. `where` is the file, for errors.
-        """
+        """Add the new decisions; return their positions. `where` is the file, for errors."""
         keys, execute = decisions["key"], self.database.execute
         columns = [self._hashes(keys), self._hashes(keys, "forgotten")]
         columns += [decisions[name].to_numpy() for name in ("cell", "version", "time")]
@@ -91,10 +88,7 @@ class State:
         return counts.reshape(len(counts), -1, 2, 3)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Replace the hashes of decisions: counts stay, and the decisions never count again.
-
-        `FwcError` for an unknown key.
-        """
+        """Replace hashes of decisions: counts stay, and they never count again."""
         import pandas as pd
 
         texts = plain_keys(pd.Series([*keys], dtype=object))
@@ -159,11 +153,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state as one transaction, which an error rolls back.
-
-    A missing or empty file becomes a new state. Raises `FwcError` for a file that is no state, for a state
-    that is damaged, changed or of another version, and for a state that other calls are using.
-    """
+    """Open a state, new for no file, as one transaction, which an error rolls back."""
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)

@@ -54,24 +54,12 @@ def read_predictions(
     layout: Mapping[str, Any] = {},
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file (`read_columns`) as the table for an audit; also return notes.
+    """Read a file as the table for an audit, indexed by `FILE_ROW`; also return notes.
 
-    `columns` maps the audit's columns (answer, label, arm, repeat, row, p_yes, score, examples, weight,
-    cluster, given) to columns of the file. The table has these columns and the protected ones. Its index
-    `FILE_ROW` has the row numbers of the file.
-
-    Labels and answers become yes and no if `decisions` names values. With `replies`, the answers are texts of
-    models, which are parsed; the words for yes are `decisions.by_column["answer"]`, those for no
-    `decisions.negative`, if given. Without an answer column, the answer is yes if `p_yes` is at least
-    `threshold`, or if `score` exceeds its median.
-
-    `missing` is the rule for rows that lack a protected value, a label or another necessary value: "refuse"
-    (an error), "drop", or "group" (a missing protected value becomes a group). The notes report on these
-    rows, and on columns that should perhaps be used. Protected columns that the file lacks are taken from
-    `population`, by its column `key`.
-
-    Raises `FwcError` for an unreadable file, a missing column, a value without a meaning, and a P(yes)
-    outside [0, 1].
+    `columns` maps the audit's columns to those of the file. With `replies`, answers are parsed from texts of
+    models; words for yes are `decisions.by_column["answer"]`, those for no `decisions.negative`. Without an
+    answer column, the answer is yes if `p_yes` is at least `threshold`, or if `score` exceeds its median.
+    Protected columns that the file lacks are taken from `population`, by its column `key`.
     """
     import pandas as pd
 
@@ -169,12 +157,7 @@ def _without_missing(
 def read_columns(
     path: Path, names: Sequence[str], elsewhere: Sequence[str] = (), layout: Mapping[str, Any] = {}
 ) -> "tuple[dict[str, Names], RawTable]":
-    """Read columns of a file as texts; return them by name, and the whole table.
-
-    The file is a table as for `fwc-llm task init`, or results of another tool (`report/external_results.py`).
-    Columns in `elsewhere` may be missing. `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a
-    file that is not a table, and for a missing column.
-    """
+    """Read columns as texts by name, and the table; those in `elsewhere` may be missing."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -223,8 +206,7 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
     """Parse a column's texts as numbers (n,), all in one notation; "" is NaN.
 
-    `kind` is "p_yes" (without thousands separators), "score" or "weight". `rows` (n,) are the row numbers in
-    the file, for errors. Raises `FwcError` for other texts and for numbers out of range.
+    `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
     texts, read = list(cells.categories), list[list[float | None]]()

@@ -81,16 +81,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Checker:
-    """What the verifier supplies instead of relying on the folder.
-
-    `task` and `data_dir` are as for `load_task`. `data` are files that replace those of the task; for an
-    audit, the table of decisions. `expected` has settings by name, and `model`.
-    """
+    """What the verifier supplies instead of relying on the folder."""
 
     task: "str | Path | Task | None" = None
     data_dir: str | Path | None = None
-    data: str | Path | None = None
-    expected: Mapping[str, Any] = field(default_factory=dict)
+    data: str | Path | None = None  # replaces the files of the task, or an audit's table of decisions
+    expected: Mapping[str, Any] = field(default_factory=dict)  # settings by name, and `model`
 
 
 class _HashedFile(BaseModel):
@@ -103,12 +99,7 @@ class _HashedFiles(BaseModel):
 
 
 def verify(folder: Path, checker: Checker = Checker()) -> dict[str, Any]:
-    """Verify a folder of a run or of audits; return the findings, ready for JSON.
-
-    Keys: `format`, `folder`, `sha256` (of hashes.json, or of the first audit), `differs`, `not_verified` and
-    `stated` (numbers of findings), and `findings`. Raises `FwcError` for a folder with neither a run nor an
-    audit.
-    """
+    """Verify a folder of a run or of audits; return the findings, ready for JSON."""
     if RunFolder(folder).begun:
         findings = list(_run(RunFolder.existing(folder), checker))
         seal = folder / HASHES
@@ -515,10 +506,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places where two JSON values differ beyond the tolerance.
-
-    Keys that only `now` has are ignored.
-    """
+    """Yield where JSON values differ beyond `close`, without keys that `was` lacks."""
     for at, before, after in _leaves(was, now):
         if before is not _ABSENT and before != after and not _close(before, after, close):
             yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is recomputed"
@@ -530,10 +518,7 @@ def missing_keys(was: Any, now: Any) -> Iterator[str]:
 
 
 def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value of `was`, value of `now`) for each leaf or difference.
-
-    `_ABSENT` is the value for a key that `was` lacks.
-    """
+    """Yield (path, was, now) of each leaf; `_ABSENT` for a key that `was` lacks."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in {**was, **now}:
             yield from _leaves(was.get(key, _ABSENT), now.get(key), f"{at}.{key}" if at else str(key))
