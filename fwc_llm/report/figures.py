@@ -117,17 +117,15 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
 def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Answers without a language model: `name`, accuracy and DP gap."""
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = (
-        {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
-    )
+    keys = ACCURACY.key, GAP.key
+    plain = ({"name": line["line"], **{key: line[key]["value"] for key in keys}} for line in lines)
     return [row for row in (*stats["context"], *plain) if None not in (row[GAP.key], row[ACCURACY.key])]
 
 
 def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
     """The groups of a chart, and their rates by row: true shares, then arms."""
-    largest = {
-        group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
-    }
+    by_size = sorted(stats["groups"], key=lambda group: -group["n"])
+    largest = {group["group"] for group in by_size[:_MOST_GROUPS]}
     groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
     base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
     lines = {"true share of yes": base} if stats["labelled"] else {}

@@ -119,9 +119,8 @@ def audit_summary(
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
-    together = {
-        key: [one for stats in audits.values() for one in stats[key]] for key in ("arms", "comparisons")
-    }
+    keys = ("arms", "comparisons")
+    together = {key: [one for stats in audits.values() for one in stats[key]] for key in keys}
     limits = [set(arms) for arms in kept.values() if arms is not None]
     last.append(next_step(together, set.intersection(*limits) if limits else None))
     shown.append(Text(" ".join(last)))

@@ -25,12 +25,7 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """The effects of the run's threshold, as plain values; None without a threshold.
-
-    Keys: `rule`; `words`, a description of the choice; `arms`. Each arm has its thresholds as in
-    results.json, and for accuracy and DP gap: the values as given and at the threshold, and their difference
-    paired by row, with intervals.
-    """
+    """The effects of the run's threshold, paired by row; None without a threshold."""
     rule = run.results.get("threshold")
     if rule is None or not run.at_threshold:
         return None
