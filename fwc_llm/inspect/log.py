@@ -186,11 +186,9 @@ def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
 
 
 def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
-    config = log.eval.model_generate_config
-    chosen = config.merge(log.plan.config)
-    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json") | default_options(
-        log.eval.model, chosen, logprobs
-    )
+    chosen = log.eval.model_generate_config.merge(log.plan.config)
+    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json")
+    sent |= default_options(log.eval.model, chosen, logprobs)
     return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}
 
 
