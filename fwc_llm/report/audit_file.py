@@ -60,7 +60,7 @@ class AuditOptions(Checked):
     score: str | None = None
     threshold: float | None = None
     examples: str | None = None
-    missing: str = "refuse"
+    missing: Literal["refuse", "drop", "group"] = "refuse"
     sheet: str = ""
     skip: int = 0
     comment: str = ""
