@@ -234,7 +234,7 @@ def sums(counts: Codes, metric: Metric) -> Codes:
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
-    """Log an alarm; return [alarm], or [] if it continues a logged one that is not over."""
+    """Log an alarm; return [alarm], or [] if it continues one that is not over."""
     groups, names = [summary["groups"][group] for group in alarm.groups], summary["periods"]
     about = {"condition": detector.condition.text, "rate": alarm.rate, "groups": groups}
     before = np.reshape(alarm.before, (1, 2, 2)).swapaxes(1, 2)
