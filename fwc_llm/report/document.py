@@ -102,10 +102,7 @@ def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dic
 
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
-    """The non-empty sections of one entry of a document's `runs`, in order.
-
-    An audit of a file has no section on cost.
-    """
+    """The non-empty sections of one entry of a document's `runs`, in order."""
     stats, is_run = run["statistics"], DECISIONS not in run["about"]
     shown = [
         first_section(run),

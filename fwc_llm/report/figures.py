@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.plotting import (
-    COLOURS,
-    FORMATS,
-    MARKERS,
-    SOFT,
-    check_plot,
-    name_lines,
-    panels,
-    require_matplotlib,
-    save,
-    short,
-)
+from fwc_llm.plotting import COLOURS, FORMATS, MARKERS, SOFT, check_plot, name_lines, panels, save, short
 from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
@@ -49,12 +38,7 @@ def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the charts of a document's runs as SVG and PNG; return their paths.
-
-    With one version of matplotlib, the same numbers give the same bytes. Raises `FwcError` without
-    matplotlib, and for a folder that cannot be written to.
-    """
-    require_matplotlib()
+    """Write the charts of a document's runs as SVG and PNG; return their paths."""
     folder, written = Path(folder), list[Path]()
     labels = [file_name(str(run["label"])) for run in document["runs"]]
     for number, (run, label) in enumerate(zip(document["runs"], labels, strict=True), 1):
@@ -89,7 +73,9 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             label = short(group) if place == 0 else None
-            _point(panel, rate, "rate", 100, y, color=colour, label=label, fmt=marker)
+            if rate["rate"] is not None:
+                style: Any = {"color": colour, "label": label, "fmt": marker, "markersize": 5}
+                panel.errorbar(100 * rate["rate"], y, xerr=_error(rate, "rate", 100), **style)
     all_groups = len(stats["groups"])
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
@@ -118,14 +104,6 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
             right.append(gap["high"] or gap["value"])
     panel.set(xlabel=GAP.title, ylabel="accuracy %", title=_TRADEOFF, xlim=(-0.02, max(right) + 0.05))
     panel.legend(**_LEGEND)
-
-
-def _point(
-    panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
-) -> None:
-    """Draw the value `name` of an estimate with its interval."""
-    if estimate[name] is not None:
-        panel.errorbar(scale * estimate[name], y, xerr=_error(estimate, name, scale), markersize=5, **style)
 
 
 def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
@@ -158,10 +136,7 @@ def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mappi
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bar charts of distance and parity violation, closest strategy on top.
-
-    Errors: `FwcError` as in `check_plot`, if no strategy has examples, and if the file cannot be written.
-    """
+    """Write bar charts of distance and parity violation, closest strategy on top."""
     check_plot(path)
     shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)
     if not shown:

@@ -83,11 +83,8 @@ def at_threshold(section: Mapping[str, Any] | None, title: str = "At the thresho
     """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
-        cells: list[TableCell | str] = [
-            arm["arm"],
-            _thresholds(arm["per_repeat"]),
-            _pool_rows(arm["per_repeat"]),
-        ]
+        each = arm["per_repeat"]
+        cells: list[TableCell | str] = [arm["arm"], _thresholds(each), _pool_rows(each)]
         for metric, digits, scale in COMPARED:
             if metric in arm:
                 sides = (valued(arm[metric][side], digits, scale) for side in ("given", "at_threshold"))

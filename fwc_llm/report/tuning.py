@@ -117,10 +117,7 @@ def validation(described: Mapping[str, Any]) -> Section:
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
-    """The candidates for the terminal: the best three, zero-shot and balanced.
-
-    With `verbose`, all candidates. `folder` is that of tuning.json.
-    """
+    """The candidates for the terminal: the best three, zero and balanced, or all."""
     described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
     notes = list(filter(None, [described["assumed"]]))
