@@ -63,10 +63,7 @@ def write_bundle(
 
 
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of a document's `runs` as CycloneDX 1.6: model, data and model card.
-
-    Each arm's DP gap becomes a `fairnessAssessment` for the group with the lowest rate of yes.
-    """
+    """One entry of a document's `runs` as CycloneDX 1.6: model, data and model card."""
     about, stated = run["about"], run["provenance"]["about"]
     considerations = {
         "useCases": list(filter(None, [stated.get("intended_use")])),

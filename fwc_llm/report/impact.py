@@ -54,7 +54,7 @@ _RATES = {
 
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """The section with `impact_tables`; with `shown`, the last selection is elsewhere."""
+    """The section with `impact_tables`; `shown` leaves out the last one's selection."""
     kind, views = audit["basis"]["kind"], audit["attributes"]
     parts = list[Section]()
     for view in views:
@@ -115,7 +115,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
 
 
 def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
-    """Rates and ratios of an attribute; `most` makes it short: groups, no counts."""
+    """Selection by an attribute; `most` limits the groups and leaves out counts."""
     whole = view
     if most:
         view = {**view, "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]]}
@@ -176,12 +176,8 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
         for arm in view["arms"]
         for pair in arm["pairs"]
     ]
-    every = all(arm["all_pairs"] for arm in view["arms"])
-    intro = (
-        ""
-        if every
-        else "Only pairs with the group of the highest rate are shown, because there are many groups."
-    )
+    some = not all(arm["all_pairs"] for arm in view["arms"])
+    intro = "Only pairs with the group of the highest rate are shown, because there are many groups." * some
     keys = [view["attribute"], *["Arm"] * several]
     headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
     notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]

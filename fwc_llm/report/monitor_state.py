@@ -129,15 +129,11 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     )
     schema = [row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")]
     if not schema:
-        for statement in (
-            *_TABLES,
-            f"PRAGMA application_id = {_APPLICATION}",
-            f"PRAGMA user_version = {_VERSION}",
-        ):
+        marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}"
+        for statement in (*_TABLES, *marks):
             database.execute(statement)
-        return {"salt": secrets.token_hex(8), "asked": {}, "values": {}, "detectors": {}} | {
-            n: [] for n in _LISTS
-        }
+        lists: dict[str, Any] = {name: [] for name in _LISTS}
+        return {"salt": secrets.token_hex(8), "asked": {}, "values": {}, "detectors": {}} | lists
     if application == _APPLICATION and version > _VERSION:
         raise FwcError(f"{path} is a state of a later version ({version}): update fwc-llm")
     if application != _APPLICATION or schema != list(_TABLES):
@@ -153,7 +149,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state, new for no file, as one transaction, which an error rolls back."""
+    """Open a state (new without a file) as one transaction; an error rolls it back."""
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)

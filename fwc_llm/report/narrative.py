@@ -166,10 +166,8 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
     """The best of the arms that are significantly better than the first, or None.
 
     Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
-    the margin, by intervals widened for the number of comparisons; the arm with the smallest gap is best.
-    Otherwise, only arms in `kept` are candidates. If the first arm is in `kept`, better means a higher
-    accuracy, else a smaller gap. With labels, the arm with the highest accuracy is then best; without labels,
-    the arm with the smallest gap. An arm with the same answer to all rows is never better.
+    the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is in `kept`, else
+    with a smaller gap.
     """
     arms, base, tests = _against_first(stats)
 

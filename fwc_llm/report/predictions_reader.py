@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
-MISSING = "refuse", "drop", "group"
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
@@ -63,8 +62,6 @@ def read_predictions(
     """
     import pandas as pd
 
-    if missing not in MISSING:
-        raise FwcError(f"--missing is {missing!r}: choose {', '.join(MISSING)}")
     if not protected:
         raise FwcError("name at least one protected column")
     if clash := sorted(_OURS.intersection(protected)):
@@ -80,7 +77,7 @@ def read_predictions(
         whole = with_population(rows, population, key, lacking)
         read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
-    unread = Counter[str]()
+    notes = list[str]()
     if replies:
         words: Words = YES_NO
         if yes := decisions.by_column.get("answer"):
@@ -88,7 +85,10 @@ def read_predictions(
         parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
         table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
-        unread = Counter(reason for reason in table["reason"] if reason)
+        if unread := Counter(reason for reason in table["reason"] if reason):
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+            of = f"{unread.total():,} of {len(table['reason']):,} replies"
+            notes.append(f"{of} hold no answer: {reasons}.")
     if "answer" in table and not decisions.given:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
@@ -101,14 +101,10 @@ def read_predictions(
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes: tuple[str, ...] = ()
-    if unread:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-        notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
     notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
     if not {"cluster", "row"}.intersection(columns):  # without ids, equal rows may be the same person
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
-        notes += tuple(repeated_note(raw, *given))
+        notes += repeated_note(raw, *given)
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
     if decisions.given:
@@ -117,7 +113,7 @@ def read_predictions(
         ]
         titles = [columns[name] for name in outcomes]
         frame, left_out = decided(frame, outcomes, decisions, protected, titles)
-        notes = (*left_out, *notes)
+        notes = [*left_out, *notes]
     frame, lost = _without_missing(frame, protected, columns, missing, path)
     return frame, (*lost, *notes)
 

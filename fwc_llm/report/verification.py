@@ -338,11 +338,9 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Pla
 
 def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
     """Yield a finding for each file that nothing but a hash checks."""
-    read = {HASHES, *(finding.file for finding in found)}
-    names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
-    yield from (
-        Claim(name, STATED, "no other file confirms its content") for name in names if name not in read
-    )
+    names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    for name in sorted(names - {HASHES} - {finding.file for finding in found}):
+        yield Claim(name, STATED, "no other file confirms its content")
 
 
 def _hashes(folder: RunFolder) -> Iterator[Claim]:
@@ -359,10 +357,10 @@ def _hashes(folder: RunFolder) -> Iterator[Claim]:
         yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
 
 
-def _hashed(path: Path, digest: str, name: str = "") -> Claim:
-    now = sha256(path)
-    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, but {digest} is recorded"
-    return Claim(name or path.name, SAME if now == digest else DIFFERS, text)
+def _hashed(path: Path, digest: str, name: str) -> Claim:
+    if (now := sha256(path)) == digest:
+        return Claim(name, SAME, f"sha256 {now}")
+    return Claim(name, DIFFERS, f"its sha256 is {now}, but {digest} is recorded")
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
@@ -483,7 +481,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         if not is_file(file):
             yield Claim(name, UNVERIFIED, "it is missing" + ": no number can be recomputed" * table)
         else:
-            yield _hashed(file, entry.sha256)
+            yield _hashed(file, entry.sha256, file.name)
         tables |= {what: file} if table else {}
     if "predictions" not in tables or not all(map(is_file, tables.values())):
         yield Claim(path.name, UNVERIFIED, "its numbers need the table")
@@ -501,8 +499,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         return
     remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
     was = {key: value for key, value in recorded.items() if key not in _OF_MACHINE}
-    close = _PREDICTED if "population" in tables else _CLOSE
-    yield from _same(path.name, was, remade, close)
+    yield from _same(path.name, was, remade, _PREDICTED if "population" in tables else _CLOSE)
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
