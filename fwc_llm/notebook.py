@@ -63,10 +63,7 @@ def note(text: str) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
-    """An HTML table of the first `MOST_ROWS` rows, with long texts cut.
-
-    `total` is the number of all rows, by default the length of `rows`.
-    """
+    """An HTML table of the first `MOST_ROWS` of `total` rows, with long texts cut."""
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]

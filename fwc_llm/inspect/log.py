@@ -78,9 +78,8 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     epochs = record.eval.config.epochs or 1
     order = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
     arms = content["run"]["arms"]
-    samples = _whole_rows(
-        [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
-    )
+    asked = [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
+    samples = _whole_rows(asked)
     samples.sort(
         key=lambda pair: (pair[0]["repeat"], arms.index(pair[0]["arm"]), order.get(str(pair[1].id), 0))
     )
@@ -131,19 +130,15 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
     if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
         raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
-    return question | {
-        name: str(sample.metadata[name]) for name in layout.ROW_COLUMNS if name in sample.metadata
-    }
+    named = [name for name in layout.ROW_COLUMNS if name in sample.metadata]
+    return question | {name: str(sample.metadata[name]) for name in named}
 
 
 _Asked = list[tuple[dict[str, Any], "EvalSample"]]
 
 
 def _whole_rows(samples: _Asked) -> _Asked:
-    """The samples of rows that every arm has answered: arms need equal rows.
-
-    A limit or an interruption can leave a row without some arms.
-    """
+    """The samples of rows that every arm has answered: an interrupted log has others."""
     arms = {question["arm"] for question, _ in samples}
     seen: dict[tuple[int, str], set[str]] = {}
     for question, _ in samples:
@@ -191,11 +186,9 @@ def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
 
 
 def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
-    config = log.eval.model_generate_config
-    chosen = config.merge(log.plan.config)
-    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json") | default_options(
-        log.eval.model, chosen, logprobs
-    )
+    chosen = log.eval.model_generate_config.merge(log.plan.config)
+    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json")
+    sent |= default_options(log.eval.model, chosen, logprobs)
     return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}
 
 

@@ -43,10 +43,7 @@ def refused(why: str) -> Exception:
 
 @solver
 def ask(logprobs: bool = False) -> Solver:
-    """Solver that asks as `fwc-llm eval`: temperature 0 and a short reply.
-
-    The user's parameters take precedence. A reasoning model gets a higher token limit and no temperature.
-    """
+    """Solver that asks as `fwc-llm eval`; the user's parameters take precedence."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         model = get_model()

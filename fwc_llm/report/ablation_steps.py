@@ -15,10 +15,7 @@ from fwc_llm.runs.ablation_arms import STEPS
 
 
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The comparisons of the ablation's steps in `stats`; [] for other runs.
-
-    Verdicts are corrected for these comparisons only, because the steps were fixed in advance.
-    """
+    """The comparisons of the ablation's steps in `stats`; [] for other runs."""
     tests = {(test["first"], test["second"]): test for test in stats["comparisons"]}
     steps = [
         deepcopy(tests[step.first, step.second]) | {"part": step.part, "words": step.words}
@@ -29,7 +26,7 @@ def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
         for metric, *_ in COMPARED:
             for key, value in step[metric].items():
                 step[metric][key] = np.nan if value is None and key != "worst_case" else value
-    adjust(steps)
+    adjust(steps)  # for these comparisons only, because the steps were fixed in advance
     made: list[dict[str, Any]] = plain(steps)
     return made
 

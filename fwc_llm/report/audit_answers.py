@@ -65,14 +65,11 @@ class Audit:
 
         return overview(self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         from fwc_llm.report.table_model import as_text
         from fwc_llm.report.terminal import summary
 
         return as_text(summary(self._statistics))
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def _repr_html_(self) -> str:
         from fwc_llm.report.sections import first, rates

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from fwc_llm.runs.folder import command, versions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import LAYOUT, About
 from fwc_llm.validation import Checked
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FORMAT = "fwc-llm-audit/1"
 _COLUMNS = "answer", "label", "arm", "repeat", "row", "p_yes", "examples", "score"
@@ -60,7 +57,7 @@ class AuditOptions(Checked):
     score: str | None = None
     threshold: float | None = None
     examples: str | None = None
-    missing: str = "refuse"
+    missing: Literal["refuse", "drop", "group"] = "refuse"
     sheet: str = ""
     skip: int = 0
     comment: str = ""
@@ -73,18 +70,15 @@ class AuditOptions(Checked):
 
 @dataclass(frozen=True)
 class AuditOfFile:
-    """An audit of a file: its `document` for JSON, its `audits` by attribute, notes.
+    """An audit of a file."""
 
-    `ties` is a note on rows at the threshold. `about` describes the source of the answers: `predictions` (the
-    file's name), `answer` (the column), `label`, `threshold` (if answers were computed from P(yes)), and
-    `numbered` (True if the file has no row ids).
-    """
-
-    document: dict[str, Any]
-    audits: Mapping[str, Audit]
+    document: dict[str, Any]  # for JSON
+    audits: Mapping[str, Audit]  # by attribute
     crossed: RunAnswers
     notes: Sequence[str]
-    ties: str
+    ties: str  # a note on rows at the threshold and rows without P(yes)
+    # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns), `threshold`
+    # (if answers were computed from P(yes)), `numbered` (True if the file has no row ids).
     about: Mapping[str, Any]
 
     @property
@@ -94,10 +88,7 @@ class AuditOfFile:
         return {name: keeping_to(conditions, audit.answered) for name, audit in self.audits.items()}
 
     def report(self, with_rows: bool = False, with_law: bool = False) -> dict[str, Any]:
-        """The document (`make_document`) for reports, with one entry of `runs` per audit.
-
-        Keys that only apply to runs are empty.
-        """
+        """The document for reports, as from `make_document`; `runs` has every audit."""
         title = f"Decisions in {self.about['predictions']}"
         described = [self._describe(name, title) for name in self.audits]
         described[-1]["ll144"] = self.document["ll144"] if with_law else None
@@ -149,10 +140,7 @@ class AuditOfFile:
 def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
-    """Audit a file of predictions; `audited` is the document's time, now by default.
-
-    Raises `FwcError` for incompatible options, and as `read_predictions` and `from_frame`.
-    """
+    """Audit a file of predictions; `audited` is the document's time, now by default."""
     settings, names, label = Settings(**asked.settings), asked.protected, asked.label
     _check_options(asked, population is not None)
     roles = {name: getattr(asked, name) for name in _COLUMNS} | {"answer": asked.answer or asked.reply}
@@ -227,10 +215,14 @@ def audit_of_file(
         "label": label,
         "numbered": asked.row is None,
     }
-    ties = ""
+    parts = list[str]()
     if asked.answer is None and asked.reply is None and asked.p_yes:
-        about["threshold"], ties = threshold, _ties(frame["p_yes"], threshold)
-    return AuditOfFile(document, audits, crossed, notes, ties, about)
+        about["threshold"], shares = threshold, frame["p_yes"]
+        if ties := int((shares == threshold).sum()):
+            parts.append(f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes")
+        if lost := int(shares.isna().sum()):
+            parts.append(f"{lost:,} have no P(yes) and count as unparsed")
+    return AuditOfFile(document, audits, crossed, notes, "; ".join(parts), about)
 
 
 def _check_options(asked: AuditOptions, of_population: bool) -> None:
@@ -261,14 +253,6 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
     for mistake, made in mistakes.items():
         if made:
             raise FwcError(mistake)
-
-
-def _ties(shares: "pd.Series[float]", threshold: float) -> str:
-    """A note on rows exactly at the threshold and rows without P(yes); "" without any."""
-    ties, lost = int((shares == threshold).sum()), int(shares.isna().sum())
-    parts = [f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"] * bool(ties)
-    parts += [f"{lost:,} have no P(yes) and count as unparsed"] * bool(lost)
-    return "; ".join(parts)
 
 
 def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:

@@ -9,11 +9,7 @@ from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
-    """Requests, tokens and dollars of a run; `results` is results.json.
-
-    By default, `price` is looked up by the model's name. Simulated answers have no price; a model in this
-    process costs nothing.
-    """
+    """Requests, tokens and dollars of a run; `results` is results.json."""
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
     costs: dict[str, Any] = {
         "requests": results.get("requests"),
@@ -26,8 +22,8 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
     price = price or (no_price(model) if results.get("local") else price_of(model, api=api))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
         mean = (live + batched).prompt_tokens // max(costs["requests"] or 0, 1)
-        dollars = (price.dollars(live, longest=mean), price.dollars(batched, batch=True, longest=mean))
-        costs["dollars"] = sum(dollars)
+        costs["dollars"] = price.dollars(live, longest=mean)
+        costs["dollars"] += price.dollars(batched, batch=True, longest=mean)
         if results.get("unknown_usage"):
             costs["dollars_unknown"] = price.dollars(Usage(**results["unknown_usage"]), longest=mean)
         costs |= {"price_date": price.date, "price_source": price.source}
@@ -39,11 +35,8 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     costs = cost(results, price)
     usage = costs["usage"]
     cut = f"the service truncated {costs['truncated']:,} inputs; " if "truncated" in costs else ""
-    if (
-        not any(usage.values())
-        and not results.get("local")
-        and (costs["requests"] or 0) > (costs["unanswered"] or 0)
-    ):
+    replies = (costs["requests"] or 0) > (costs["unanswered"] or 0)
+    if replies and not any(usage.values()) and not results.get("local"):
         return f"{cut}the replies came without token counts: the tokens that the run used are not known"
     line = (
         f"{cut}used {usage['prompt_tokens']:,} prompt tokens "

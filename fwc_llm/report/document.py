@@ -102,10 +102,7 @@ def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dic
 
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
-    """The non-empty sections of one entry of a document's `runs`, in order.
-
-    An audit of a file has no section on cost.
-    """
+    """The non-empty sections of one entry of a document's `runs`, in order."""
     stats, is_run = run["statistics"], DECISIONS not in run["about"]
     shown = [
         first_section(run),
@@ -177,7 +174,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
     """A run as an entry of a document; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)
-    kept = keeping(run)
+    kept, checks = keeping(run), run.table_checks.items()
     return entry(
         run.label,
         run.arms,
@@ -193,11 +190,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),
         findings=[
-            *(
-                {"arm": "", "text": f"Check column {name}: {told}."}
-                for name, told in run.table_checks.items()
-                if name
-            ),
+            *({"arm": "", "text": f"Check column {name}: {told}."} for name, told in checks if name),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
             *findings(stats, run.created, kept),
             *({"arm": "", "text": text} for text in missed(stats)),

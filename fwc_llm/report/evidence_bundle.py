@@ -28,11 +28,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same run gives the s
 def write_bundle(
     run: Path, out: Path, with_rows: bool = True, data_dir: str | Path | None = None
 ) -> tuple[list[str], str]:
-    """Write a run's evidence to a zip file; return the names in it, and its SHA-256.
-
-    Raises `FwcError` for a folder without a scored run, for a folder that was changed since it was scored,
-    and for a file that cannot be written.
-    """
+    """Write a run's evidence to a zip file; return the names in it, and its SHA-256."""
     folder = RunFolder.existing(run)
     names = list(folder.own_files())
     now = {name: sha256(folder.path / name) for name in names}
@@ -67,10 +63,7 @@ def write_bundle(
 
 
 def model_card(run: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of a document's `runs` as CycloneDX 1.6: model, data and model card.
-
-    Each arm's DP gap becomes a `fairnessAssessment` for the group with the lowest rate of yes.
-    """
+    """One entry of a document's `runs` as CycloneDX 1.6: model, data and model card."""
     about, stated = run["about"], run["provenance"]["about"]
     considerations = {
         "useCases": list(filter(None, [stated.get("intended_use")])),

@@ -29,28 +29,20 @@ _OBJECT = dict[str, Any] | None
 
 @dataclass(frozen=True)
 class Kind:
-    """The file format of one tool's results, as paths in the file and in its rows.
+    """The file format of one tool's results, as paths in the file and in its rows."""
 
-    `keys` identify the format ("|" separates alternatives): keys of the file's object if `rows` is the path
-    to its rows, else keys of the first row. The first path of `output` and of `arm` with a value is used.
-    Columns are the entries of the objects at `spread`, the entries of the list at `scores` by name, `columns`
-    (name: path), and with `others` all other keys of the row. If `prompt` has several values, each is a
-    separate arm, and rows of an arm with the same id are its repeats. `of_file` and `of_row` map further
-    paths to required types.
-    """
-
-    keys: Sequence[str]
-    output: Sequence[str]
+    keys: Sequence[str]  # that identify the format ("|": or): of the file if it has `rows`, else of a row
+    output: Sequence[str]  # the first path with a value is used
     row: str
     rows: str = ""
-    arm: Sequence[str] = ()
-    spread: Sequence[str] = ()
-    scores: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    others: bool = False
-    prompt: str = ""
-    of_file: Mapping[str, Any] = field(default_factory=dict)
-    of_row: Mapping[str, Any] = field(default_factory=dict)
+    arm: Sequence[str] = ()  # the first path with a value is used
+    spread: Sequence[str] = ()  # objects whose entries become columns
+    scores: str = ""  # a list whose entries become columns by name
+    columns: Mapping[str, str] = field(default_factory=dict)  # paths by name
+    others: bool = False  # whether all other keys of a row become columns
+    prompt: str = ""  # of several values, each is an arm; rows of an arm with the same id are repeats
+    of_file: Mapping[str, Any] = field(default_factory=dict)  # types by path
+    of_row: Mapping[str, Any] = field(default_factory=dict)  # types by path
 
 
 _EVALS = Kind(
@@ -109,11 +101,7 @@ KINDS = {
 
 
 def open_results(path: Path, content: bytes, **layout: Any) -> RawTable:
-    """Read results of another tool, one row per reply, or a plain table.
-
-    `layout` is that of `sniff_source`. Raises `FwcError` for an invalid table, for a value of a wrong type in
-    another tool's results, and for a JSON object of no known format.
-    """
+    """Read results of another tool, one row per reply, or a plain table."""
     if path.suffix == ".eval":
         return table_of_rows(path, list(_inspect(path)), DEFAULT_MARKERS)
     source = raw_table.sniff_source(path, content, **layout)
@@ -182,9 +170,7 @@ def _first(row: dict[str, Any], places: Iterable[str]) -> Any:
     return next((value for place in places if (value := at(row, place)) not in (None, "")), "")
 
 
-@cache
-def _adapter(expected: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(expected)
+_adapter = cache(TypeAdapter[Any])
 
 
 def _check(where: Path | str, value: Any, types: Mapping[str, Any]) -> None:

@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.plotting import (
-    COLOURS,
-    FORMATS,
-    MARKERS,
-    SOFT,
-    check_plot,
-    name_lines,
-    panels,
-    require_matplotlib,
-    save,
-    short,
-)
+from fwc_llm.plotting import COLOURS, FORMATS, MARKERS, SOFT, check_plot, name_lines, panels, save, short
 from fwc_llm.report.sections import ACCURACY, GAP
 from fwc_llm.runs.folder import file_name
 
@@ -49,12 +38,7 @@ def overview(stats: Mapping[str, Any], title: Sequence[str]) -> "Figure":
 
 
 def write_figures(document: Mapping[str, Any], folder: str | Path) -> list[Path]:
-    """Write the charts of a document's runs as SVG and PNG; return their paths.
-
-    With one version of matplotlib, the same numbers give the same bytes. Raises `FwcError` without
-    matplotlib, and for a folder that cannot be written to.
-    """
-    require_matplotlib()
+    """Write the charts of a document's runs as SVG and PNG; return their paths."""
     folder, written = Path(folder), list[Path]()
     labels = [file_name(str(run["label"])) for run in document["runs"]]
     for number, (run, label) in enumerate(zip(document["runs"], labels, strict=True), 1):
@@ -89,7 +73,9 @@ def _draw_rates(stats: Mapping[str, Any], panel: "Axes") -> None:
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             label = short(group) if place == 0 else None
-            _point(panel, rate, "rate", 100, y, color=colour, label=label, fmt=marker)
+            if rate["rate"] is not None:
+                style: Any = {"color": colour, "label": label, "fmt": marker, "markersize": 5}
+                panel.errorbar(100 * rate["rate"], y, xerr=_error(rate, "rate", 100), **style)
     all_groups = len(stats["groups"])
     left_out = f" (the {len(groups)} largest of {all_groups})" * (len(groups) < all_groups)
     panel.set(xlabel="share of yes, %", xlim=(0, 100), title=_RATES + left_out)
@@ -120,14 +106,6 @@ def _draw_tradeoff(stats: Mapping[str, Any], panel: "Axes") -> None:
     panel.legend(**_LEGEND)
 
 
-def _point(
-    panel: "Axes", estimate: Mapping[str, Any], name: str, scale: float, y: float, **style: Any
-) -> None:
-    """Draw the value `name` of an estimate with its interval."""
-    if estimate[name] is not None:
-        panel.errorbar(scale * estimate[name], y, xerr=_error(estimate, name, scale), markersize=5, **style)
-
-
 def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
     """Distances (2, 1) from the value to the ends of its interval, or None."""
     if estimate["low"] is None:
@@ -139,17 +117,15 @@ def _error(estimate: Mapping[str, Any], name: str, scale: float) -> Any:
 def _without_model(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Answers without a language model: `name`, accuracy and DP gap."""
     lines = (stats.get("reference_lines") or {"lines": ()})["lines"]
-    plain = (
-        {"name": line["line"], **{m: line[m]["value"] for m in (ACCURACY.key, GAP.key)}} for line in lines
-    )
+    keys = ACCURACY.key, GAP.key
+    plain = ({"name": line["line"], **{key: line[key]["value"] for key in keys}} for line in lines)
     return [row for row in (*stats["context"], *plain) if None not in (row[GAP.key], row[ACCURACY.key])]
 
 
 def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mapping[str, Any]]]]:
     """The groups of a chart, and their rates by row: true shares, then arms."""
-    largest = {
-        group["group"] for group in sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
-    }
+    by_size = sorted(stats["groups"], key=lambda group: -group["n"])
+    largest = {group["group"] for group in by_size[:_MOST_GROUPS]}
     groups = [group["group"] for group in stats["groups"] if group["group"] in largest]
     base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in stats["groups"]}
     lines = {"true share of yes": base} if stats["labelled"] else {}
@@ -158,10 +134,7 @@ def _rates_of(stats: Mapping[str, Any]) -> tuple[list[str], dict[str, list[Mappi
 
 
 def plot_comparison(lines: "Sequence[StrategyComparison]", path: str | Path, title: str) -> None:
-    """Write bar charts of distance and parity violation, closest strategy on top.
-
-    Errors: `FwcError` as in `check_plot`, if no strategy has examples, and if the file cannot be written.
-    """
+    """Write bar charts of distance and parity violation, closest strategy on top."""
     check_plot(path)
     shown = sorted((line for line in lines if line.distance is not None), key=lambda line: line.distance or 0)
     if not shown:

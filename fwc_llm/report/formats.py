@@ -23,10 +23,7 @@ _SUMMARY = {"ll144": "csv", "ll144.md": "md", "ll144.html": "html"}
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
-    """The format `name`, else by the file's ending, else html.
-
-    `FwcError` for an unknown format.
-    """
+    """The format `name`, else by the file's ending, else html."""
     if name is None and out is not None and out.name.endswith(".comment.md"):
         return "comment"
     chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
@@ -47,10 +44,7 @@ def render(
     reference: bool = False,
     appendix: bool = False,
 ) -> str:
-    """The report of run folders as text; see `make_document` for arguments and errors.
-
-    Rows are only in HTML. With `appendix`, printing the page includes its folded parts.
-    """
+    """The report of run folders as text; arguments and errors as in `make_document`."""
     document = make_document(runs, task, data_dir, with_rows and format == "html", reference)
     return write_document(document, format, appendix)
 

@@ -22,11 +22,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 def page(document: Mapping[str, Any], appendix: bool = False) -> str:
-    """The HTML page of a document; its security policy forbids it to load anything.
-
-    Only a page with rows (`browser` in a run) has a script. With `appendix`, printing includes the folded
-    parts.
-    """
+    """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
     audit, several = any(DECISIONS in run["about"] for run in document["runs"]), len(document["runs"]) > 1
@@ -61,10 +57,7 @@ def environment() -> jinja2.Environment:
 
 
 def _script() -> dict[str, Any]:
-    """The `script` of a page with rows, and the `policy` that allows no other script.
-
-    The policy also forbids the script to create markup from text.
-    """
+    """The `script` of a page with rows, and the `policy` that allows no other script."""
     source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
     script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -54,26 +54,19 @@ _RATES = {
 
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
-    """The section with `impact_tables`: rows, selection, pairs, confusion.
-
-    With `shown`, the report shows the last attribute's selection rates elsewhere; they are left out here.
-    """
+    """The section with `impact_tables`; `shown` leaves out the last one's selection."""
     kind, views = audit["basis"]["kind"], audit["attributes"]
-    parts = [part for view in views for part in _of_view(view, kind, shown and view is views[-1])]
-    title = "Who was selected"
+    parts = list[Section]()
+    for view in views:
+        by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
+        parts.append(_asked(view, by))
+        if kind != WITHHELD:
+            parts += [] if shown and view is views[-1] else [selected(view, kind == REWEIGHTED)]
+            parts.append(_pairs(view, by))
+        if any(group["true_positives"] is not None for _, _, group in _lines(view)):
+            parts.append(_confused(view, by))
     intro = f"{audit['basis']['text']} {_LAW}"
-    return Section(title, intro=intro, parts=parts, name="impact")
-
-
-def _of_view(view: Mapping[str, Any], kind: str, shown: bool) -> list[Section]:
-    by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
-    parts = [_asked(view, by)]
-    if kind != WITHHELD:
-        parts += [] if shown else [selected(view, kind == REWEIGHTED)]
-        parts.append(_pairs(view, by))
-    if any(group["true_positives"] is not None for _, _, group in _lines(view)):
-        parts.append(_confused(view, by))
-    return parts
+    return Section("Who was selected", intro=intro, parts=parts, name="impact")
 
 
 def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:
@@ -122,11 +115,7 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
 
 
 def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -> Section:
-    """The selection rates and impact ratios of one attribute of `impact_tables`.
-
-    With `most`, the table is short: no counts, and at most `most` groups, those with the lowest ratios and
-    the reference.
-    """
+    """Selection by an attribute; `most` limits the groups and leaves out counts."""
     whole = view
     if most:
         view = {**view, "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]]}
@@ -165,10 +154,7 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """At most `most` groups: the lowest impact ratios, and the highest.
-
-    If no group has a ratio, the first groups and the last.
-    """
+    """At most `most` groups: the lowest impact ratios and the highest, if any is known."""
     known = [name for name, group in groups.items() if group["impact_ratio"] is not None]
     order = sorted(known, key=lambda name: groups[name]["impact_ratio"]) or list(groups)
     return {name: groups[name] for name in (*order[: most - 1], *order[most - 1 :][-1:])}
@@ -190,12 +176,8 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
         for arm in view["arms"]
         for pair in arm["pairs"]
     ]
-    every = all(arm["all_pairs"] for arm in view["arms"])
-    intro = (
-        ""
-        if every
-        else "Only pairs with the group of the highest rate are shown, because there are many groups."
-    )
+    some = not all(arm["all_pairs"] for arm in view["arms"])
+    intro = "Only pairs with the group of the highest rate are shown, because there are many groups." * some
     keys = [view["attribute"], *["Arm"] * several]
     headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
     notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]

@@ -31,22 +31,6 @@ NOT_STATED = "not stated"
 _COUNTS = "applicants", "no_answer", "selected", "above_median"
 
 
-def refusal(audit: Mapping[str, Any], where: str) -> str:
-    """Why an audit (`impact_tables`) cannot give the law's tables, or "" if it can."""
-    if audit["basis"]["kind"] != AS_DRAWN:
-        return (
-            f"the test rows of {where} were drawn in fixed numbers per group and label: they are not "
-            "applicants, as Local Law 144's table requires; run with --base-parity none, or use fwc-llm "
-            "audit --ll144 on decisions"
-        )
-    if not audit["asked_once"]:
-        return (
-            f"{where} has repeats, weights, several rows of a person or --until-decided, and Local Law "
-            "144's table counts every applicant once: run without them"
-        )
-    return ""
-
-
 def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The summary of every run of a document (`make_document`)."""
     return [
@@ -62,13 +46,23 @@ def summary(
     audited: str | None,
     because: str = "",
 ) -> dict[str, Any]:
-    """The public summary of § 5-303: `rule`, `refused`, `about` and `lines`.
+    """The public summary of § 5-303; all its lines share the cells of `heading`.
 
-    `refused` is the reason why there is no table; "" if there is one. `heading` has the cells that all lines
-    share. The argument `about` has the statements of [about] in a task file, `audited` is the time of the
-    audit, and `because` is the reason for leaving out small categories.
+    The argument `about` has the statements of [about] in a task file, `audited` is the time of the audit, and
+    `because` is the reason for leaving out small categories.
     """
-    refused = refusal(audit, str(heading["run"]))
+    refused = ""
+    if audit["basis"]["kind"] != AS_DRAWN:
+        refused = (
+            f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: they are "
+            "not applicants, as Local Law 144's table requires; run with --base-parity none, or use fwc-llm "
+            "audit --ll144 on decisions"
+        )
+    elif not audit["asked_once"]:
+        refused = (
+            f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, and Local "
+            "Law 144's table counts every applicant once: run without them"
+        )
     views = () if refused else audit["attributes"]
     lines = [
         {**heading, **line} for view in views for arm in view["arms"] for line in _table(view, arm, because)

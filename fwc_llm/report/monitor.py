@@ -52,19 +52,14 @@ class _Meanings(DecisionValues):
 
 @dataclass(frozen=True)
 class Monitored:
-    """The state after a call.
-
-    `by_period` (P, G, 2, 3) has counts by period in order, group, label and answer (no, yes, unread);
-    `by_version` (V, G, 2, 3) has them by version. `summary` is that of `State`. `new` are the alarms of this
-    call.
-    """
+    """The state after a call."""
 
     detectors: Sequence[Detector]
-    summary: Mapping[str, Any]
+    summary: Mapping[str, Any]  # of `State`
     periods: list[str]
-    by_period: Codes
-    by_version: Codes
-    new: list[dict[str, Any]]
+    by_period: Codes  # (P, G, 2, 3) counts by period in order, group, label, answer (no, yes, unread)
+    by_version: Codes  # (V, G, 2, 3)
+    new: list[dict[str, Any]]  # alarms of this call
     notes: Sequence[str]
 
 
@@ -81,9 +76,7 @@ def watch(
     """Add the new decisions of a file to an open state, and log alarms.
 
     `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`, `missing`,
-    `time`, `by`, `unknown`, `period`, `run_length`. `values` are `positive`, `negative` and `others` of
-    `DecisionValues`. `forget`, `acknowledge` and `layout` are options of the command. Raises `FwcError` for
-    conditions without a detector, for a state with other options, and for repeated or changed decisions.
+    `time`, `by`, `unknown`, `period`, `run_length`. `values` are arguments of `DecisionValues`.
     """
     summary, checks = state.summary, len(conditions)
     for condition in conditions:
@@ -92,9 +85,7 @@ def watch(
     asked["period"] = asked["period"] or known.get("period")
     for name in (name for name in known if known[name] != asked[name]):
         flag = "--fail-if" if name == "conditions" else f"--{name.replace('_', '-')}"
-        was, now = (
-            f"with {flag} {_written(of[name])}" if of[name] else f"without {flag}" for of in (known, asked)
-        )
+        was, now = (_written(flag, of[name]) for of in (known, asked))
         raise FwcError(f"{state.path} was begun {was}, but this call is {now}: name another --state")
     waiting = [alarm for alarm in summary["alarms"] if not alarm["acknowledged"]]
     for alarm in waiting:
@@ -126,8 +117,9 @@ def watch(
     return Monitored(detectors, summary, periods, by_period, by_version, new, [*notes, *late])
 
 
-def _written(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _written(flag: str, value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return f"with {flag} {text}" if value else f"without {flag}"
 
 
 def _read(
@@ -233,10 +225,7 @@ def _numbers(names: "pd.Series[Any]", known: list[str]) -> Codes:
 
 
 def sums(counts: Codes, metric: Metric) -> Codes:
-    """Decisions and hits (R, 2, ..., G) of R rates, from counts (..., G, 2, 3).
-
-    A hit is a decision that the rate's numerator counts. For a metric of kind "share", all groups are summed.
-    """
+    """Decisions and hits (R, 2, ..., G) of R rates, from counts (..., G, 2, 3)."""
     counts = counts.sum(-3, keepdims=True) if metric.kind == "share" else counts
     kinds = [(RATES[rate].counted, RATES[rate].hits) for rate in metric.rates]
     return np.array([[counts[..., kind].sum(-1) for kind in of] for of in kinds])
@@ -245,10 +234,7 @@ def sums(counts: Codes, metric: Metric) -> Codes:
 def log_alarm(
     summary: Mapping[str, Any], detector: Detector, alarm: Alarm, checks: int
 ) -> list[dict[str, Any]]:
-    """Log an alarm; return [alarm], or [] if it continues a logged one.
-
-    A logged alarm continues unless the decisions between it and the new alarm passed the condition.
-    """
+    """Log an alarm; return [alarm], or [] if it continues one that is not over."""
     groups, names = [summary["groups"][group] for group in alarm.groups], summary["periods"]
     about = {"condition": detector.condition.text, "rate": alarm.rate, "groups": groups}
     before = np.reshape(alarm.before, (1, 2, 2)).swapaxes(1, 2)
@@ -275,8 +261,7 @@ def sequence(of: Codes, metric: Metric, checks: int = 1) -> Floats:
     """(value, low, high) (3, P) of a metric, with its confidence sequence.
 
     `of` (R, 2, P, G) has decisions and hits as from `sums`. The limits hold simultaneously over all calls and
-    all `checks`. Groups with fewer than 30 decisions are left out; with fewer than two groups left, a gap or
-    ratio is NaN.
+    all `checks`. With fewer than two groups of at least 30 decisions, a gap or ratio is NaN.
     """
     looks, rows, parts = ConfidenceSequence(checks, _TIGHTEST), of[:, 0].sum(0), list[Floats]()
     large, (i, j) = rows >= MIN_ROWS_FIRST_LOOK, np.triu_indices(of.shape[3], 1)

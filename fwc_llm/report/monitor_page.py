@@ -29,8 +29,7 @@ _WORDS = {
 def decide(seen: Monitored, window: str | None = None) -> list[Check]:
     """Two checks of each condition: metric in a window, new alarms of this call.
 
-    `window` is "all", a number of latest periods, or the first period; None means since the last alarm. An
-    alarm fails only the call that logs it. During an alarm, the metric is checked only with a `window`.
+    `window` is "all", a number of latest periods, or the first period; None means since the last alarm.
     """
     checks = list[Check]()
     for detector in seen.detectors:
@@ -137,11 +136,7 @@ def _columns(seen: Monitored, detector: Detector, counts: Codes) -> dict[str, li
 
 
 def sections(seen: Monitored, checks: Sequence[Check]) -> list[Section]:
-    """A table of periods for each condition, latest first, and a table of versions.
-
-    Cells have charts of rates and metrics with the bound as a line. Periods of an alarm are marked. Notes
-    list the alarms that are not in `checks`.
-    """
+    """A table of periods for each condition, with alarms not in `checks`, and of versions."""
     tables, versions, place = list[Section](), seen.summary["versions"], seen.periods.index
     for detector in seen.detectors:
         title, alarms = detector.metric.title.replace(" %", ""), _of(detector, seen.summary["alarms"])

@@ -48,10 +48,7 @@ class State:
     summary: dict[str, Any]
 
     def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add the decisions that are new; return their positions in `decisions`.
-
-        Raises `FwcError` for a known decision with changed values. `where` is the file, for errors.
-        """
+        """Add the new decisions; return their positions. `where` is the file, for errors."""
         keys, execute = decisions["key"], self.database.execute
         columns = [self._hashes(keys), self._hashes(keys, "forgotten")]
         columns += [decisions[name].to_numpy() for name in ("cell", "version", "time")]
@@ -91,10 +88,7 @@ class State:
         return counts.reshape(len(counts), -1, 2, 3)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Replace the hashes of decisions: counts stay, and the decisions never count again.
-
-        `FwcError` for an unknown key.
-        """
+        """Replace hashes of decisions: counts stay, and they never count again."""
         import pandas as pd
 
         texts = plain_keys(pd.Series([*keys], dtype=object))
@@ -135,15 +129,11 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     )
     schema = [row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")]
     if not schema:
-        for statement in (
-            *_TABLES,
-            f"PRAGMA application_id = {_APPLICATION}",
-            f"PRAGMA user_version = {_VERSION}",
-        ):
+        marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}"
+        for statement in (*_TABLES, *marks):
             database.execute(statement)
-        return {"salt": secrets.token_hex(8), "asked": {}, "values": {}, "detectors": {}} | {
-            n: [] for n in _LISTS
-        }
+        lists: dict[str, Any] = {name: [] for name in _LISTS}
+        return {"salt": secrets.token_hex(8), "asked": {}, "values": {}, "detectors": {}} | lists
     if application == _APPLICATION and version > _VERSION:
         raise FwcError(f"{path} is a state of a later version ({version}): update fwc-llm")
     if application != _APPLICATION or schema != list(_TABLES):
@@ -159,11 +149,7 @@ def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state as one transaction, which an error rolls back.
-
-    A missing or empty file becomes a new state. Raises `FwcError` for a file that is no state, for a state
-    that is damaged, changed or of another version, and for a state that other calls are using.
-    """
+    """Open a state (new without a file) as one transaction; an error rolls it back."""
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)

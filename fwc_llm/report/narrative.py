@@ -121,12 +121,7 @@ def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[s
 def findings(
     stats: Mapping[str, Any], created: str = "", kept: Collection[str] | None = None
 ) -> list[dict[str, str]]:
-    """The findings as dicts: `text`, and the arm it is about in `arm`, or "".
-
-    The first is about the best arm (`best_arm` with `kept`), and ends with the date `created`. Findings on
-    other arms, on arms with the same answer to all rows, on differing refusals and on undecided differences
-    follow.
-    """
+    """The findings, the best arm's first: `text`, and the `arm` it is about, or ""."""
     arms, base, tests = _against_first(stats)
     best, alike = best_arm(stats, kept), list(all_alike(stats))
     telling = [name for name, arm in arms.items() if not arm["alike"]]
@@ -171,10 +166,8 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
     """The best of the arms that are significantly better than the first, or None.
 
     Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
-    the margin, by intervals widened for the number of comparisons; the arm with the smallest gap is best.
-    Otherwise, only arms in `kept` are candidates. If the first arm is in `kept`, better means a higher
-    accuracy, else a smaller gap. With labels, the arm with the highest accuracy is then best; without labels,
-    the arm with the smallest gap. An arm with the same answer to all rows is never better.
+    the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is in `kept`, else
+    with a smaller gap.
     """
     arms, base, tests = _against_first(stats)
 
@@ -300,10 +293,7 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
-    """A sentence on the next step after a `run`, or after an audit.
-
-    `kept` is as in `best_arm`. What makes the numbers doubtful comes before what they show.
-    """
+    """The next step; what makes numbers doubtful comes before what they show."""
     arms, tests = stats["arms"], [test for test in stats["comparisons"] if not test["alike"]]
     telling = [arm for arm in arms if not arm["alike"]]
     verdicts = {found[GAP]["verdict"] for found in (*telling, *tests)}
@@ -355,10 +345,7 @@ def _lacks_answers(arm: Mapping[str, Any], least: float) -> bool:
 
 
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings by arm: groups below four fifths of the highest rate, undecided groups, or neither.
-
-    `view` is one of the `attributes` of `impact_tables`.
-    """
+    """Yield findings by arm on one of the `attributes` of `impact_tables`."""
     for arm in view["arms"]:
         who = arm["arm"] if len(view["arms"]) > 1 else ""
         judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
@@ -425,10 +412,7 @@ def _cut(name: str) -> str:
 
 
 def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on contradictions for every arm and other wording.
-
-    `results` is the content of results.json.
-    """
+    """Yield a sentence on contradictions for each arm and wording of results.json."""
     for arm in results["arms"]:
         for name, counts in (arm.get("wordings") or {}).items():
             n, wrong = counts["n"], counts["contradictions"]
@@ -448,10 +432,7 @@ def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
-    """Sentences on lost rows, on the warning, and on the outcome's values.
-
-    `rows` is that of results.json.
-    """
+    """Sentences on the `rows` of results.json: lost ones, and the outcome's values."""
     meaning = [f"Outcome: {rows['outcome']}."] if rows and rows.get("outcome") else []
     if not rows or not rows["lost"]:
         return meaning
@@ -469,7 +450,15 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     """Lines on differences detected with power 80 %, and on the assumptions."""
     assumed = assumptions or Assumptions()
     lines = ["differences that tests at 5 % detect 4 times in 5:"]
-    lines += [f"  {_finds(size)}" for size in smallest(design, assumed)]
+    for size in smallest(design, assumed):
+        where = (
+            "these examples" if size["of"] == THESE_EXAMPLES else "this strategy, with examples drawn anew"
+        )
+        found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
+        if not math.isnan(size["gap"]):
+            gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
+            found = f"{gap} of DP gap and {found}; one arm's DP gap of {alone} against 0"
+        lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
             f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} repeats"
@@ -477,14 +466,17 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     if few:
         lines.append(f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}")
-    return [*lines, _assuming(design, assumed)]
+    sentence = (
+        f"assuming that two arms answer {100 * assumed.discordant:.3g}% of the rows differently "
+        f"({assumed.source})"
+    )
+    if design.repeats >= MIN_SETS:
+        sentence += f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
+    return [*lines, sentence]
 
 
 def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
-    """Lines on the expected rows until a decision, and those of a fixed sample.
-
-    `expected` is from `runs.sample_sizes.questions_until_decided`.
-    """
+    """Lines on the result of `runs.sample_sizes.questions_until_decided`."""
     if expected is None:
         return []
     most, fixed = expected["most"], expected["fixed"]
@@ -495,22 +487,3 @@ def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
         asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
         lines.append(f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs")
     return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]
-
-
-def _finds(size: Mapping[str, Any]) -> str:
-    where = "these examples" if size["of"] == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-    accuracy = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy"
-    if math.isnan(size["gap"]):
-        return f"{where}: {accuracy} between two arms"
-    gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
-    return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
-
-
-def _assuming(design: Design, assumptions: Assumptions) -> str:
-    sentence = (
-        f"assuming that two arms answer {100 * assumptions.discordant:.3g}% of the rows differently "
-        f"({assumptions.source})"
-    )
-    if design.repeats >= MIN_SETS:
-        sentence += f", and examples move a difference by {assumptions.examples_sd:g} (standard deviation)"
-    return sentence

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
-MISSING = "refuse", "drop", "group"
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
@@ -54,29 +53,15 @@ def read_predictions(
     layout: Mapping[str, Any] = {},
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file (`read_columns`) as the table for an audit; also return notes.
+    """Read a file as the table for an audit, indexed by `FILE_ROW`; also return notes.
 
-    `columns` maps the audit's columns (answer, label, arm, repeat, row, p_yes, score, examples, weight,
-    cluster, given) to columns of the file. The table has these columns and the protected ones. Its index
-    `FILE_ROW` has the row numbers of the file.
-
-    Labels and answers become yes and no if `decisions` names values. With `replies`, the answers are texts of
-    models, which are parsed; the words for yes are `decisions.by_column["answer"]`, those for no
-    `decisions.negative`, if given. Without an answer column, the answer is yes if `p_yes` is at least
-    `threshold`, or if `score` exceeds its median.
-
-    `missing` is the rule for rows that lack a protected value, a label or another necessary value: "refuse"
-    (an error), "drop", or "group" (a missing protected value becomes a group). The notes report on these
-    rows, and on columns that should perhaps be used. Protected columns that the file lacks are taken from
-    `population`, by its column `key`.
-
-    Raises `FwcError` for an unreadable file, a missing column, a value without a meaning, and a P(yes)
-    outside [0, 1].
+    `columns` maps the audit's columns to those of the file. With `replies`, answers are parsed from texts of
+    models; words for yes are `decisions.by_column["answer"]`, those for no `decisions.negative`. Without an
+    answer column, the answer is yes if `p_yes` is at least `threshold`, or if `score` exceeds its median.
+    Protected columns that the file lacks are taken from `population`, by its column `key`.
     """
     import pandas as pd
 
-    if missing not in MISSING:
-        raise FwcError(f"--missing is {missing!r}: choose {', '.join(MISSING)}")
     if not protected:
         raise FwcError("name at least one protected column")
     if clash := sorted(_OURS.intersection(protected)):
@@ -92,7 +77,7 @@ def read_predictions(
         whole = with_population(rows, population, key, lacking)
         read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
     table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
-    unread = Counter[str]()
+    notes = list[str]()
     if replies:
         words: Words = YES_NO
         if yes := decisions.by_column.get("answer"):
@@ -100,7 +85,10 @@ def read_predictions(
         parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
         table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
-        unread = Counter(reason for reason in table["reason"] if reason)
+        if unread := Counter(reason for reason in table["reason"] if reason):
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+            of = f"{unread.total():,} of {len(table['reason']):,} replies"
+            notes.append(f"{of} hold no answer: {reasons}.")
     if "answer" in table and not decisions.given:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
@@ -113,14 +101,10 @@ def read_predictions(
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes: tuple[str, ...] = ()
-    if unread:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-        notes = (f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}.",)
     notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
     if not {"cluster", "row"}.intersection(columns):  # without ids, equal rows may be the same person
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
-        notes += tuple(repeated_note(raw, *given))
+        notes += repeated_note(raw, *given)
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
     if decisions.given:
@@ -129,7 +113,7 @@ def read_predictions(
         ]
         titles = [columns[name] for name in outcomes]
         frame, left_out = decided(frame, outcomes, decisions, protected, titles)
-        notes = (*left_out, *notes)
+        notes = [*left_out, *notes]
     frame, lost = _without_missing(frame, protected, columns, missing, path)
     return frame, (*lost, *notes)
 
@@ -169,12 +153,7 @@ def _without_missing(
 def read_columns(
     path: Path, names: Sequence[str], elsewhere: Sequence[str] = (), layout: Mapping[str, Any] = {}
 ) -> "tuple[dict[str, Names], RawTable]":
-    """Read columns of a file as texts; return them by name, and the whole table.
-
-    The file is a table as for `fwc-llm task init`, or results of another tool (`report/external_results.py`).
-    Columns in `elsewhere` may be missing. `layout` has `sheet`, `skip` and `comment`. Raises `FwcError` for a
-    file that is not a table, and for a missing column.
-    """
+    """Read columns as texts by name, and the table; those in `elsewhere` may be missing."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -223,8 +202,7 @@ def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "
 def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | None = None) -> Floats:
     """Parse a column's texts as numbers (n,), all in one notation; "" is NaN.
 
-    `kind` is "p_yes" (without thousands separators), "score" or "weight". `rows` (n,) are the row numbers in
-    the file, for errors. Raises `FwcError` for other texts and for numbers out of range.
+    `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
     texts, read = list(cells.categories), list[list[float | None]]()

@@ -37,10 +37,7 @@ def probabilities(stats: Stats) -> Section:
         ]
         for arm, p in _arms(stats)
     ]
-    headings = [
-        *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
-        *("Answers", "Coverage"),
-    ]
+    headings = ["Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)", "Answers", "Coverage"]
     parts = [calibration(stats), thresholds(stats)] if rows else []
     return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
 

@@ -65,10 +65,7 @@ def _recorded(run: Run) -> "Task | None":
 
 
 def record(run: Mapping[str, Any]) -> Section:
-    """The section with the record to sign of one entry of a document's `runs`.
-
-    For an audit of a file, the section has no task file, no settings and no model.
-    """
+    """The section with the record to sign of one entry of a document's `runs`."""
     provenance, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
     if DECISIONS in about:  # an audit's only file is the table
         rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]

@@ -44,15 +44,10 @@ class _About(BaseModel):
 
 
 class _Line(BaseModel):
-    """A reference line: its name, model, use of protected attributes, and answers.
-
-    Lines of earlier versions may have a threshold for each group (`by_group`), chosen to keep a `limit`.
-    """
-
     line: str
     model: str
     uses_protected: StrictBool
-    by_group: StrictBool = False
+    by_group: StrictBool = False  # earlier versions: a threshold for each group, which keeps a `limit`
     limit: float | None = None
     answer: list[Literal[0, 1]]
 
@@ -66,10 +61,7 @@ class References(BaseModel):
     lines: list[_Line]
 
     def __call__(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
-        """Each line's values with intervals, and the arms' differences from each line.
-
-        Lines with a threshold per group are not compared. Holm's correction covers these comparisons alone.
-        """
+        """Each line's values with intervals, and the arms' differences from each line."""
         first = run.answers[run.arms[0]]
         none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
         answers = {
@@ -103,11 +95,7 @@ class References(BaseModel):
 
 
 def add_references(folders: Sequence[Path], task: "Task") -> None:
-    """Compute reference lines and save them in each run's folder.
-
-    Runs with the same questions share one computation. A folder that cannot be written is skipped. Raises
-    `FwcError` if `task` lacks rows of a run, and for a pool without training rows.
-    """
+    """Compute reference lines, and save them in each run's folder that can be written."""
     content: References | None = None
     for folder in folders:
         run = read_run(folder)
@@ -118,10 +106,7 @@ def add_references(folders: Sequence[Path], task: "Task") -> None:
 
 
 def references_of(run: Run) -> References | None:
-    """The saved lines of a run, in the order of its questions; None without any.
-
-    Raises `FwcError` for a damaged file, or one about other rows.
-    """
+    """The saved lines of a run, in the order of its questions; None without any."""
     path = run.folder / FILE_NAME
     if not path.is_file():
         return None
@@ -175,15 +160,15 @@ def _questions(run: Run) -> list[tuple[int, str]]:
 def _trainings(
     run: Run, task: "Task"
 ) -> "Iterator[tuple[npt.NDArray[np.bool_], pd.DataFrame, pd.DataFrame, int]]":
-    """Yield (mask of questions, training rows, rows to answer, excluded rows).
-
-    There is one item for all repeats if at least 90 % of the pool is left without their test rows, else one
-    per repeat.
-    """
+    """Yield (mask of questions, training rows, rows to answer, excluded rows)."""
     from fwc_llm.runs.splits import row_values
 
     asked, pool = run.answers[run.arms[0]], task.pool()
-    test = _rows(task.including(asked.row.tolist()), asked.row.tolist())
+    ids = asked.row.tolist()
+    try:
+        test = task.including(ids).loc[ids]
+    except KeyError:
+        raise FwcError("the data found here lacks rows that the run asked about") from None
     values, equal = row_values(task, test), row_values(task, pool)
 
     def others(here: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
@@ -201,10 +186,3 @@ def _trainings(
         if len(free) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False))
         yield here, pool.iloc[chosen], test[here], len(pool) - len(free)
-
-
-def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
-    try:
-        return features.loc[list(ids)]
-    except KeyError:
-        raise FwcError("the data found here lacks rows that the run asked about") from None

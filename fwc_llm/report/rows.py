@@ -55,10 +55,7 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
 
 
 def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str, Any]:
-    """The rows of an audit for the page, as in `rows_of_run`.
-
-    `numbered` means that the file has no row ids: rows are named by their number.
-    """
+    """The rows of an audit, as `rows_of_run`; `numbered`: the file has no row ids."""
     block = RowBlock(answers, numbered=numbered)
     for place, a in enumerate(answers.values()):
         columns = (a.repeat, a.row, a.answer, a.reason, a.p_yes)
@@ -83,10 +80,7 @@ def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[
 
 
 class RowBlock:
-    """The rows on the page, by (repeat, row), and the distinct lists of messages.
-
-    `twins` is the number of answers to rows with another group.
-    """
+    """The rows on the page, by (repeat, row), and the distinct lists of messages."""
 
     def __init__(self, answers: Mapping[str, ArmAnswers], twins: int = 0, numbered: bool = False) -> None:
         first = next(iter(answers.values()))

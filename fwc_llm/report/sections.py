@@ -51,12 +51,13 @@ _BESIDE = 4  # most arms with a column in the table of groups
 
 
 def first(stats: Stats) -> Section:
-    """The first table: arms by increasing gap, with rates of groups, gap and accuracy.
+    """The first table: arms by increasing gap, then the true answers."""
 
-    With more than three groups, only the lowest and the highest rate are shown. The last row has the true
-    answers.
-    """
-    labelled, arms = stats["labelled"], sorted(stats["arms"], key=_by_gap)
+    def by_gap(arm: Stats) -> tuple[bool, bool, float]:
+        gap = arm[GAP.key]["value"]
+        return bool(arm["alike"]), gap is None, gap or 0.0
+
+    labelled, arms = stats["labelled"], sorted(stats["arms"], key=by_gap)
     judged = [group["group"] for group in stats["groups"] if group["judged"]]
     few = len(judged) <= _MOST_GROUPS
     shown = [GAP, *[ACCURACY] * labelled]
@@ -88,11 +89,6 @@ def first(stats: Stats) -> Section:
     marks = {cell.mark for row in rows for cell in row if isinstance(cell, TableCell)}
     notes = [legend(stats["margin"], marks), *_undefined(stats, shown)]
     return Section("Results", headings, rows, notes, name="arms", scales=scales)
-
-
-def _by_gap(arm: Stats) -> tuple[bool, bool, float]:
-    gap = arm[GAP.key]["value"]
-    return bool(arm["alike"]), gap is None, gap or 0.0
 
 
 def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
@@ -152,19 +148,11 @@ def further(stats: Stats) -> Section:
         for name, group in arm["groups"].items()
         if any(group.get(rate) is not None for _, rate in ranked)
     ]
-    parts = [
-        Section("AUC and Brier score per group", ["Group", "Arm", *(t for t, _ in ranked)], scores, keys=2)
-    ]
+    headings = ["Group", "Arm", *(title for title, _ in ranked)]
+    parts = [Section("AUC and Brier score per group", headings, scores, keys=2)]
     intro = "In brackets 95 % intervals; the marks are verdicts, as above."
-    return Section(
-        "Further gaps",
-        ["Arm", *(metric.title for metric in shown)],
-        rows,
-        notes,
-        intro,
-        name="further",
-        parts=parts,
-    )
+    headings = ["Arm", *(metric.title for metric in shown)]
+    return Section("Further gaps", headings, rows, notes, intro, name="further", parts=parts)
 
 
 def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
@@ -238,13 +226,8 @@ def paper(stats: Stats) -> Section:
         "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of the mean "
         "rates: noise raises it, and raises it more with fewer rows per repeat."
     )
-    return Section(
-        "The paper’s summary",
-        ["Arm", *(metric.title for metric in HEADLINE)],
-        rows,
-        intro=intro,
-        name="repeats",
-    )
+    headings = ["Arm", *(metric.title for metric in HEADLINE)]
+    return Section("The paper’s summary", headings, rows, intro=intro, name="repeats")
 
 
 def comparisons(stats: Stats) -> Section:
@@ -324,10 +307,7 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Stats) -> Section:
-    """Shares of replies with an answer, refused or filtered, by group.
-
-    Also: reasons of unread replies, and results under other treatments of these.
-    """
+    """Shares of replies with an answer, refused or filtered; other treatments of these."""
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
     rows, other, notes = list[Row](), list[Row](), list[str]()

@@ -31,29 +31,21 @@ QUERIES = 20
 class StrategyComparison:
     """Measurements of one strategy's examples; None if it has no examples (`note`).
 
-    distance         exact Wasserstein distance to the table, in the cost of FWC: L1 over z-scored numbers,
-                     plus 1 for each category that differs, for a different level and outcome
-    clustering_cost  mean over the table's rows of the squared L2 distance to the nearest example
-    violation        largest |p(y|d) / p(y) − 1| over the levels d with weight
-    positives        by level, (number of examples with yes, number of examples)
-    tokens           tokens of one prompt
-    seconds          seconds to choose one set of examples
-    spent            total seconds, for choosing and measuring
-
-    The table's rows have their sampling weights, if the task has any. Examples without weights have equal
-    weights. For a strategy that chooses per row, values are averaged over a few test rows.
+    The table's rows have their sampling weights, if the task has any; examples without weights count
+    equally. `distance` is the exact Wasserstein distance to the table in the cost of FWC: L1 over z-scored
+    numbers, plus 1 for each category that differs, for a different level and outcome.
     """
 
     strategy: str
     m: int = 0
     distance: float | None = None
-    clustering_cost: float | None = None
-    violation: float | None = None
-    positives: Mapping[str, tuple[float, float]] | None = None
-    tokens: float | None = None
-    seconds: float | None = None
+    clustering_cost: float | None = None  # mean squared L2 distance of the rows to the nearest example
+    violation: float | None = None  # largest |p(y|d) / p(y) − 1| over the levels d with weight
+    positives: Mapping[str, tuple[float, float]] | None = None  # by level: (examples with yes, examples)
+    tokens: float | None = None  # of one prompt
+    seconds: float | None = None  # to choose one set of examples
     note: str = ""
-    spent: float = 0.0
+    spent: float = 0.0  # seconds for choosing and measuring
 
 
 def compare(
@@ -67,12 +59,7 @@ def compare(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[StrategyComparison]:
-    """Choose examples from the task's pool by each strategy, and measure them.
-
-    `names` are the strategies, by default all except `ids` and `flipped`. `options` are passed to the
-    strategies that accept them. `model` selects the tokenizer. A strategy that fails on the task gets a line
-    with the reason.
-    """
+    """Choose examples from the task's pool by each strategy, and measure them."""
     pool, test = task.pool(), task.test()
     drawn = test.iloc[np.random.default_rng(seed).permutation(len(test))[:QUERIES]]
     queries: Any = drawn.drop(columns=task.outcome).to_dict("records")

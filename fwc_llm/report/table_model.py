@@ -1,7 +1,4 @@
-"""`Section`, the report's table, for terminal, Markdown and notebook.
-
-Modules such as `sections` and `impact` build sections. The HTML page renders them with a template.
-"""
+"""`Section`, the report's table, for terminal, Markdown and notebook."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,15 +22,12 @@ _MOST_ROWS, _MOST_NOTES = 100, 20  # of one table
 
 @dataclass(frozen=True)
 class TableCell:
-    """A value: its text, a `mark` after it (≠, ≈), a `note` such as its interval.
-
-    `plotted` is (low, value, high) for a chart in the cell.
-    """
+    """A value with its mark, its interval, and the numbers of a chart in the cell."""
 
     text: str
-    note: str = ""
-    mark: str = ""
-    plotted: tuple[float | None, float | None, float | None] | None = None
+    note: str = ""  # such as an interval
+    mark: str = ""  # ≠, ≈, …
+    plotted: tuple[float | None, float | None, float | None] | None = None  # low, value, high
 
     def __str__(self) -> str:
         marked = f"{self.text} {self.mark}" if self.mark else self.text
@@ -45,16 +39,13 @@ Row = Sequence[TableCell | str]
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of a column's charts: its ends, a dashed `line`, a shaded band up to `band`.
-
-    The heading shows the ends multiplied by `factor`.
-    """
+    """The axis of a column's charts."""
 
     low: float
     high: float
-    line: float | None = None
-    band: float | None = None
-    factor: float = 1.0
+    line: float | None = None  # where a dashed line is
+    band: float | None = None  # where a shaded band from the left ends
+    factor: float = 1.0  # of the ends in the heading
 
     def at(self, value: float) -> float:
         """The position of a value in percent of the axis, from 0 to 100."""
@@ -63,23 +54,18 @@ class Scale:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with `intro` above, `notes` below, and nested `parts`.
-
-    The first `keys` columns name a row. `name` is the section's CSS class on the page. `scales` maps columns,
-    by index, to the axes of their charts. A section with more than 100 rows keeps the 100 rows with the
-    largest `sizes`, or the first 100, and adds a note on this.
-    """
+    """A titled table with `intro` above, `notes` below, and nested `parts`."""
 
     title: str
     headings: Sequence[str] = ()
     rows: Sequence[Row] = ()
     notes: Sequence[str] = ()
     intro: str = ""
-    keys: int = 1
-    name: str = ""
-    parts: Sequence["Section"] = field(default=())
-    sizes: Sequence[float | None] = ()
-    scales: Mapping[int, Scale] = field(default_factory=dict)
+    keys: int = 1  # the first columns, which name a row
+    name: str = ""  # CSS class on the page
+    parts: Sequence["Section"] = ()
+    sizes: Sequence[float | None] = ()  # of rows: of more than 100 rows, the largest are kept
+    scales: Mapping[int, Scale] = field(default_factory=dict)  # axes by index of column
 
     def __post_init__(self) -> None:
         number, more = len(self.rows), len(self.notes) - _MOST_NOTES
@@ -165,11 +151,7 @@ def texts(rows: Iterable[Row]) -> list[list[str]]:
 
 
 class _Fitting:
-    """A section's table, fitted to the width of the terminal.
-
-    In a table that is too wide, intervals go on their own lines; if that is not enough, the columns are split
-    into several tables.
-    """
+    """A table that, if too wide, stacks intervals, then splits into several tables."""
 
     def __init__(self, section: Section) -> None:
         self.keys = section.keys
@@ -196,23 +178,18 @@ class _Fitting:
 
 
 def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
-    """A table of the first `keys` columns, and those from `start` to before `end`.
-
-    `lines` begins with the headings. With `stacked`, intervals are on their own lines.
-    """
+    """A table of the first `keys` columns and columns start:end; headings come first."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
-    headings, *rows = [[Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen]
+    headings, *rows = [
+        [Text(cell.replace(" (", "\n(") if stacked else cell) for cell in line] for line in chosen
+    ]
     for place, heading in enumerate(headings):
         side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
         table.add_column(heading, no_wrap=not stacked, style="" if place else "bold", **side)
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _stacked(cell: str) -> str:
-    return cell.replace(" (", "\n(")
 
 
 def _short(name: str) -> str:

@@ -44,10 +44,7 @@ _NO_PROBABILITY = (
 
 
 def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
-    """A run's findings and first table, for rich to print; errors as in `read_run`.
-
-    With `verbose`, all other sections of the report follow.
-    """
+    """A run's findings and first table, for rich to print; errors as in `read_run`."""
     run = read_run(folder)
     title = Text(f"{run.task} · {run.results['model']}", style="bold")
     if run.simulated:
@@ -64,22 +61,20 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         *wording_lines(run.results),
         *lost_lines(run.results.get("rows")),
     ]
-    if (run.described.get("parameters") or {}).get("logprobs") and not any(
-        arm["probabilities"] for arm in stats["arms"]
-    ):
+    asked = (run.described.get("parameters") or {}).get("logprobs")
+    if asked and not any(arm["probabilities"] for arm in stats["arms"]):
         lines.append(_NO_PROBABILITY)
     asked_for = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
+    rest: list[RenderableType] = [Text(MORE, style="dim")]
+    if verbose:
+        rest = [Text(what_was_run(run, stats)), everything(describe_run(run))]
     return Group(
         title,
         *(Text(line["text"], style="bold") for line in low),
         summary(stats, run.created, verbose, keeping(run), run),
         *(terminal(section) for section in asked_for if section and not verbose),
         *(Text(line, style="dim") for line in lines if line),
-        *(
-            [Text(what_was_run(run, stats)), everything(describe_run(run))]
-            if verbose
-            else [Text(MORE, style="dim")]
-        ),
+        *rest,
     )
 
 
@@ -96,11 +91,7 @@ def summary(
     kept: Collection[str] | None = None,
     run: "Run | None" = None,
 ) -> RenderableType:
-    """The findings and the first table of an audit or run, for rich to print.
-
-    `kept` and `run` are as in `next_step`. Notes on single arms are only in `everything`. With `verbose`, no
-    note is shown here.
-    """
+    """The findings and the first table; `kept` and `run` are as in `next_step`."""
     return Group(
         *_sentences(stats, created, kept),
         Text(" ".join([*missed(stats), next_step(stats, kept, run)])),
@@ -117,11 +108,7 @@ def audit_summary(
     verbose: bool,
     kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
-    """The findings and first tables of audits by attribute, with common notes.
-
-    `views` are the `attributes` of `impact_tables`, in the same order as `audits`. `kept` has the argument of
-    `findings` by attribute.
-    """
+    """The findings and first tables of audits by attribute; `views` as in `impact_tables`."""
     shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
         of_groups = len(view["arms"]) == 1
@@ -132,9 +119,8 @@ def audit_summary(
         if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
             found.append(f"{size} points by {name}")
     last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
-    together = {
-        key: [one for stats in audits.values() for one in stats[key]] for key in ("arms", "comparisons")
-    }
+    keys = ("arms", "comparisons")
+    together = {key: [one for stats in audits.values() for one in stats[key]] for key in keys}
     limits = [set(arms) for arms in kept.values() if arms is not None]
     last.append(next_step(together, set.intersection(*limits) if limits else None))
     shown.append(Text(" ".join(last)))
@@ -165,10 +151,7 @@ def everything(run: Mapping[str, Any]) -> RenderableType:
 
 
 def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType:
-    """The arms of several models with the same questions, for rich to print.
-
-    Values have 95 % intervals. `fwc-llm compare` has the differences between two models.
-    """
+    """The arms of several models with the same questions, for rich to print."""
     shown = []
     for run in runs:
         mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""

@@ -25,12 +25,7 @@ _RULES = {
 
 
 def threshold_section(run: Run) -> dict[str, Any] | None:
-    """The effects of the run's threshold, as plain values; None without a threshold.
-
-    Keys: `rule`; `words`, a description of the choice; `arms`. Each arm has its thresholds as in
-    results.json, and for accuracy and DP gap: the values as given and at the threshold, and their difference
-    paired by row, with intervals.
-    """
+    """The effects of the run's threshold, paired by row; None without a threshold."""
     rule = run.results.get("threshold")
     if rule is None or not run.at_threshold:
         return None
@@ -83,11 +78,8 @@ def at_threshold(section: Mapping[str, Any] | None, title: str = "At the thresho
     """`threshold_section` as a table; empty for a run without a threshold."""
     rows: list[Row] = []
     for arm in section["arms"] if section else ():
-        cells: list[TableCell | str] = [
-            arm["arm"],
-            _thresholds(arm["per_repeat"]),
-            _pool_rows(arm["per_repeat"]),
-        ]
+        each = arm["per_repeat"]
+        cells: list[TableCell | str] = [arm["arm"], _thresholds(each), _pool_rows(each)]
         for metric, digits, scale in COMPARED:
             if metric in arm:
                 sides = (valued(arm[metric][side], digits, scale) for side in ("given", "at_threshold"))

@@ -17,11 +17,7 @@ _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negat
 
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
-    """The document's numbers as CSV with `COLUMNS`; undefined values are empty.
-
-    `repeat` is empty for a mean over repeats, `group` for a number about all rows. Text that a spreadsheet
-    would read as a formula begins with an apostrophe.
-    """
+    """The document's numbers as CSV with `COLUMNS`; undefined values are empty."""
     return as_csv((head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
 
 
@@ -66,12 +62,8 @@ def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _comparisons(tests: Iterable[Mapping[str, Any]], first: str, second: str) -> Iterator[dict[str, Any]]:
     for test in tests:
-        where = {
-            "arm": test[second],
-            "against": test[first],
-            "n": test["n"],
-            "note": test["reason"] or test["of"],
-        }
+        where = {"arm": test[second], "against": test[first], "n": test["n"]}
+        where["note"] = test["reason"] or test["of"]
         for metric in COMPARED:
             yield where | _line(f"{metric}_difference", test[metric], "difference")
             yield where | {"metric": f"{metric}_p_adjusted", "value": test[metric]["p_adjusted"]}
@@ -110,10 +102,7 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a line for every number of `impact_tables`.
-
-    `against` is the other group of a ratio, difference or test.
-    """
+    """Yield a line for every number of `impact_tables`."""
     for view in audit["attributes"]:
         of = {"attribute": view["attribute"], "basis": audit["basis"]["kind"]}
         for group, lost in view["lost"].items():

@@ -32,11 +32,7 @@ def tuning_goal(folder: Path) -> Mapping[str, Any]:
 
 
 def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A description of a run's tuning, as texts; None without a complete tuning.
-
-    Keys: `verdict`, `assumed` (a caution, or ""), and two tables: `headings` and `front` (rows),
-    `validation_headings` and `validation` (rows).
-    """
+    """A run's tuning as texts (see `describe_tuning`); None without a complete tuning."""
     try:
         tuning = parse_json(read_text(folder / FILE_NAME))
         return describe_tuning(tuning, results) if tuning["front"] and tuning["verdict"] else None
@@ -45,16 +41,15 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
 
 
 def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe tuning.json and results.json as texts; see `read_tuning`."""
+    """The verdict on a tuning, a caution, and two tables, as texts."""
     metric = next(m for m in TABLE if m.gate == tuning["goal"]["metric"])
     titles = "Accuracy %", metric.title
     where = [f"{title}, {rows}" for rows in ("pool", "test") for title in titles]
     tested = {arm["arm"]: arm for arm in results.get("arms", ())}
     pool = {line["candidate"]: line for line in tuning["front"]}
     chosen = next((line for line in tuning["front"] if line["chosen"]), None)
-    if (chosen or {}).get("instruction") or len(
-        {line.get("template") for line in pool.values()} - {None}
-    ) > 1:
+    templates = {line.get("template") for line in pool.values()} - {None}
+    if (chosen or {}).get("instruction") or len(templates) > 1:
         pool = {}  # not comparable: the test uses the winner's wording in every arm, the tuning did not
     pool["tuned"] = chosen
     values = {key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD}
@@ -117,10 +112,7 @@ def validation(described: Mapping[str, Any]) -> Section:
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
-    """The candidates for the terminal: the best three, zero-shot and balanced.
-
-    With `verbose`, all candidates. `folder` is that of tuning.json.
-    """
+    """The candidates for the terminal: the best three, zero and balanced, or all."""
     described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
     notes = list(filter(None, [described["assumed"]]))

@@ -81,16 +81,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Checker:
-    """What the verifier supplies instead of relying on the folder.
-
-    `task` and `data_dir` are as for `load_task`. `data` are files that replace those of the task; for an
-    audit, the table of decisions. `expected` has settings by name, and `model`.
-    """
+    """What the verifier supplies instead of relying on the folder."""
 
     task: "str | Path | Task | None" = None
     data_dir: str | Path | None = None
-    data: str | Path | None = None
-    expected: Mapping[str, Any] = field(default_factory=dict)
+    data: str | Path | None = None  # replaces the files of the task, or an audit's table of decisions
+    expected: Mapping[str, Any] = field(default_factory=dict)  # settings by name, and `model`
 
 
 class _HashedFile(BaseModel):
@@ -103,12 +99,7 @@ class _HashedFiles(BaseModel):
 
 
 def verify(folder: Path, checker: Checker = Checker()) -> dict[str, Any]:
-    """Verify a folder of a run or of audits; return the findings, ready for JSON.
-
-    Keys: `format`, `folder`, `sha256` (of hashes.json, or of the first audit), `differs`, `not_verified` and
-    `stated` (numbers of findings), and `findings`. Raises `FwcError` for a folder with neither a run nor an
-    audit.
-    """
+    """Verify a folder of a run or of audits; return the findings, ready for JSON."""
     if RunFolder(folder).begun:
         findings = list(_run(RunFolder.existing(folder), checker))
         seal = folder / HASHES
@@ -347,11 +338,9 @@ def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[list[Claim], Pla
 
 def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iterator[Claim]:
     """Yield a finding for each file that nothing but a hash checks."""
-    read = {HASHES, *(finding.file for finding in found)}
-    names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
-    yield from (
-        Claim(name, STATED, "no other file confirms its content") for name in names if name not in read
-    )
+    names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    for name in sorted(names - {HASHES} - {finding.file for finding in found}):
+        yield Claim(name, STATED, "no other file confirms its content")
 
 
 def _hashes(folder: RunFolder) -> Iterator[Claim]:
@@ -368,10 +357,10 @@ def _hashes(folder: RunFolder) -> Iterator[Claim]:
         yield Claim(name, UNVERIFIED, f"it was left out of this bundle; its sha256 is {digest}")
 
 
-def _hashed(path: Path, digest: str, name: str = "") -> Claim:
-    now = sha256(path)
-    text = f"sha256 {now}" if now == digest else f"its sha256 is {now}, but {digest} is recorded"
-    return Claim(name or path.name, SAME if now == digest else DIFFERS, text)
+def _hashed(path: Path, digest: str, name: str) -> Claim:
+    if (now := sha256(path)) == digest:
+        return Claim(name, SAME, f"sha256 {now}")
+    return Claim(name, DIFFERS, f"its sha256 is {now}, but {digest} is recorded")
 
 
 def _some(file: str, differences: Iterator[str], otherwise: str, status: str = DIFFERS) -> Iterator[Claim]:
@@ -492,7 +481,7 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         if not is_file(file):
             yield Claim(name, UNVERIFIED, "it is missing" + ": no number can be recomputed" * table)
         else:
-            yield _hashed(file, entry.sha256)
+            yield _hashed(file, entry.sha256, file.name)
         tables |= {what: file} if table else {}
     if "predictions" not in tables or not all(map(is_file, tables.values())):
         yield Claim(path.name, UNVERIFIED, "its numbers need the table")
@@ -510,15 +499,11 @@ def _audit(path: Path, checker: Checker) -> Iterator[Claim]:
         return
     remade = json.loads(json.dumps({k: v for k, v in made.document.items() if k not in _OF_MACHINE}))
     was = {key: value for key, value in recorded.items() if key not in _OF_MACHINE}
-    close = _PREDICTED if "population" in tables else _CLOSE
-    yield from _same(path.name, was, remade, close)
+    yield from _same(path.name, was, remade, _PREDICTED if "population" in tables else _CLOSE)
 
 
 def differences(was: Any, now: Any, close: float = _CLOSE) -> Iterator[str]:
-    """Yield the places where two JSON values differ beyond the tolerance.
-
-    Keys that only `now` has are ignored.
-    """
+    """Yield where JSON values differ beyond `close`, without keys that `was` lacks."""
     for at, before, after in _leaves(was, now):
         if before is not _ABSENT and before != after and not _close(before, after, close):
             yield f"{at}: {before!r:.60} is recorded, {after!r:.60} is recomputed"
@@ -530,10 +515,7 @@ def missing_keys(was: Any, now: Any) -> Iterator[str]:
 
 
 def _leaves(was: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, value of `was`, value of `now`) for each leaf or difference.
-
-    `_ABSENT` is the value for a key that `was` lacks.
-    """
+    """Yield (path, was, now) of each leaf; `_ABSENT` for a key that `was` lacks."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         for key in {**was, **now}:
             yield from _leaves(was.get(key, _ABSENT), now.get(key), f"{at}.{key}" if at else str(key))
