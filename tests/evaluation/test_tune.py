@@ -29,9 +29,9 @@ from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
 SMALL: dict[str, Any] = {
-    "rows": 60, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
+    "rows": 120, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
 }  # fmt: skip
-LARGER = SMALL | {"rows": 120, "m": 8, "candidates": 8, "n_test": 120}
+LARGER = SMALL | {"m": 8, "candidates": 8, "n_test": 120}
 
 
 class Counting(FourMembers):
@@ -63,7 +63,7 @@ def census() -> Task:
 
 @pytest.mark.slow
 def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
-    first = Counting(most=75)
+    first = Counting(most=150)
     options = SMALL | {"out": tmp_path / "t"}
     with pytest.raises(ProviderError):
         tune(census, first, 0.3, **options)
@@ -77,13 +77,13 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert tuned.result is not None
     assert [arm["arm"] for arm in tuned.result.arms] == ["tuned", "zero", "balanced", "fwc"]
     assert sum(line["chosen"] for line in tuned.front) == 1
-    assert {line["rows"] for line in tuned.front} <= {18, 36, 60}
+    assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
     pool, journal = census.pool(), (tmp_path / "t" / "journal.jsonl").read_text()
     records = [json.loads(line) for line in journal.splitlines()[1:]]
     raced = {record["row"] for record in records if record["arm"].startswith("pool ")}
-    assert len(raced) == 60
+    assert len(raced) == 120
     judged = set(row_values(census, pool.loc[sorted(raced)]))
     tested = set(row_values(census, census.test().loc[tuned.result.answers()["row"].unique()]))
     chosen = set(row_values(census, pool.loc[[example.row for example in tuned.shots.examples]]))
@@ -91,7 +91,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert not chosen & (judged | tested)
 
     # What was answered before the break was not asked again, and a third call asks nothing.
-    assert len(first.asked) == 75
+    assert len(first.asked) == 150
     assert len(first.asked) + len(second.asked) == len({(r["request"]) for r in records})
     again = tune(census, Counting(most=0), 0.3, **options)
     assert (again.verdict, again.tuning) == (tuned.verdict, tuned.tuning)
@@ -307,7 +307,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
         assert 0 < len(service.bodies) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
-        raced = 0.00101 * 300  # three candidates, zero-shot, balanced
+        raced = 0.00101 * 600  # three candidates, zero-shot, balanced
         tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
@@ -318,4 +318,4 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
     assert done.result is not None
     assert done.result.unanswered == 0
     assert done.tuning == tuned.tuning
-    assert len(service.bodies) == 300 + 4 * 16  # each question once
+    assert len(service.bodies) == 600 + 4 * 16  # each question once
