@@ -79,7 +79,7 @@ class ConfidenceSequence:
     ended: str = ""
 
     def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-        """As that of `GroupSequential`, but standard errors count as known."""
+        """Like `GroupSequential.critical_value`, but standard errors count as known."""
         alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
         tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² at the tightest n
         time = tightest * rows / (_TIGHTEST * self.most)

@@ -85,7 +85,7 @@ def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked far rows that make much of the `objective` on the larger table.
 
     `reached` is the objective on the sample. The fewer sampled rows per representative (`each`), the larger
-    their ratio may be.
+    `objective` / `reached` may be without far rows.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
