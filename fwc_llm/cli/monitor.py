@@ -40,7 +40,7 @@ def monitor(
     ),
     by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
     window: str | None = option(
-        "Periods tested: `all`, the latest N (3), or from one (2026-11). [default: since the last alarm]",
+        "Periods to test: `all`, latest N (3), or since one (2026-11). [default: since the last alarm]",
         metavar="PERIOD",
     ),
     run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),
