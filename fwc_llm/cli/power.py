@@ -40,7 +40,7 @@ def power(
         "Standard deviation of a difference over sets of examples.", default=0.05
     ),
     fail_if: list[str] | None = flags.option(
-        "Also print the rows that `eval --until-decided` would need for this condition.", "--fail-if"
+        "Also print how many rows `eval --until-decided` needs for this condition.", "--fail-if"
     ),
     run: Path | None = flags.option("Finished run from which --discordant is computed."),
     data_dir: Path | None = flags.DATA_DIR,
