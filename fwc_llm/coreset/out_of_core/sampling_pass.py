@@ -103,7 +103,7 @@ def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
                     "of their own"
                 )
             if len(distinct) > _MOST_GROUPS:
-                raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: bin or merge them")
+                raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: bin them")
             codes[len(codes)] = code
             labels.append(distinct.tolist())
     frame = pd.DataFrame(codes)
