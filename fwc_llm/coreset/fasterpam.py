@@ -49,9 +49,7 @@ class Points:
 
     values: np.ndarray  # (m, p) float32
     cells: np.ndarray  # (m,)
-    keys: (
-        np.ndarray
-    )  # (m,) equal for rows of one cell that count as the same; −1 for points that are not rows
+    keys: np.ndarray  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
 
 
 @dataclass(frozen=True)

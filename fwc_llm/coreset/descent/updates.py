@@ -27,9 +27,8 @@ class RowAssignment:
     part_weight: np.ndarray  # (s,) the part as a share of the row, in (0, 1]
     m: int
     masses: Masses | None = None  # None: 1 per row
-    row_mass: np.ndarray | None = (
-        None  # (n,) share of all mass; the plan may leave out the lightest; None: 1/n
-    )
+    # (n,) share of all mass, None for 1/n each; the plan may leave out the lightest rows
+    row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
         """(m,) share of all mass that each representative carries; if `row_mass` is None, number of rows."""
