@@ -38,8 +38,8 @@ def _common(
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
     atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
-    if "" not in sys.path:
-        sys.path.append("")  # models and strategies in Python files of the current folder
+    # Numba reads settings from the current folder: a folder of pickled code must not be one of them.
+    os.environ.setdefault("NUMBA_CACHE_DIR", "")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")

@@ -10,7 +10,6 @@ from contextlib import redirect_stdout
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from importlib.metadata import entry_points
 from numbers import Real
 from operator import attrgetter
@@ -23,6 +22,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
 from fwc_llm.sanitize import as_single_line, parse_finite, replace_invisible, truncate, utf8_safe
+from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
 ENTRY_POINTS = "fwc_llm.models"
@@ -289,7 +289,7 @@ def imported_model(name: str, timeout: float) -> Model:
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
         raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")
-    module = _run(f"{name!r} cannot be imported", lambda: import_module(module_name))
+    module = _run(f"{name!r} cannot be imported", lambda: import_named(module_name))
     try:
         value = attrgetter(path)(module)
     except AttributeError:

@@ -239,13 +239,13 @@ def _planned(
     folder: RunFolder, described: Mapping[str, Any], task: "Task", results: Mapping[str, Any]
 ) -> Plan:
     """Plan the run again from its settings."""
-    sources = list(described["arms"])
+    names = list(described["arms"])
     with suppress(OSError, ValueError, KeyError, AttributeError):
-        options = parse_toml(read_text(folder.path / "experiment.toml"))
-        sources = [
-            str(folder.path / name) if name.startswith("given/") else name
-            for name in options["shots"].split(",")
-        ]
+        names = parse_toml(read_text(folder.path / "experiment.toml"))["shots"].split(",")
+    for name in names:
+        if ":" in name and not name.endswith(".json"):
+            raise FwcError(f"arm {name!r} is a function, and what a folder names is not run")
+    sources = [str(folder.path / name) if name.startswith("given/") else name for name in names]
     settings = dict(described["settings"])
     first = next(folder.read_questions(), {})
     if settings["weight"] is None and "weight" in first:  # the task's weight was used

@@ -76,6 +76,19 @@ def change(path: Path, by: Callable[[str], str]) -> None:
     path.write_text(by(path.read_text()))
 
 
+def test_a_function_that_a_folder_names_is_not_run(
+    untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
+    for name in ("run.json", "experiment.toml", "results.json"):
+        if (folder / name).exists():
+            change(folder / name, lambda text: text.replace("balanced", "its_strategy:choose"))
+    monkeypatch.chdir(folder)
+    claims = [claim["detail"] for claim in verify(folder)["findings"]]
+    assert any("is a function, and what a folder names is not run" in detail for detail in claims), claims
+
+
 def test_an_untouched_run_is_the_same_with_and_without_its_table(untouched: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(untouched, tmp_path / "elsewhere")
     found = verify(moved)
