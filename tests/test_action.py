@@ -85,9 +85,7 @@ def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int,
         else:  # as GitHub does with a shell of one's own
             (folder / "temp" / "step.py").write_text(step["run"])
             script = shell.replace("{0}", str(folder / "temp" / "step.py")).split()
-        done = subprocess.run(
-            script, cwd=folder, env=job | own, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(script, cwd=folder, env=job | own, capture_output=True, text=True, check=False)
         lines = files["GITHUB_OUTPUT"].read_text().splitlines()
         values.update(
             (f"steps.measure.outputs.{n}", v) for n, _, v in (line.partition("=") for line in lines)

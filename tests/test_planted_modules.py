@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def _imported() -> set[str]:
 
 
 @pytest.fixture
-def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Plant a module of every name in the current folder; the file lists those that ran."""
     path = tmp_path / "ran.txt"
     path.write_text("")
@@ -114,7 +113,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             (folder / package / file).write_text(_PLANTED)
     (folder / ".numba_config.yaml").write_text("cache_dir: compiled\n")
     monkeypatch.chdir(folder)
-    yield path
+    return path
 
 
 def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:

@@ -81,9 +81,15 @@ def test_a_function_that_a_folder_names_is_not_run(
 ) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
     (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
-    for name in ("run.json", "experiment.toml", "results.json"):
-        if (folder / name).exists():
-            change(folder / name, lambda text: text.replace("balanced", "its_strategy:choose"))
+    for name in (
+        "run.json",
+        "experiment.toml",
+        "results.json",
+        "journal.jsonl",
+        "questions.jsonl",
+        "answers.csv",
+    ):
+        change(folder / name, lambda text: text.replace("balanced", "its_strategy:choose"))
     monkeypatch.chdir(folder)
     claims = [claim["detail"] for claim in verify(folder)["findings"]]
     assert any("is a function, and what a folder names is not run" in detail for detail in claims), claims
