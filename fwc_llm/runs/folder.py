@@ -24,7 +24,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, failing_as, json_text, open_binary, read_text, sha256, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import escape_formula, parse_json, unescape_formula
+from fwc_llm.sanitize import escape_formula, key_remover, parse_json, unescape_formula
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.validation import check
 
@@ -154,9 +154,9 @@ class RunFolder:
         self.write_text(name, json_text(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file atomically."""
+        """Write a text file atomically, without keys."""
         with self._writing(name) as file:
-            file.write(text)
+            file.write(key_remover()(text))
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""

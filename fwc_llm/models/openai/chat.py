@@ -30,10 +30,11 @@ from fwc_llm.models.openai.retry import (
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
     as_single_line,
+    hide_variable,
     parse_finite,
     parse_json,
     parse_uint,
-    redactor,
+    redact,
     replace_invisible,
     sanitize_json,
     truncate,
@@ -235,7 +236,7 @@ def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
 
 
 class Service:
-    """Base class of models of services: name, notices, redaction, failure limit."""
+    """Base class of models of services: name, notices, failure limit."""
 
     where, who = "", "the service"  # names of the service in messages
     where_to_look = "check its name"  # advice after "does not know the model"
@@ -244,7 +245,6 @@ class Service:
     _options: Client
     _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
     _answers: Sequence[str] = YES_OR_NO
-    redact: Callable[[str], str] = staticmethod(redactor())  # a text without keys, which a service might echo
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -284,11 +284,11 @@ class Service:
             why, remedy = "says that the quota is used up", "check the account's billing"
         else:
             why, remedy = "rejects the key", self.key_hint
-        return self.redact(f"{self.where} {why} ({failure}): {remedy}")
+        return f"{self.where} {why} ({failure}): {remedy}"
 
     def _tell(self, notice: str) -> None:
         """Record and print a notice, unless it was given before."""
-        notice = self.redact(replace_invisible(notice))
+        notice = redact(replace_invisible(notice))
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
@@ -324,6 +324,7 @@ def _without_custom_headers() -> dict[str, Any]:
 
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` if it is missing or malformed."""
+    hide_variable(variable)
     # A user may pass the key instead of a variable's name: the message repeats only a plausible name.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     source = f"the environment variable {variable}" if is_name else "that variable"
@@ -525,7 +526,6 @@ class ChatModel(Service):
                 raise AttemptError(FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
         except AttemptError as failure:
-            failure.reason = self.redact(failure.reason)
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
@@ -638,21 +638,20 @@ class ChatModel(Service):
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
     def read_body(self, text: str) -> Any:
-        """Parse a response as sanitized JSON, or as sanitized text, without the key."""
+        """Parse a response as sanitized JSON, or as sanitized text."""
         try:
-            return sanitize_json(parse_json(text), self.redact)
+            return sanitize_json(parse_json(text))
         except ValueError:
-            return sanitize_json(text, self.redact)
+            return sanitize_json(text)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
+        return as_single_line(f"{type(cause).__name__}: {cause}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, created on first use; `FwcError` if that is impossible."""
         if self._sdk is None:
             key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-            self.redact = redactor(key)  # "no-key" is too short to be redacted
             try:
                 import httpx2
 
