@@ -18,7 +18,7 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
-from fwc_llm.models.openai.prices import Price, no_price, price_of
+from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
@@ -156,7 +156,12 @@ class Job:
         """The model's price; None if unknown."""
         if traits(self.model).local:
             return no_price(self.model.name)
-        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
+
+    @property
+    def why_unpriced(self) -> str:
+        """Why `price` is None, and what to do."""
+        return why_unpriced(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
 
     @cached_property
     def expected_questions(self) -> dict[str, Any] | None:
@@ -199,6 +204,7 @@ class Job:
             try:
                 described = self._description(folder.path)
                 if begun:
+                    folder.begin_change()
                     folder.begin(described)
                 else:
                     _write_examples(folder, self.plan)
@@ -286,6 +292,8 @@ class Job:
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
+        if self.price is None:
+            raise FwcError(f"--max-cost cannot be kept: {self.why_unpriced}")
         return Budget(self.model, self.price, most, elsewhere=elsewhere)
 
     def ask(

@@ -345,7 +345,13 @@ def _unread(folder: Path, found: Iterable[Claim], paths: Iterable[Path]) -> Iter
 
 def _hashes(folder: RunFolder) -> Iterator[Claim]:
     recorded = folder.hashes()
-    if not recorded:
+    changing = ", ".join(folder.hashes("changing"))
+    if changing:
+        why = (
+            "the command that last wrote to the folder was stopped (it, or `fwc-llm rescore`, ends the work)"
+        )
+        yield Claim(HASHES, UNVERIFIED, f"{why}: files are checked only by recomputing: {changing}")
+    elif not recorded:
         yield Claim(HASHES, UNVERIFIED, "it is missing: files are checked only by recomputing")
     for name, digest in recorded.items():
         path = folder.path / name

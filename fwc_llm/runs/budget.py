@@ -77,15 +77,11 @@ class Budget:
     def __init__(
         self,
         model: Model,
-        price: Price | None,
+        price: Price,
         max_cost: float,
         counter: TokenCounter | None = None,
         elsewhere: float = 0.0,  # cost of other runs under the same limit
     ) -> None:
-        if price is None:
-            raise FwcError(
-                f"no price of {model.name} is known, so --max-cost cannot be kept: give a file with --prices"
-            )
         if not max_cost > 0.0:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere

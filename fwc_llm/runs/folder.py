@@ -232,9 +232,16 @@ class RunFolder:
 
     def write_hashes(self, *names: str) -> None:
         """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
-        recorded = self.hashes()
+        recorded = self.hashes("changing") | self.hashes()
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
+
+    def begin_change(self) -> None:
+        """Record that the files may change until `write_hashes`: a kill in between is no forgery."""
+        recorded = self.hashes()
+        if recorded:
+            changing = self.hashes("changing") | recorded
+            self.write_json(HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing})
 
     def hashes(self, key: str = "files") -> dict[str, str]:
         """The recorded SHA-256 by file; {} if nothing is recorded."""

@@ -363,3 +363,35 @@ def test_task_table_and_settings_are_those_of_whoever_checks(
     found = verify(folder, Checker(task))
     assert {CARD, "notes.txt"} <= {one["file"] for one in found["findings"] if one["status"] != "same"}
     assert "prompts/balanced.json" in {one["file"] for one in found["findings"] if one["status"] == "differs"}
+
+
+@pytest.mark.parametrize("written", ["run.json", "answers.csv", "results.json", "hashes.json"])
+def test_a_rescore_that_is_stopped_is_no_forgery(
+    written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped when this file is written; run again, it leaves the folder as it would have been."""
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    described = parse_json((folder / "run.json").read_text()) | {"parser": 1}
+    (folder / "run.json").write_text(json.dumps(described))
+    RunFolder(folder).write_hashes()
+    stopping = 1 if written == "hashes.json" else 0  # hashes are written first, and last
+    replaced = os.replace
+
+    def replace_or_stop(source: Path, target: Path) -> None:
+        nonlocal stopping
+        if target.name == written:
+            stopping -= 1
+            if stopping < 0:
+                raise KeyboardInterrupt
+        replaced(source, target)
+
+    with monkeypatch.context() as patched, Journal(folder) as journal:
+        patched.setattr(os, "replace", replace_or_stop)
+        with pytest.raises(KeyboardInterrupt):
+            score_run(RunFolder(folder), journal)
+    found = verify(folder)
+    assert found["differs"] == 0, found
+    assert "was stopped" in dict(differing(folder, "not verified"))["hashes.json"]
+    with Journal(folder) as journal:
+        score_run(RunFolder(folder), journal)
+    assert (verify(folder)["differs"], verify(folder)["not_verified"]) == (0, 0)

@@ -13,11 +13,12 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.models.openai.prices import Price, price_of
+from fwc_llm.models.openai.prices import Price, price_of, why_unpriced
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
+from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
 
 PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
@@ -93,9 +94,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
-def test_a_limit_needs_a_price_and_a_positive_number() -> None:
-    with pytest.raises(FwcError, match="no price of my-model is known"):
-        Budget(Model("my-model"), None, 1.0)
+def test_a_limit_is_a_positive_number() -> None:
     with pytest.raises(FwcError, match="must be above 0"):
         Budget(Model("test"), PRICE, 0.0)
 
@@ -119,6 +118,30 @@ def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
     assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
     assert price_of("gpt-4", file) is None
+
+
+def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    listed = 'date = "2030-01-01"\n[models]\nmine = { input = 1, output = 2 }\n'
+    file.write_text(listed + "[parameters.service_tier]\nflex = 0.5\n[parameters.web]\nTrue = 3\n")
+    usual: Any = price_of("mine", file, sent={"temperature": 0, "max_tokens": 20})
+    changed: Any = price_of("mine", file, sent={"service_tier": "flex", "web": True})
+    assert (usual.input, usual.output) == (1.0, 2.0)
+    assert (changed.input, changed.cached, changed.output) == (1.5, 1.5, 3.0)
+    for sent in ({"service_tier": "priority"}, {"web": False}, {"tools": []}, {"extra_body": {"x": 1}}):
+        assert price_of("mine", file, sent=sent) is None
+        assert next(iter(sent)) in why_unpriced("mine", file, "chat", sent)
+
+
+def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
+    words = ("eval", "--task", "census", "--n-test", 13, "--shots", "zero", "--m", 4)
+    service = ("--base-url", "http://127.0.0.1:9/v1", "--max-cost", 1, "--out", tmp_path / "run")
+    assert "no price of my-model is known" in fwc(*words, "--model", "my-model", *service, code=2).line
+    tier = ("--model", "gpt-5-mini", "--param", "service_tier=priority")
+    assert "the parameter service_tier is not known" in fwc(*words, *tier, *service, code=2).line
+    free = ("--model", "gpt-5-mini", "--param", "seed=1")
+    free = (*free, "--param", "service_tier=default")
+    assert "$" in fwc(*words, *free, "--dry-run", code=0).out
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
     r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
 )
+_OF_VERSION = re.compile(r"(?:[-_.:@](?:v?\d[\d.-]*|latest|preview|exp|gguf|i?q\d\w*|[bf]p?f?\d+))*")
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
 _MOST_TOKENS = 1_000_000_000  # of one request; a larger count is invalid
@@ -198,6 +199,20 @@ def name_in(body: Mapping[str, Any], field: str) -> str | None:
     """The text in a field of a service's response, shortened; None for other values."""
     value = body.get(field)
     return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
+
+
+def _content(choice: Any) -> str:
+    """What a choice of a response says."""
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    return json.dumps(message.get("content") if isinstance(message, Mapping) else None)
+
+
+def _same_model(served: str, wanted: str) -> bool:
+    """Whether two names differ in nothing but a publisher, a version or a form of the weights."""
+    names = [name.rpartition("/")[2].lower().removesuffix("-latest") for name in (served, wanted)]
+    shorter, longer = sorted(names, key=len)
+    before, found, after = longer.partition(shorter)
+    return bool(found) and not before and bool(_OF_VERSION.fullmatch(after))
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
@@ -470,7 +485,10 @@ class ChatModel(Service):
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
-        return read_reply(body)
+        reply = read_reply(body)
+        if len({_content(choice) for choice in body["choices"]}) > 1:
+            self._tell(f"{self.where} gave several different choices in one reply: only the first is read")
+        return reply
 
     async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
@@ -507,9 +525,8 @@ class ChatModel(Service):
             self._pace.succeeded(sent_at)
             if reply.usage is not None:
                 self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-            served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-            alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
-            if served and not alike:
+            # A deployment, whose name has a prefix, may serve any model.
+            if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
                 self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
             return reply
 
@@ -660,7 +677,7 @@ class ChatModel(Service):
                 alive = max(self._options.concurrency, 100)
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
                 local = is_local(self.address)
-                http_client = BoundedClient(local, limits=limits, timeout=self._timeout)
+                http_client = BoundedClient(local, self._tell_of_rest, limits=limits, timeout=self._timeout)
                 self._sdk = self._make_sdk(key, max_retries=0, timeout=self._timeout, http_client=http_client)
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
@@ -672,6 +689,12 @@ class ChatModel(Service):
             if self._base_url is not None:
                 self._sdk.organization = self._sdk.project = None
         return self._sdk
+
+    def _tell_of_rest(self) -> None:
+        self._tell(
+            f"{self.where} sends more than one response to a request: only the first is read; if a proxy "
+            "stands in between, look at it"
+        )
 
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai
