@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -138,7 +139,7 @@ def prepare(
         "reference": reference, "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
-    return Job(plan, answerer, client, asked, reference)
+    return Job(plan, answerer, client, asked, reference, notice)
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class Job:
     client: Client
     asked: Mapping[str, Any] = field(default_factory=dict)  # options that are not in plan and client
     reference: bool = False
+    notice: Callable[[str], None] | None = None
 
     @cached_property
     def price(self) -> Price | None:
@@ -311,13 +313,45 @@ class Job:
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> ExecutionSummary:
-            if batch or cancel_batch or batches_under_way(folder):  # `Execution` sends what batches leave
+            if batch or cancel_batch or batches_under_way(folder):
                 begin = batch and not cancel_batch
-                await BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch).run()
+                batches = BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch)
+                await batches.run()
+                left, answered = self._unanswered(calls(), journal)
+                if left and begin and not self.client.finish_live:
+                    stopped = batches.stopped or self._why_left(left, journal)
+                    return ExecutionSummary(0, len(left), answered, stopped)
+                if left and begin and self.notice is not None:
+                    self.notice(f"asked live, because batches left them: {self._price_of(left)}")
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
             return await Execution(model, calls(), journal, *asked, watch).run()
 
         return run_async(work())
+
+    def _unanswered(self, calls: Iterable[PlannedCall], journal: Journal) -> tuple[list[PlannedCall], int]:
+        """The calls without a reply, and the number of those with one."""
+        parameters, left, answered = parameters_json(self.model), list[PlannedCall](), 0
+        for call in calls:
+            if journal.answered(call_id(parameters, call)):
+                answered += 1
+            else:
+                left.append(call)
+        return left, answered
+
+    def _price_of(self, calls: Sequence[PlannedCall]) -> str:
+        dollars = forecast(self.model, calls, self.price).dollars_most
+        price = "the price is not known" if dollars is None else f"at most ${dollars:.2f}"
+        return f"{len(calls):,} requests, {price}"
+
+    def _why_left(self, left: Sequence[PlannedCall], journal: Journal) -> str:
+        """Why batches left calls without a reply, and what it costs to ask them live."""
+        parameters = parameters_json(self.model)
+        requests = {call_id(parameters, call) for call in left}
+        last = {each["request"]: str(each.get("error")) for each in journal.records()}
+        reasons = Counter(why for request, why in last.items() if request in requests)
+        told = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
+        remedy = f"--finish-live asks them one by one: {self._price_of(left)}"
+        return f"batches left {len(left):,} requests without a reply ({told}): {remedy}"
 
     def settle_format(
         self,

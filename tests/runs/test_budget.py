@@ -4,22 +4,25 @@ import asyncio
 import itertools
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.decisions import DecisionModel
-from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.openai.chat import ChatModel, read_reply
 from fwc_llm.models.openai.prices import Price, price_of, why_unpriced
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
 from tests.command import Run
-from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, answered, completion, serve_in_thread
 
 PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
 
@@ -195,6 +198,74 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
             spent = bill[0]
             with Journal(tmp_path / "run") as journal:
                 assert spent <= journal.cost(price) <= most
+
+
+def _understates(value: Any) -> bool:
+    """A service can lie (SECURITY.md); this is about counts that are none."""
+    return (
+        isinstance(value, float | int) and not isinstance(value, bool) and 0 < value < 1e9 and value % 1 == 0
+    )
+
+
+NO_COUNT = (
+    st.none() | st.booleans() | st.integers(max_value=0) | st.integers(min_value=10**9) | st.floats()
+    | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(st.sampled_from(["total", "cached_tokens", "input"]), st.integers(), max_size=2)
+).filter(lambda value: not _understates(value))  # fmt: skip
+USAGES = NO_COUNT | st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": st.just(100) | NO_COUNT, "completion_tokens": st.just(1) | NO_COUNT,
+        "total_tokens": st.just(101) | NO_COUNT, "prompt_tokens_details": NO_COUNT,
+        "input_tokens": st.just(100),
+    },
+)  # fmt: skip
+
+
+@given(st.lists(USAGES, min_size=1, max_size=6))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(tmp_path: Path, usages: list[Any]) -> None:
+    """A first pass without a limit counts, too: what it does not know is estimated upwards."""
+    cost, asked = PRICE.dollars(Usage(100, 1)), itertools.count()
+
+    def service(request: HttpRequest) -> HttpReply:
+        usage = usages[next(asked) % len(usages)]
+        return HttpReply(completion("Yes") | {"usage": usage})
+
+    async def go(url: str, folder: Path) -> None:
+        for most in (None, 12 * cost, 20 * cost):
+            model = ChatModel("test", base_url=f"{url}/v1", backoff=0.001)
+            planned = calls(60 if most else 4)
+            with Journal(folder) as journal:
+                budget = None if most is None else Budget(model, PRICE, most, Counter())  # type: ignore[arg-type]
+                outcome = await Execution(model, planned, journal, 3, budget=budget).run()
+            assert not most or outcome.stopped
+
+    with serve_in_thread(service) as url, TemporaryDirectory(dir=tmp_path) as folder:
+        asyncio.run(go(url, Path(folder)))
+    assert 4 <= next(asked) <= 20
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 1}, Usage(100, 1)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160}, Usage(100, 60)),  # it reasoned
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}},
+         Usage(100, 1, 64)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 101}},
+         Usage(100, 1)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": -1}},
+         None),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, None),
+        ({"prompt_tokens": 100, "completion_tokens": 0}, None),
+        ({"prompt_tokens": 100}, None),
+        ({"total_tokens": 101}, None),
+        ({"input_tokens": 100, "output_tokens": 1}, None),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_of_a_usage_is_not_zero(usage: dict[str, Any], expected: Usage | None) -> None:
+    assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
 
 
 def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(tmp_path: Path) -> None:

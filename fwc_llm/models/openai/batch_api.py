@@ -179,7 +179,7 @@ class BatchClient:
             for error in (details if isinstance(details, list) else [])[:3]
         ]
         files = [
-            None if getattr(batch, name, None) is None else self._id(batch, name)
+            None if not str(getattr(batch, name, None) or "").strip() else self._id(batch, name)
             for name in ("output_file_id", "error_file_id")
         ]
         done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]

@@ -160,7 +160,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         refusal=bool(refusal) or calls_tool or finish == "refusal",
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
         logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
-        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
+        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens", bool(text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
         latency=latency,
@@ -184,15 +184,26 @@ def json_answer(text: str) -> Any:
     return reply.get("answer") if isinstance(reply, dict) else None
 
 
-def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """Counts in `usage` under these names, missing ones as 0; None without `usage`."""
+def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
+    """Counts in `usage` under these names; None if one of them is not known.
+
+    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the total that
+    are in neither count, such as reasoning, were written by the model.
+    """
     if not isinstance(usage, Mapping):
+        return None
+    names = (prompt, completion, "total_tokens")
+    asked, said, total = (parse_uint(usage.get(name), _MOST_TOKENS) for name in names)
+    if not asked or said is None or (has_text and not said):
         return None
     details = usage.get(f"{prompt}_details")
     details = details if isinstance(details, Mapping) else {}
-    cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
-    counts = (usage.get(prompt), usage.get(completion), cached, written)
-    return Usage(*(parse_uint(count, _MOST_TOKENS) or 0 for count in counts))
+    cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
+    written = details.get("cache_write_tokens") or 0
+    written = parse_uint(written, asked - cached + 1)
+    if written is None:
+        return None
+    return Usage(asked, max(said, (total or 0) - asked), cached, written)
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
