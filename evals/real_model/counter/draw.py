@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -58,10 +59,9 @@ def draw() -> None:
 def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int], Shots]:
     """The sets of all arms from one tenth of the pool, with the labels in one order: no, yes, no, …"""
 
-    def select(strategy: str, **options: object) -> Shots:
-        return select_shots(
-            task, strategy, m=M, seed=number, pool=part, order="alternate", progress=False, **options
-        )
+    def select(strategy: str, **options: str) -> Shots:
+        common: dict[str, Any] = {"m": M, "seed": number, "pool": part, "order": "alternate"}
+        return select_shots(task, strategy, **common, **options)
 
     fwc = select("fwc")
     cells = Counter((str(e.values[task.protected[0]]), e.label) for e in fwc.examples)
@@ -115,12 +115,13 @@ def read_sets(task: Task) -> dict[tuple[str, int], Shots]:
     """The committed sets, by arm and number."""
     pool = task.pool()
     found = {}
-    for (arm, number), lines in pd.read_csv(SETS_FILE).groupby(["arm", "set"], sort=False):
+    for key, lines in pd.read_csv(SETS_FILE).groupby(["arm", "set"], sort=False):
+        arm, number = cast(tuple[str, int], key)
         examples = make_examples(task, pool.loc[lines["row"]])
         if lines["weight"].notna().all():
             weighted = zip(examples, lines["weight"], strict=True)
             examples = tuple(replace(example, weight=float(weight)) for example, weight in weighted)
-        found[str(arm), int(number)] = shots_of(task, str(arm), int(number), examples)
+        found[arm, number] = shots_of(task, arm, number, examples)
     return found
 
 

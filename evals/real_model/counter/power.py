@@ -25,7 +25,7 @@ def main() -> None:
     """Print the power by the number of sets and rounds: of one contrast, Holm over four."""
     recorded = pd.read_csv(ANSWERS).query("experiment == 'A' and arm != 'zero'")
     table = recorded.pivot(index="row", columns="arm", values="p_yes")
-    log_odds = logit(table.clip(1e-9, 1 - 1e-9)).to_numpy().T
+    log_odds = logit(table.to_numpy().T.clip(1e-9, 1 - 1e-9))
     facts = recorded.drop_duplicates("row").set_index("row").loc[table.index]
     cell = 2 * (facts["group"] == "Male") + (facts["label"] == "yes")
     cells = [np.flatnonzero(cell == number) for number in range(4)]
