@@ -59,7 +59,7 @@ def draw() -> None:
 def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int], Shots]:
     """The sets of all arms from one tenth of the pool, with the labels in one order: no, yes, no, …"""
 
-    def select(strategy: str, **options: str) -> Shots:
+    def select(strategy: str, **options: Any) -> Shots:
         common: dict[str, Any] = {"m": M, "seed": number, "pool": part, "order": "alternate"}
         return select_shots(task, strategy, **common, **options)
 
