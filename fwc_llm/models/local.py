@@ -91,8 +91,6 @@ class LocalModel(Service):
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # cannot be cancelled
             seconds = time.monotonic() - began
-        if seconds > (deadline := self._options.deadline):
-            answered = {"error": {"message": f"no reply within the deadline of {deadline:g} s"}}
         try:
             reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:
