@@ -64,7 +64,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         share = None if numbers.dollars is None else numbers.dollars * pool_calls / numbers.calls
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
-    multiplied = "rows_per_request", "probe", "counterfactual", "samples"
+    multiplied = "probe", "counterfactual", "samples"
     if flags := [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]:
         yield f"this includes the requests of {', '.join(flags)}"
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"

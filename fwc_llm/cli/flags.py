@@ -97,7 +97,6 @@ EXAMPLES = {
     "rescore": "fwc-llm rescore runs/luna",
     "bundle": "fwc-llm bundle runs/luna -o evidence.zip --no-rows",
     "verify": "fwc-llm verify runs/luna",
-    "serve-surrogate": "fwc-llm serve-surrogate --port 8000",
     "warm-up": "fwc-llm warm-up",
     "doctor": "fwc-llm doctor --base-url http://127.0.0.1:8000/v1",
     "task init": "fwc-llm task init data.csv --protected sex --outcome income",

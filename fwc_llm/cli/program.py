@@ -15,7 +15,7 @@ MODULES = {
     "eval": "eval", "shots": "shots", "tune": "tune", "prompt": "prompt", "tasks": "task", "power": "power",
     "runs": "runs", "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
     "monitor": "monitor", "rescore": "runs", "bundle": "runs", "verify": "runs",
-    "serve-surrogate": "serve", "warm-up": "doctor", "doctor": "doctor", "task": "task", "template": "task",
+    "warm-up": "doctor", "doctor": "doctor", "task": "task", "template": "task",
 }  # fmt: skip
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {

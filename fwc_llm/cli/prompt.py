@@ -11,7 +11,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import parse_json
 
 _SETTINGS = (
-    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "consistency", "weights",
+    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "weights",
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def prompt(
         cleaned, title = table.record(_read(record)), f"the row is in {record}"
         notes(*cleaned.notes)
         hidden = () if settings.weights == "show" else ("unweighted",)
-        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.questions)
+        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.question_apart)
         messages = prompt.build(cleaned)
     if as_json:
         write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)

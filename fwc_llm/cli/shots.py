@@ -196,11 +196,10 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> Callable[[int], Shots]:
-    if is_per_row(strategy, options):
-        arm = f"{strategy}{' --redraw per-row' * ('redraw' in options)}"
+    if is_per_row(strategy):
         raise FwcError(
             f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
-            f"fwc-llm eval --shots {arm}, or measure it with --compare"
+            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
         )
     return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 

@@ -422,7 +422,7 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
     """`FwcError` if `model` does not support the requested api, answer format or batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        who = "use a model of a service with this protocol (--base-url; `fwc-llm serve-surrogate`)"
+        who = "use a model of a service with this protocol (--base-url)"
         raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
         raise FwcError(f"{model.name} does not support --answer-format json: leave it out")

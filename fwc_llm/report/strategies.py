@@ -75,7 +75,7 @@ def compare(
         try:
             chosen = [
                 select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
-                for query in (queries if is_per_row(name, own) else [None])
+                for query in (queries if is_per_row(name) else [None])
             ]
         except FwcError as error:
             lines.append(StrategyComparison(name, note=str(error)))

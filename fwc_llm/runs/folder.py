@@ -402,20 +402,11 @@ class _ArmThreshold(BaseModel, strict=True):
     per_repeat: list[_ChosenThreshold]
 
 
-class _Wording(BaseModel, strict=True):
-    n: _Count
-    contradictions: _Count
-    yes_to_both: _Count
-    no_to_both: _Count
-    mean_distance: _Number | None = None
-
-
 class _ArmResults(BaseModel, strict=True):
     arm: str
     accuracy: _Number | None = None
     coverage: _Number | None = None
     threshold: _ArmThreshold | None = None
-    wordings: dict[str, _Wording] | None = None
 
 
 _Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]

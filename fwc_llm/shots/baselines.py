@@ -4,8 +4,6 @@ Sources: docs/baselines.md. With sampling weights, "uniform" draws are in propor
 examples are diagnostics of what a model learns from examples; every output marks them.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -61,26 +59,22 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     return examples.make_shots(request, "ids", positions)
 
 
-@strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
-def balanced(request: Request, redraw: str) -> Shots:
+@strategy()
+def balanced(request: Request) -> Shots:
     """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
     Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced examples").
     If m is not a multiple of the number of cells, the numbers of any two cells differ by at most one, and so
-    do those of the two labels. With `redraw="per-row"`, as in DecodingTrust, the draw depends on the seed and
-    on the queried row's values.
+    do those of the two labels.
     """
-    shares, seed = examples.cell_shares(request), [request.seed]
+    shares = examples.cell_shares(request)
     if request.m < len(shares):
         raise FwcError(
             f"m is {request.m}, but a balanced choice needs at least one example in each of the "
             f"{len(shares)} cells"
         )
-    if redraw == "per-row" and request.query is not None:
-        values = sorted((name, examples.plain(value)) for name, value in request.query.items())
-        seed.append(int.from_bytes(hashlib.sha256(json.dumps(values).encode()).digest()[:8], "little"))
-    drawn = _draw_labelled(request, np.random.default_rng(seed), shares)
-    return examples.make_shots(request, "balanced", drawn, redraw=redraw)
+    drawn = _draw_labelled(request, np.random.default_rng([request.seed]), shares)
+    return examples.make_shots(request, "balanced", drawn)
 
 
 def _draw_labelled(

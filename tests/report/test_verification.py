@@ -123,7 +123,7 @@ def test_answers_of_an_older_parser_stay_until_the_run_is_scored_anew(
 def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     options: dict[str, Any] = {
-        "assisted": {"assist": True, "probe": ["names"], "rows_per_request": 4},
+        "assisted": {"assist": True, "probe": ["names"]},
         "threshold": {"threshold": "fit"},
         "batch": {},
     }[how]

@@ -133,10 +133,9 @@ def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
     task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
     service = Service(lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein")
     with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path, "rows_per_request": 5}
+        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
         result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
-    alone = [body["response_format"] for body in service.bodies if "response_format" in body]
-    assert len(alone) == len(service.bodies) - 2 == 10  # rows in one request are answered in lines
-    assert alone[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
-    answers = result.answers()
-    assert set(answers[~answers["variant"].str.startswith("rows:")]["answer"]) == {"yes"}
+    forms = [body["response_format"] for body in service.bodies]
+    assert len(forms) == 10
+    assert forms[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
+    assert set(result.answers()["answer"]) == {"yes"}
