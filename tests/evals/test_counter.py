@@ -91,7 +91,7 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     scored = answers.merge(steps, on=["set", "round"]).join(median, on=["arm", "set"])
     scored["said"] = scored["p_yes"] > scored["median"]
     rates = scored.pivot_table("said", ["arm", "set"], ["men", "yes"])
-    gap = (rates[True] - rates[False]).T.mean().unstack("arm")
+    gap = pd.DataFrame(rates[True] - rates[False]).mean(axis=1).unstack("arm")
     scored["right"] = scored["said"] == scored["yes"]
     right = scored.pivot_table("right", "set", "arm")
     for (first, second), each in zip(CONTRASTS, reported["contrasts"], strict=True):
