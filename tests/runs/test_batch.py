@@ -123,8 +123,8 @@ def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("blank", ["", " ", None])
 def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
     class Blank(BatchService):
-        def _serve(self, request: HttpRequest) -> HttpReply:
-            reply = super()._serve(request)
+        def __call__(self, request: HttpRequest) -> HttpReply:
+            reply = super().__call__(request)
             if isinstance(reply.body, dict) and reply.body.get("object") == "batch":
                 files = {name: reply.body.get(name) or blank for name in ("output_file_id", "error_file_id")}
                 return replace(reply, body=reply.body | files)
