@@ -21,7 +21,9 @@ from fwc_llm.models.base import Reply
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 
 Value = Literal["yes", "no"]
-Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
+Reason = Literal[
+    "", "refused", "truncated", "filtered", "unfinished", "empty", "ambiguous", "other", "error"
+]  # fmt: skip
 
 PARSER = 2  # version of these rules, raised by each release that changes them; old runs without it have 1
 # Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the listed
@@ -261,22 +263,22 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in a reply's text.
 
     `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`.
-    Reasons for a `value` of None: error (no reply at all), refused (a tool call counts as a refusal),
+    Reasons for a `value` of None: error (no reply at all), unfinished (the service broke off), refused (a tool call counts as a refusal),
     filtered (by the provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous
     (contradictory answers), other. The time is linear in the length of the text.
     """
     reply = Reply(reply) if isinstance(reply, str) else reply
-    if reply.text is None:
-        return Answer(None, "error")
     if reply.refusal:
         return Answer(None, "refused")
-    if reply.finish_reason == "content_filter":
-        return Answer(None, "filtered")
+    if reply.ending in ("filtered", "unfinished"):
+        return Answer(None, reply.ending)
+    if reply.text is None:
+        return Answer(None, "error")
     if reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no"):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
     read = _read if len(reply.text) <= _KEPT else _read.__wrapped__
     yes, no = (said(words[value]) for value in ("yes", "no"))
-    return read(reply.text, yes, no, reply.finish_reason == "length", reply.reasoned)
+    return read(reply.text, yes, no, reply.ending == "truncated", reply.reasoned)
 
 
 @lru_cache(maxsize=10_000)  # many replies have the same text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
-from fwc_llm.models.openai.chat import read_reply
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.words import YES_NO, Words, spellings
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}

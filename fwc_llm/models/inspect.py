@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, Reply, is_simulation
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
@@ -163,7 +164,7 @@ def to_reply(output: "ModelOutput") -> Reply:
             },
         },
     }
-    return chat.read_reply(sanitize_json(body), latency=seconds)
+    return read_reply(sanitize_json(body), latency=seconds)
 
 
 class InspectModel(chat.Service):
@@ -217,12 +218,19 @@ class InspectModel(chat.Service):
             attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
             **self.parameters,
         )
-        left = client.deadline
+        left, broke_off = client.deadline, False
         while True:
             try:
                 async with asyncio.timeout(left):
                     output = await model.generate(to_chat(messages), config=config)
-                break
+                if to_reply(output).ending != "unfinished" or broke_off:
+                    break
+                broke_off = True
+                attempts.lost(billed=True)
+                if not await attempts.again():
+                    break
+                number += 1
+                continue
             except (FwcError, MemoryError):
                 raise
             except Exception as error:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
-from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
+from fwc_llm.models.bodies import asks_json
+from fwc_llm.models.openai.chat import REASONING_TOKENS
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _MOST_REASONS = 5
+_NO_REPLY = ("error", "unfinished")
 _UNKNOWN = "no P(yes)"
 
 
@@ -81,11 +82,9 @@ class Replies:
         self._last: dict[Key, _Last] = {}
         for record in journal.records():
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
-            cells = _Last().cells
-            if record["text"] is not None:
-                answer, why, p_yes = parsed(reply_of(record), words).values()
-                number = None if p_yes is None else float(p_yes)
-                cells = answer or "", why, number, sys.intern(truncate(record["text"]))
+            answer, why, p_yes = parsed(reply_of(record), words).values()
+            number = None if p_yes is None else float(p_yes)
+            cells = answer or "", why, number, sys.intern(truncate(record["text"] or ""))
             last = _Last(cells, error, model, bool(record.get("truncated")))
             self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
@@ -140,7 +139,7 @@ def score(
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
-    unanswered = [row for row in rows if row["reason"] == "error"]
+    unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
     def arm(name: str) -> dict[str, Any]:
@@ -178,7 +177,7 @@ def score(
         data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}
         data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
     if rule is not None:
-        missing = sum(row["reason"] == "error" for row in validation)
+        missing = sum(row["reason"] in _NO_REPLY for row in validation)
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
     data["arms"] = [arm(name) for name in described["arms"]]
     folder.write_json("results.json", data)
@@ -204,7 +203,7 @@ def _at_thresholds(
         "ties": sum(
             row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])] for row in plain
         ),
-        "unknown": sum(row["p_yes"] is None and row["reason"] != "error" for row in plain),
+        "unknown": sum(row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain),
         "answers": arm_metrics(arm, moved),
     }
 
