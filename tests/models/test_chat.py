@@ -203,7 +203,8 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     ("text", "tokens", "expected"),
     [
         ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1}), ("ES", 1.0, {"ES": 1.0})], 0.9),
-        ("Yes.", [("Ye", 0.9, {"Ye": 0.9, "No": 0.1}), ("s", 0.8, {"s": 0.8, "ah": 0.2}), (".", 1.0, {})], 0.878),
+        ("Yes.", [("Ye", 0.9, {"Ye": 0.9, "No": 0.1}), ("s", 0.8, {"s": 0.8, "ah": 0.2}), (".", 1.0, {})],
+         0.878),
         ("NO", [("N", 0.9, {"N": 0.9, "YES": 0.1}), ("O", 1.0, {"O": 1.0})], 0.1),
         ("Yes", [("No", 0.9, {"No": 0.9, "Yes": 0.1})], None),  # tokens of another text
         ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1})], None),  # the word's end is not told
