@@ -138,10 +138,21 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
     return stated + known if stated or len(known) + missing > 1 else []
 
 
-def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """Sort the values of a column into (mean yes, mean no, neither)."""
-    yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
-    if len(values) == 2 and len(yes) == 1:
-        return yes, [value for value in values if value not in yes], []
-    no = [value for value in values if value not in yes and value.casefold() in NO_WORDS]
-    return yes, no, [value for value in values if value not in yes and value not in no]
+def group_key(level: str) -> str:
+    """What spellings of one group have in common: case, white space and Unicode form are not compared."""
+    return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
+
+
+def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
+    """Map spellings of one group to the most frequent of them; levels with one spelling are left out."""
+    first: dict[str, str] = {}
+    for level in sorted(counts, key=lambda level: (-counts[level], level)):
+        first.setdefault(group_key(level), level)
+    return {level: first[group_key(level)] for level in counts if first[group_key(level)] != level}
+
+
+def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
+    """A note on the merger of `merge_spellings` in an attribute."""
+    pairs = ", ".join(f"{level!r} as {usual!r}" for level, usual in [*spelled.items()][:8])
+    more = f" and {len(spelled) - 8} more" if len(spelled) > 8 else ""
+    return f"{name}: spellings of one group count as one: {pairs}{more}"

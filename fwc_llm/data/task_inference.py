@@ -19,9 +19,10 @@ from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
+from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
-from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
+from fwc_llm.words import is_marker, is_unknown, merged_categories
 
 _FEW = 10  # a numeric column with at most this many distinct whole values may hold codes
 _FEW_MISSING = 0.03  # rows with missing values are dropped if their share is at most this
@@ -367,10 +368,10 @@ class Drafting:
                 return self.cells[name]
             return (numbers(name) > numbers(name).median()).where(self.cells[name].notna())
 
-        yes, no, _ = means_yes(list(self.cells[self.outcome].dropna().unique()))
+        usual = usual_meaning(list(self.cells[self.outcome].dropna().unique()))
         answers = classes(self.outcome)
-        if yes and no:
-            answers = answers.replace(dict.fromkeys(yes, "yes") | dict.fromkeys(no, "no"))
+        if usual.yes and usual.no:
+            answers = answers.replace(dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no"))
         is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
         checked = check_table(
             pd.DataFrame(self.cells | {name: numbers(name) for name in features if is_numeric[name]}),
@@ -476,7 +477,8 @@ class Drafting:
             line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
             doubt = f"{where}: a number; say above which threshold the answer is yes"
             return None, middle, [line], doubt
-        yes, no, others = means_yes(counts)
+        usual = usual_meaning(counts)
+        yes, no, others = list(usual.yes), list(usual.no), usual.dropped
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"
             return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {values}"
@@ -520,7 +522,7 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
     """Draft a question; yes means the value `positive`, or above `above`."""
-    is_yes = positive is None or positive.casefold() in YES_WORDS
+    is_yes = positive is None or means_yes(positive)
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
             return f"Should this case be {done[1].lower()}ed?"

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
+from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.audit_table import (
-    DecisionValues,
+    OutcomeRules,
     from_frame,
     of_population,
     unused_columns,
@@ -154,7 +155,7 @@ def audit(
         if name in columns:
             columns[name] = as_numbers(columns[name], name, kind)
     frame = pd.DataFrame(columns)
-    decisions = DecisionValues(positive, negative, others)
+    outcomes = OutcomeRules(MeaningRule(values_of(positive), values_of(negative), others))
     if population is not None:
         texts = [*levels, titles["label"], titles["cluster"]]
         everybody = population_of(frame_table(population), named, texts)
@@ -164,7 +165,7 @@ def audit(
         design,
         attributes,
         protected=groups,
-        decisions=decisions,
+        outcomes=outcomes,
         unknown=unknown,
         p_yes=next(iter(numbers)),
         min_group=min_group,
@@ -176,7 +177,7 @@ def audit(
     unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
     answered = replace(answered, unused=(*answered.unused, *unused))
     if population is not None:
-        options = titles["label"], decisions, unknown, titles["cluster"]
+        options = titles["label"], outcomes, unknown, titles["cluster"]
         answered = of_population(answered, everybody, named, *options)
     if cluster is None:
         repeated = repeated_note(raw, titles["answer"], *numbers)

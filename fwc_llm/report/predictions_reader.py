@@ -13,7 +13,7 @@ from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import FILE_ROW, DecisionValues, decided, unused_columns, with_population
+from fwc_llm.metrics.audit_table import FILE_ROW, OutcomeRules, decided, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -45,7 +45,7 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    decisions: DecisionValues,
+    outcomes: OutcomeRules,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
@@ -56,7 +56,7 @@ def read_predictions(
     """Read a file as the table for an audit, indexed by `FILE_ROW`; also return notes.
 
     `columns` maps the audit's columns to those of the file. With `replies`, answers are parsed from texts of
-    models; words for yes are `decisions.by_column["answer"]`, those for no `decisions.negative`. Without an
+    models; words for yes are `outcomes.positive["answer"]`, those for no `outcomes.rule.negative`. Without an
     answer column, the answer is yes if `p_yes` is at least `threshold`, or if `score` exceeds its median.
     Protected columns that the file lacks are taken from `population`, by its column `key`.
     """
@@ -80,8 +80,9 @@ def read_predictions(
     notes = list[str]()
     if replies:
         words: Words = YES_NO
-        if yes := decisions.by_column.get("answer"):
-            words = {"yes": decisions.values(yes, {}), "no": decisions.values(decisions.negative, {})}
+        if yes := outcomes.positive.get("answer"):
+            typed = {"yes": yes, "no": outcomes.rule.negative}
+            words = {side: ",".join(values).split(",") for side, values in typed.items()}
         parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
         table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
         table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
@@ -89,7 +90,7 @@ def read_predictions(
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
             of = f"{unread.total():,} of {len(table['reason']):,} replies"
             notes.append(f"{of} hold no answer: {reasons}.")
-    if "answer" in table and not decisions.given:
+    if "answer" in table and outcomes.rule.positive == () and not outcomes.positive:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             raise FwcError(
@@ -107,12 +108,9 @@ def read_predictions(
         notes += repeated_note(raw, *given)
     frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
-    if decisions.given:
-        outcomes = [
-            name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
-        ]
-        titles = [columns[name] for name in outcomes]
-        frame, left_out = decided(frame, outcomes, decisions, protected, titles)
+    named = [name for name in ("answer", "label") if name in columns and not (replies and name == "answer")]
+    if named:
+        frame, left_out = decided(frame, named, outcomes, protected)
         notes = [*left_out, *notes]
     frame, lost = _without_missing(frame, protected, columns, missing, path)
     return frame, (*lost, *notes)

@@ -15,7 +15,6 @@ from fwc_llm.data.task_inference import draft_question, draft_task, profile_colu
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
-from fwc_llm.words import means_yes
 
 
 @pytest.mark.parametrize(
@@ -199,21 +198,6 @@ def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, 
 )
 def test_draft_questions(outcome: str, positive: str | None, above: float | None, question: str) -> None:
     assert draft_question(outcome, positive, above) == question
-
-
-@pytest.mark.parametrize(
-    ("values", "yes"),
-    [
-        (("Y", "N"), ["Y"]), (("True", "False"), ["True"]), (("0", "1"), ["1"]), (("ja", "nein"), ["ja"]),
-        (("Yes", "yes", "NO", "no"), ["Yes", "yes"]), ((">50K", "<=50K"), [">50K"]),
-        (("approved", "rejected"), ["approved"]),
-        (("abgelehnt", "bewilligt"), ["bewilligt"]), (("0.0", "1.0"), ["1.0"]),
-        (("high", "low"), []), (("1", "2"), ["1"]),
-        (("yes", "no", "perhaps"), ["yes"]),
-    ],
-)  # fmt: skip
-def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str]) -> None:
-    assert means_yes(values)[0] == yes
 
 
 @pytest.mark.parametrize("german", [False, True])
