@@ -158,8 +158,8 @@ WRITERS = {
     "write_bytes", "to_csv", "to_parquet", "to_excel", "to_json", "savefig", "tofile", "copyfile", "copytree",
 }  # fmt: skip
 ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
-    ("report/evidence_bundle.py", "ZipFile"), ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
-    ("report/verification.py", "copyfile"), ("coreset/warm_up.py", "tofile"), ("cli/task.py", "copytree"),
+    ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
+    ("evaluation/verification.py", "copytree"), ("coreset/warm_up.py", "tofile"), ("cli/task.py", "copytree"),
 }  # fmt: skip
 
 

@@ -87,7 +87,6 @@ EXAMPLES = {
     "prompt": "fwc-llm prompt --task census --shots balanced --row 3",
     "tasks": "fwc-llm tasks --json",
     "power": "fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",
-    "runs": "fwc-llm runs archive --json",
     "report": "fwc-llm report runs/luna runs/mini -o both.md",
     "compare": "fwc-llm compare runs/luna runs/mini",
     "audit": "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
@@ -95,10 +94,8 @@ EXAMPLES = {
     "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state s.db "
     '--fail-if "dp > 0.1"',
     "rescore": "fwc-llm rescore runs/luna",
-    "bundle": "fwc-llm bundle runs/luna -o evidence.zip --no-rows",
     "verify": "fwc-llm verify runs/luna",
     "warm-up": "fwc-llm warm-up",
-    "doctor": "fwc-llm doctor --base-url http://127.0.0.1:8000/v1",
     "task init": "fwc-llm task init data.csv --protected sex --outcome income",
     "task check": "fwc-llm task check data.toml",
     "task copy": "fwc-llm task copy adult -o mine.toml",

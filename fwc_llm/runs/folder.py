@@ -236,12 +236,12 @@ class RunFolder:
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
-    def hashes(self, key: str = "files") -> dict[str, str]:
+    def hashes(self) -> dict[str, str]:
         """The recorded SHA-256 by file; {} if nothing is recorded."""
         with suppress(FwcError):
             content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT and isinstance(content.get(key, {}), dict):
-                return {str(name): str(digest) for name, digest in content.get(key, {}).items()}
+            if content.get("format") == HASHES_FORMAT and isinstance(content.get("files"), dict):
+                return {str(name): str(digest) for name, digest in content["files"].items()}
         return {}
 
     @contextmanager

@@ -23,6 +23,7 @@ from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
+from fwc_llm.evaluation.verification import verify
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
@@ -31,11 +32,10 @@ from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
-from fwc_llm.report.verification import verify
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.group import expanded
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record
-from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
@@ -274,7 +274,7 @@ _OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], 
                        lambda path: audit_of_file(path, _ASKED)),
     "external_results": ("results.json", lambda: _EXTERNAL, lambda path: audit_of_file(path, _ASKED_OUTPUT)),
     "models": ("models.json", lambda: [b'{"format": "fwc-llm-models/1", "models": ["a", "b"]}'],
-               lambda path: (list_runs(path.parent), list(expanded([path.parent])))),
+               lambda path: list(expanded([path.parent]))),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.report.verification import Checker, verify
+from fwc_llm.evaluation.verification import verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
@@ -119,7 +119,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
         assert ("response_format" in json.loads((out / "run.json").read_text())["parameters"]) == held
-        assert verify(out, Checker(CENSUS))["differs"] == 0
+        assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         assert len(service.bodies) == len(forms)  # what was settled holds

@@ -1,9 +1,8 @@
-"""Folders with several runs: a group (one run per model), and lists of runs."""
+"""Folders with several runs, one per model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
@@ -65,40 +64,13 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
         yield from runs
 
 
-def list_runs(folder: Path) -> list[dict[str, Any]]:
-    """The runs in a folder and below, oldest first; `problem` is the fault, or None."""
-    if not folder.is_dir():
-        raise FwcError(f"{folder} is not a folder: name one that holds runs, such as ./runs")
-    begun = {path.parent for name in ("run.json", JOURNAL) for path in folder.rglob(name) if is_file(path)}
-    return sorted(map(_listed, begun), key=lambda run: (run["created"], run["folder"]))
-
-
-def _listed(folder: Path) -> dict[str, Any]:
-    run = RunFolder(folder)
-    listed: dict[str, Any] = {"folder": str(folder), "task": "", "model": "", "arms": [], "created": ""}
-    listed |= {"simulated": False, "requests": 0, "answered": 0, "problem": None, "complete": False}
-    if not run.begun:
-        return listed | {"problem": "it was stopped before its first request"}
-    try:
-        described = run.describe()
-        requests = int(described.get("calls") or 0)
-        answered = _answered(run, requests)
-    except (FwcError, OSError) as error:
-        return listed | {"problem": " ".join(str(error).split())}
-    listed |= {name: described[name] for name in ("task", "model", "arms", "simulated")}
-    counts = {"requests": requests, "answered": answered, "complete": 0 < requests <= answered}
-    return listed | counts | {"created": str(described.get("created") or "")}
-
-
-def _answered(run: RunFolder, requests: int) -> int:
-    """The number of requests with a reply, from results.json, or from a newer journal."""
-    journal, results = run.path / JOURNAL, run.path / "results.json"
-    if is_file(results) and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns:
-        content = run.results()
-        return int(content.get("requests") or requests) - int(content.get("unanswered") or 0)
+def answered_requests(folder: Path) -> int:
+    """The number of a run's requests that have a reply in its journal."""
+    if not is_file(folder / JOURNAL):
+        return 0
     answered = {
         record["request"]
-        for record in read_records(journal)
+        for record in read_records(folder / JOURNAL)
         if record["text"] is not None and record.get("variant") != THRESHOLD
     }
-    return min(len(answered), requests)
+    return len(answered)
