@@ -138,6 +138,9 @@ def merged_categories(levels: Iterable[str], words: Collection[str] = (), missin
     return stated + known if stated or len(known) + missing > 1 else []
 
 
+_MOST_SPELLINGS = 8  # spellings that a note lists
+
+
 def group_key(level: str) -> str:
     """What spellings of one group have in common: case, white space and Unicode form are not compared."""
     return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
@@ -153,6 +156,9 @@ def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
 
 def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
     """A note on the merger of `merge_spellings` in an attribute."""
-    pairs = ", ".join(f"{level!r} as {usual!r}" for level, usual in [*spelled.items()][:8])
-    more = f" and {len(spelled) - 8} more" if len(spelled) > 8 else ""
-    return f"{name}: spellings of one group count as one: {pairs}{more}"
+    pairs = []
+    for level, usual in [*spelled.items()][:_MOST_SPELLINGS]:
+        alike = unicodedata.normalize("NFC", level) == unicodedata.normalize("NFC", usual)
+        pairs.append(f"{ascii(level) if alike else repr(level)} as {usual!r}")
+    more = f" and {len(spelled) - _MOST_SPELLINGS} more" if len(spelled) > _MOST_SPELLINGS else ""
+    return f"{name}: spellings of one group count as one: {', '.join(pairs)}{more}"

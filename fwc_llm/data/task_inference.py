@@ -112,9 +112,10 @@ def profile_column(
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
         markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
-        if part:
-            some = merged_categories(counts, unknown, bool(cells.isna().any()))
-            markers = set(some if part == "protected" else ())
+        if part == "protected":
+            markers = set(merged_categories(counts, unknown, bool(cells.isna().any())))
+        if part == "outcome":
+            markers = set(filter(is_unknown, counts))
     odd = notation.odd if notation else ()
     held = _without(cells, (*markers, *odd) if notation else ())
     distinct = set(counts) - (markers | set(odd) if notation else set())
@@ -122,6 +123,9 @@ def profile_column(
     if not part and (why := _why_left_out(name, held, distinct, notation is not None)):
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
+    if part == "outcome" and kept and notation is None:
+        doubt = f"rows with {listed(kept, _LISTED, repr)} are left out"
+        return ColumnProfile("categorical", missing="drop", markers=kept).checked(doubt)
     if notation is None:
         doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown" if kept else ""
         return ColumnProfile("categorical", missing="category" if kept else "", markers=kept).checked(doubt)

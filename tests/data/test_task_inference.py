@@ -162,7 +162,7 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
         assert words in " | ".join(draft.checks)
     path = tmp_path / "kredite.toml"
     path.write_text(draft.text, encoding="utf-8")
-    with pytest.raises(FwcError, match="'offen' is named neither positive nor negative"):
+    with pytest.raises(FwcError, match="say what 'offen' means"):
         load_task(path).pool()
     path.write_text(draft.text.replace("# others", "others").replace("# map", "map"), encoding="utf-8")
     task = load_task(path)
@@ -258,7 +258,7 @@ def test_a_data_frame_is_a_task() -> None:
         ({}, "load_task\\(frame, protected"),
         ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
         ({"protected": "sex", "outcome": "sex"}, "outcome already"),
-        ({"protected": "sex", "outcome": "member", "positive": "perhaps"}, "'perhaps' does not occur"),
+        ({"protected": "sex", "outcome": "member", "positive": "perhaps"}, "'perhaps' is none of them"),
     ],
 )
 def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) -> None:
