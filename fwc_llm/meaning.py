@@ -211,8 +211,8 @@ def _remedy(
 ) -> str:
     """What to say about values without a meaning."""
     if not yes:
-        ways = " or ".join(rule.option("positive", [value]) for value in rest[:2])
-        return f"say which means yes: {ways}"
+        options = [rule.option("positive", [value]) for value in rest[:2]]
+        return f"say which means yes: {' or '.join(options)}"
     named = [f"{value!r} (first in row {first[value]})" if value in first else repr(value) for value in rest]
     yes_texts = [by_key[key][0] for key in yes]
     no_texts = [by_key[key][0] for key in no]

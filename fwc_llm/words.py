@@ -105,6 +105,7 @@ _FOR_NUMBERS = _OF_PEOPLE | {
     "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
     "#nv", "#wert!", "#bezug!",
 }  # fmt: skip
+_MISSING_CODE = re.compile(r"-?(7{2,}|8{2,}|9{2,}|1111)")  # beside "25-34" and ">74", no group of people
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
@@ -124,15 +125,25 @@ def is_unknown_category(level: str) -> bool:
     return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
 
 
+def missing_codes(levels: Iterable[str]) -> list[str]:
+    """Codes such as 8888, 99 and 1111 beside levels that are no numbers ("25-34", ">74")."""
+    listed = list(levels)
+    if all(re.fullmatch(r"[-\d.,]+", level) for level in listed):
+        return []
+    return [level for level in listed if _MISSING_CODE.fullmatch(level)]
+
+
 def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
     """The levels of one protected attribute that are merged into "unknown".
 
     Levels in `words` are always merged, and so is "NA", unless another level is a code of two letters, such
-    as "WH" or "DE". Other levels that mean unknown (`is_unknown_category`) are merged if there is another
-    level to merge them with, or if values are missing (`missing`).
+    as "WH" or "DE". Codes such as 8888 are merged (`missing_codes`). Other levels that mean unknown
+    (`is_unknown_category`) are merged if there is another level to merge them with, or if values are missing
+    (`missing`).
     """
     listed, extra = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
+    extra |= set(missing_codes(listed))
     stated = [level for level in listed if level.strip().casefold() in extra or (level == "NA" and not codes)]
     known = [level for level in listed if level not in stated and is_unknown_category(level)]
     return stated + known if stated or len(known) + missing > 1 else []

@@ -165,7 +165,7 @@ def _edited(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
         cells = raw[item.name]
         if item.markers:
             cells = cells.mask(cells.isin(item.markers))
-        if item.strip_suffix or item.strip_zeros or item.written or item.bands:
+        if item.strip_suffix or item.strip_zeros or item.factors or item.written or item.bands:
             cells = _mapped(cells, partial(cell_rules.edited, task, item))
         raw[item.name] = cells
     return raw

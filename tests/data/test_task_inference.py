@@ -73,7 +73,7 @@ def test_columns_are_taken_for_what_they_are(
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
+        ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "a unit, others none"),
         ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
         ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
@@ -158,16 +158,16 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
     ]
     (tmp_path / "kredite.csv").write_text("\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n")
     draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
-    for words in ("'m', 'M' differ in case alone", "the unit 'J.'", "say what offen means"):
+    for words in ("'m' as 'M'", "J. (160), none (80)", "say what offen means"):
         assert words in " | ".join(draft.checks)
     path = tmp_path / "kredite.toml"
     path.write_text(draft.text, encoding="utf-8")
     with pytest.raises(FwcError, match="say what 'offen' means"):
         load_task(path).pool()
-    path.write_text(draft.text.replace("# others", "others").replace("# map", "map"), encoding="utf-8")
+    path.write_text(draft.text.replace("# others", "others"), encoding="utf-8")
     task = load_task(path)
     assert len(task.pool()) == 180
-    assert set(task.groups) == {"m", "w"}
+    assert set(task.groups) == {"M", "w"}
     assert task.pool()["Alter"].dtype == "int64"
 
 
