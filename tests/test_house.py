@@ -187,7 +187,7 @@ def test_files_are_written_by_one_module() -> None:
 PUBLIC = [
     ("fwc_llm", "load_task"), ("fwc_llm", "select_shots"), ("fwc_llm", "build_prompt"),
     ("fwc_llm", "evaluate"), ("fwc_llm", "Settings"), ("fwc_llm", "Client"),
-    ("fwc_llm.coreset", "FairCoreset"), ("fwc_llm.coreset", "FairWASP"),
+    ("fwc_llm.coreset", "FairCoreset"),
     ("fwc_llm.coreset", "fair_transport"), ("fwc_llm.models", "open_model"),
     ("fwc_llm.models.openai.chat", "ChatModel"), ("fwc_llm.shots", "load_shots"),
     ("fwc_llm.shots", "save_shots"), ("fwc_llm.runs.splits", "draw_split"),

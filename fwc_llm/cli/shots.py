@@ -34,7 +34,7 @@ def shots(
     protected: str | None = flags.PROTECTED,
     strategy: str | None = flags.option(
         f"Strategy: {', '.join(BUILT_IN)}, or module:function; several with --compare. "
-        "[default: fwc; all but flipped and ids with --compare]"
+        "[default: fwc; all but ids with --compare]"
     ),
     order: str = flags.option(
         "Order: alternate, random, by-weight, or given (the strategy's own).", default="given"
@@ -158,8 +158,7 @@ def _show(
         for row in chosen.examples:
             group = " & ".join(str(row.values[name]) for name in table.protected)
             theta = "" if row.weight is None else f"{row.weight:.4f}"
-            label = f"{row.label} ({row.altered})" if row.altered else row.label
-            rows.append((row.row, group, label, weights.get(row.row) or "", theta))
+            rows.append((row.row, group, row.label, weights.get(row.row) or "", theta))
         headings = ("row", "group", "answer", "shown", "θ")
         title = f"{chosen.m} examples by {chosen.strategy}"
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
@@ -169,8 +168,6 @@ def _show(
         more += "" if table.name in {"adult", "census"} else " --model baseline"
         use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
         console.notes(f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}")
-    if chosen.untrue:
-        console.notes(chosen.untrue, style="bold")
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
         measure = "distance and penalty" if "imbalance" in proof else "distance"

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
-    """Base of both estimators: they require y only with a parity limit or a penalty."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = is_constrained(self)
-        return tags
-
-
-class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator, CoresetFit):  # type: ignore[misc]
+class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, CoresetFit):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -44,11 +35,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
             (the features of any real row).
-        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", or counts:
-            a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
+        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", "counter", or
+            counts: a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
         target: outcome distribution p_T: shares in sorted order of the outcomes, or {outcome: share}; None:
             the distribution of the rows.
-        positive: the positive outcome, for slots="balanced-positive".
+        positive: the positive outcome, for slots="balanced-positive" and "counter".
         cost_sensitive: cost of moving a row to another protected level.
         cost_outcome: cost of moving a row to another outcome.
         init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with
@@ -127,6 +118,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     __metadata_request__score = {"sensitive": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = is_constrained(self)  # y, with a parity limit or a penalty
+        return tags
 
     def plot(self) -> "Figure":
         """Draw the weighted share of each outcome within each protected level, and the descent.

@@ -25,8 +25,7 @@ from fwc_llm.tasks import Task
 COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
 _FWC = (("fwc", 0.01), ("fwc ε=0.1", 0.1), ("fwc without a limit of parity", None))
 _ORDERS = ("given", "random")
-# Strategies whose examples are not all real rows, or that have no examples.
-_LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
+_LEFT_OUT = ONLY_BY_NAME | {"zero"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
         if is_per_row(name):
             raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")
         if name in _LEFT_OUT:
-            raise FwcError(f"tune does not try {name}: it has no examples, or examples that are not true")
+            raise FwcError(f"tune does not try {name}: it has no examples, or needs the ids of rows")
     counter, others = list[Recipe](), list[Recipe]()
     for name in chosen:
         if name == "strata":
@@ -119,9 +118,6 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
             table = counter_slots(task, m, *COUNTER_TABLES[1])
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
-        elif name == "minority":
-            others.append(Recipe("minority", name))
-            others.append(Recipe("minority, all yes", name, {"labels": "unbalanced"}))
         else:
             others.append(Recipe(name, name))
     turns = range(max(len(counter), len(others)))  # the shorter list starts again

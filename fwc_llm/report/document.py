@@ -212,11 +212,8 @@ def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     from fwc_llm.shots.storage import shots_json
 
     samples = int(run.described["settings"].get("samples") or 1)
-    draws = [
+    return [
         {**shots_json(shots), "repeat": repeat // samples}
         for repeat, shots in run.shots(arm).items()
         if not repeat % samples  # other repeats have the same examples
     ]
-    for draw in draws:
-        draw["examples"] = [{"altered": "", **example} for example in draw["examples"]]
-    return draws

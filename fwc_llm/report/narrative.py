@@ -58,7 +58,6 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     sentences += [run.missing] if run.missing else []
     if stopped := run.results.get("stopped"):
         sentences.append(f"The run ended before its last question: {stopped}.")
-    sentences += [f"{arm}: {warning}." for arm, warning in (run.described.get("untrue") or {}).items()]
     return " ".join(sentences)
 
 
@@ -310,8 +309,6 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
         step = "find out why answers are lacking"
     elif suspects:
         step = f"check column {_cut(suspects[0])} first"
-    elif run and best in (run.described.get("untrue") or {}):
-        step = "compare ways of prompting whose examples are true (--shots)"
     elif best:
         step = f"build your prompts as {_cut(best)} does, and watch what is decided"
     elif run and run.at_threshold and len(telling) < len(arms):

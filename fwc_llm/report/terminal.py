@@ -51,12 +51,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     stats = statistics(run.answered, references_of(run))
     low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
-    untrue = run.described.get("untrue") or {}
-    lines = [
-        run.missing,
-        *(f"{arm}: {warning}." for arm, warning in untrue.items()),
-        *lost_lines(run.results.get("rows")),
-    ]
+    lines = [run.missing, *lost_lines(run.results.get("rows"))]
     asked = (run.described.get("parameters") or {}).get("logprobs")
     if asked and not any(arm["probabilities"] for arm in stats["arms"]):
         lines.append(_NO_PROBABILITY)

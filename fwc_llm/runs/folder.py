@@ -357,7 +357,6 @@ class _Run(BaseModel, strict=True):
     reference: bool | None = None
     local: bool | None = None
     rows: _Rows | None = None
-    untrue: dict[str, str] | None = None
 
 
 class Described(_Run):

@@ -148,12 +148,6 @@ class Plan:
         return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
 
     @cached_property
-    def untrue(self) -> dict[str, str]:
-        """For each arm with untrue examples, a text that tells what is untrue."""
-        chosen = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
-        return {arm: shots.untrue for arm, shots in chosen if shots.untrue}
-
-    @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
         """The family, order and template of each arm, if any of these vary."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
@@ -493,7 +487,6 @@ def describe_asked(
     }
     on_disk = task.disk_table
     told = {
-        "untrue": plan.untrue,
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
         "looks": list(getattr(plan.sequential, "rows", ())),

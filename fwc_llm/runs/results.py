@@ -160,7 +160,7 @@ def score(
         "simulated": described["simulated"],
         "simulated_answers": simulated_answers,
         "reference": described.get("reference", False),
-        **{name: described[name] for name in ("local", "untrue") if described.get(name)},
+        **({"local": True} if described.get("local") else {}),
         **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
         **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,

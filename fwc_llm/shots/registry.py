@@ -10,8 +10,8 @@ from fwc_llm.shots.base import Request, Shots, Strategy
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
-# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids and `flipped`
-# has false labels. "quick": not cached, because choosing is faster than reading the cache.
+# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids. "quick": not
+# cached, because choosing is faster than reading the cache.
 _BUILT_IN = {
     "zero": ("baselines:zero", "quick"),
     "random": ("baselines:uniform", "quick"),
@@ -26,10 +26,6 @@ _BUILT_IN = {
     "fairlets": ("coresets:fairlets",),
     "reweighing": ("baselines:reweighing",),
     "ids": ("baselines:ids", "quick", "by name"),
-    "uncertain": ("retrieval:uncertain",),
-    "minority": ("baselines:minority",),
-    "counterfactual": ("baselines:counterfactual",),
-    "flipped": ("baselines:flipped", "by name"),
 }
 BUILT_IN = tuple(_BUILT_IN)
 ONLY_BY_NAME = frozenset(name for name, marks in _BUILT_IN.items() if "by name" in marks)

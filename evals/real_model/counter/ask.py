@@ -127,6 +127,7 @@ def collect(out: Path) -> None:
             continue
         arm, _, number = record["arm"].rpartition("-")
         group, label = facts[record["row"]]
+        tokens = [[token, round(p, 3)] for token, p in record["logprobs"][:_TOKENS]]
         lines.append({
             "arm": arm,
             "set": number,
@@ -136,7 +137,7 @@ def collect(out: Path) -> None:
             "label": ("no", "yes")[label],
             "reply": record["text"],
             "p_yes": f"{record['p_yes']:.6g}",
-            "top_tokens": json.dumps([[token, round(p, 3)] for token, p in record["logprobs"][:_TOKENS]]),
+            "top_tokens": json.dumps(tokens, separators=(",", ":")),
             "prompt_tokens": record["usage"]["prompt_tokens"],
             "seconds": round(record["latency"], 2),
         })  # fmt: skip

@@ -122,7 +122,7 @@ def _sentence(content: Mapping[str, Any]) -> str:
     parts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
     whole = len(content["steps"]) == SETS * ROUNDS
     asked = f"After {content['questions']:,} of {content['planned']:,} questions"
-    return f"{'The plan is whole' if whole else asked}. {'; '.join(parts).capitalize()}."
+    return f"{'All questions are asked' if whole else asked}: {'; '.join(parts)}."
 
 
 def _about(content: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""FairWASP against full n × n linear programs, and as an estimator."""
+"""FairWASP against full n × n linear programs."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ import ot
 import pytest
 from scipy.spatial.distance import cdist
 
-from fwc_llm.coreset import FairWASP
-from fwc_llm.coreset.fairwasp import nearest_rows
+from evals.paper.fairwasp_weights import FairWASP, nearest_rows
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix

@@ -1,6 +1,6 @@
 """FairWASP: fair weights for the rows of a table.
 
-See docs/method.md, "Weights without new points". Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair
+Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair
 Wasserstein Pre-processing*, AAAI 2024. Only the weights are unknown, and the optimum is global. Mass that
 must leave a row's cell moves to the nearest row of another cell.
 """
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.base import BaseEstimator
 
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
-from fwc_llm.coreset.estimator import Estimator
 from fwc_llm.coreset.problem.cells import Cells, empty_cell, find_cells
 from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained, set_features
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
@@ -26,7 +25,7 @@ from fwc_llm.coreset.transport.parity import violation
 
 
 @dataclass(eq=False, repr=False)
-class FairWASP(Estimator):
+class FairWASP(BaseEstimator):  # type: ignore[misc]
     """Fair weights for the given rows that change the distribution of the rows least.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the same
@@ -57,8 +56,6 @@ class FairWASP(Estimator):
     column_weights: ColumnWeights = None
     penalty: float | None = None
     crossed: bool = True
-
-    __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
 
     def fit(
         self,
