@@ -42,10 +42,11 @@ class MeaningRule:
     def option(self, name: str, values: Sequence[str]) -> str:
         """An option with values, as the caller writes it."""
         if self.options == "task file":
-            return f"{name} = {json.dumps([*values] if name != 'others' else values[0], ensure_ascii=False)}"
+            written = values[0] if name in ("others", "missing") else [*values]
+            return f"{name} = {json.dumps(written, ensure_ascii=False)}"
         if self.options == "command line":
             typed = ",".join(values)
-            return f"--{name} {shlex.quote(typed) if ' ' in typed else typed}"
+            return f"--{name.replace('_', '-')} {shlex.quote(typed) if ' ' in typed else typed}"
         return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={[*values]!r}"
 
 
@@ -213,7 +214,6 @@ def _remedy(
     if not yes:
         options = [rule.option("positive", [value]) for value in rest[:2]]
         return f"say which means yes: {' or '.join(options)}"
-    named = [f"{value!r} (first in row {first[value]})" if value in first else repr(value) for value in rest]
     yes_texts = [by_key[key][0] for key in yes]
     no_texts = [by_key[key][0] for key in no]
     ways = [
@@ -223,4 +223,5 @@ def _remedy(
     if no:
         ways.append(f"neither, so that these rows are left out ({rule.option('others', ['drop'])})")
     verb = "means" if len(rest) == 1 else "mean"
-    return f"say what {listed(named, _MOST_VALUES)} {verb}: {' or '.join(ways)}"
+    where = f" ({rest[0]!r} is first in row {first[rest[0]]})" if rest[0] in first else ""
+    return f"say what {listed(rest, _MOST_VALUES, repr)} {verb}: {' or '.join(ways)}{where}"

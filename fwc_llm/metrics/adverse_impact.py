@@ -55,6 +55,7 @@ def impact_tables(
     designed: bool = False,
     counted: Sequence[Mapping[str, Any]] | None = None,
     lost: Iterable[Mapping[str, Any]] = (),
+    of_law: bool = False,
     leave_out_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
@@ -66,11 +67,14 @@ def impact_tables(
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
     the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those `read`, `kept` and
-    `lost` before the run per crossed `group`. `leave_out_small`: groups under 2 % of the rows have no
-    ratio (Local Law 144, § 5-301 (d)). `scored` has the
-    answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm has it.
-    Scoring rates need rates as drawn, and `_asked_once` of every arm.
+    `lost` before the run per crossed `group`. `of_law`: groups of fewer than `min_group` rows have ratios,
+    too, unless `leave_out_small` leaves out those under 2 % of the rows (Local Law 144, § 5-301). `scored`
+    has the answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm
+    has it. Scoring rates need rates as drawn, and `_asked_once` of every arm.
     """
+    if of_law:
+        answered = replace(answered, design=replace(answered.design, min_group=1))
+        scored = scored and replace(scored, design=answered.design)
     table = None
     if counted is not None:
         sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
@@ -153,7 +157,9 @@ def _arm(
     if kind != WITHHELD:
         of = people if kind == AS_DRAWN or in_table is None else in_table
         exact = kind == AS_DRAWN and _asked_once(sample)
-        described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, exact, leave_out_small)
+        described, selected = _selection(
+            view, counts, rates, of, kind == AS_DRAWN, exact, sample.eligible_groups, leave_out_small
+        )
     why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
         withheld = "withheld: it depends on the mix of {} in the test rows, and the table's mix is not known"
@@ -213,12 +219,14 @@ def _selection(
     people: Floats,
     as_drawn: bool,
     exact: bool,
+    eligible: Codes,
     leave_out_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the reference and pairs of one arm in one view, and the view's levels by name.
 
     `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
-    the rows asked about, or the table's. `exact`: Fisher's exact test applies.
+    the rows asked about, or the table's. `exact`: Fisher's exact test applies. `eligible` groups have enough
+    rows to be judged.
     """
     asked, by_answer = counts.sum((1, 2)), counts[..., :UNPARSED].sum(1)
     parsed = by_answer.sum(1)
@@ -232,7 +240,8 @@ def _selection(
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
     # With fewer than two large groups there would be no ratio: then small ones count.
-    counted = large if len(large) > 1 and leave_out_small else defined
+    judged = defined[np.isin(defined, eligible)]
+    counted = large if len(large) > 1 and leave_out_small else judged
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
     pairs = _pairs(view, rates, defined, reference, small, by_answer if exact else None)
@@ -245,7 +254,8 @@ def _selection(
         "0/0: no parsed answer to rows of this group with one of the labels": unknown & (parsed > 0),
         "0/0: no parsed answer to rows of this group": unknown,
         "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
-        "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
+        "left out: under 2 % of the rows": small & leave_out_small & (len(counted) < len(defined)),
+        "too few rows to be judged": ~np.isin(np.arange(len(value)), eligible),
         "0/0: no answer to any group is yes": no_ratio & (reference < 0),
     }
     reasons = np.select(list(why.values()), list(why), "").tolist()

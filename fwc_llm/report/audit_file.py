@@ -25,7 +25,7 @@ from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, next_step, what_was_decided
-from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
+from fwc_llm.report.predictions_reader import open_file, population_of, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -152,7 +152,7 @@ def audit_of_file(
     texts = [*names, label, settings.cluster]
     everybody = None
     if population:
-        everybody = population_of(read_columns(population, [], layout=layout)[1], key, texts)
+        everybody = population_of(open_file(population, layout), key, texts)
     positive, negative = (values_of(value) for value in (asked.positive, asked.negative))
     rule = MeaningRule(positive, negative, asked.others, "command line")
     by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
@@ -163,12 +163,12 @@ def audit_of_file(
         columns,
         names,
         outcomes,
-        threshold,
-        asked.missing,
-        everybody,
-        key,
         layout,
-        asked.reply is not None,
+        threshold=threshold,
+        missing=asked.missing,
+        population=everybody,
+        key=key,
+        replies=asked.reply is not None,
     )
 
     def answered(answer: str) -> RunAnswers:
@@ -196,9 +196,7 @@ def audit_of_file(
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
     selected = impact_tables(crossed, scored=scored)
-    of_law = selected
-    if asked.small == "exclude":
-        of_law = impact_tables(crossed, leave_out_small=True, scored=scored)
+    of_law = impact_tables(crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored)
     paths = {"predictions": predictions} | ({"population": population} if population else {})
     document = {
         "format": FORMAT,

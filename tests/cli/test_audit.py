@@ -117,7 +117,7 @@ THREE = "sex,said\n" + "".join(
         (
             ("--positive", "approved"),
             None,
-            "'referred' .first in row 52. means: .*--negative refused,referred",
+            "say what 'referred' means: .*--negative refused,referred.*first in row 52",
         ),
         (("--positive", "granted"), None, "'granted' is none of them"),
     ],
@@ -192,8 +192,8 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was\nA,1\n", (), "no column 'said'.* race, was"),
         ("race,was,said,said\nA,1,1,0\n", (), "'said' more than once"),
         ("race,was,said\nA,1,1\n,0,1\n", (), "bad.csv:3: no value in column race.* --missing group"),
-        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "'maybe' .first in row 3. means: yes .*--negative 0,maybe"),
-        ("race,was,said\nA,0,maybe\nB,maybe,1\n", (), "'maybe' .first in row 2. means"),
+        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "say what 'maybe' means: yes .*--negative 0,maybe.*first in row 3"),
+        ("race,was,said\nA,0,maybe\nB,maybe,1\n", (), "say what 'maybe' means.*first in row 2"),
         ("race,was,said,p\nA,1,1,.5\nB,0,1,x\n", ("--p-yes", "p"), "in 1 of 2 rows .row 3 'x'."),
         ("race,was,said,k\nA,1,1,7\nB,0,1,7\n", ("--row", "k"), "two labels .row 3 of the file."),
         ("race,was,said\nA,1,1\nB,2,2\n", (), "say which means yes: --positive 1 or --positive 2"),
@@ -316,7 +316,7 @@ def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> 
     ("options", "words"),
     [
         (("--label", "hired"), "probabilities (--p-yes)"),
-        (("--label", "hired", "--answer", "p"), "looks like probabilities: name it with --p-yes"),
+        (("--label", "hired", "--answer", "p"), "looks like probabilities: name it as such, --p-yes"),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
         (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),
         (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
