@@ -143,13 +143,13 @@ def find_task(
     from fwc_llm.tasks import Task, load_task, recorded_task
 
     text = run.described.get("task_file") if named is None else None
-    beside, data = (run.described.get(name) for name in ("task_folder", "data"))
+    beside = run.described.get("task_folder")
     try:
         if isinstance(named, Task):
             task = named
         elif text:
             folder = run.folder / beside if beside else None
-            task = recorded_task(text, run.task, folder, data_dir, str(run.folder / data) if data else "")
+            task = recorded_task(text, run.task, folder, data_dir)
         else:
             task = load_task(named or run.task, data_dir)
         if task.locate() is None:

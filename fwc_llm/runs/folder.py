@@ -52,7 +52,7 @@ _LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combin
 # Keys of run.json and of its settings that may differ when a run is continued: they do not change the
 # questions. `simulated` may become true by a reply.
 _FREE = {
-    "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
+    "calls", "created", "versions", "command", "task_folder", "simulated", "simulated_answers",
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys of run.json that earlier versions lack.
