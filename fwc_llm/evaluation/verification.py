@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import write_examples
 from fwc_llm.files import failing_as, is_file, read_text, sha256
@@ -59,6 +61,15 @@ class Finding:
     file: str
     status: str
     detail: str
+
+
+class _File(BaseModel):
+    name: str
+    sha256: str
+
+
+class _Files(BaseModel):
+    files: dict[str, _File]
 
 
 def verify(
@@ -268,14 +279,14 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
     """Repeat an audit with its options, and compare the documents."""
     recorded = _content(path)
     tables: dict[str, Path] = {}
-    for role, entry in (recorded.get("files") or {}).items():
-        file = path.parent / Path(str(entry["name"])).name  # never a path outside of the folder
+    for role, entry in check(_Files, recorded, str(path)).files.items():
+        file = path.parent / Path(entry.name).name  # never a path outside of the folder
         if role == "predictions" and data is not None:
             file = data
         if not is_file(file):
             yield Finding(path.name, NOT_CHECKED, f"{file.name} is missing: no number can be recomputed")
             return
-        yield from _hashed(file.parent, file.name, str(entry["sha256"]))
+        yield from _hashed(file.parent, file.name, entry.sha256)
         tables[role] = file
     options = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
     try:
