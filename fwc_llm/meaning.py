@@ -87,8 +87,11 @@ def read_meaning(
     by_key: dict[str, list[str]] = {}
     for value in counts:
         by_key.setdefault(_key(value), []).append(value)
-    positive = _found(rule.positive, by_key, counts, column)
-    negative = _found(rule.negative, by_key, counts, column)
+    positive = list(_given(rule.positive, by_key))
+    for key, value in _given(rule.positive, by_key).items():
+        if key not in by_key:
+            raise FwcError(f"{_held(counts, column)}; {value!r} is none of them: correct the values given")
+    negative = [key for key in _given(rule.negative, by_key) if key in by_key]
     for key in positive:
         if key in negative:
             raise FwcError(f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no")
@@ -113,12 +116,6 @@ def read_meaning(
         return tuple(value for key in keys for value in by_key[key])
 
     return Meaning(texts(yes), texts(no), texts(rest))
-
-
-def occurring(values: Sequence[str], counts: Collection[str]) -> tuple[str, ...]:
-    """Those of the given values that are among a column's."""
-    by_key = {_key(value) for value in counts}
-    return tuple(value for key, value in _given(values, by_key).items() if key in by_key)
 
 
 def usual_meaning(values: Collection[str]) -> Meaning:
@@ -162,17 +159,6 @@ def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
             key = _SAME.get(key, key)
         found[key] = value
     return found
-
-
-def _found(
-    values: Sequence[str], by_key: Collection[str], counts: Mapping[str, int], column: str
-) -> list[str]:
-    """The keys of given values; `FwcError` for one that the column does not have."""
-    given = _given(values, by_key)
-    for key, value in given.items():
-        if key not in by_key:
-            raise FwcError(f"{_held(counts, column)}; {value!r} is none of them: correct the values given")
-    return list(given)
 
 
 def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -35,11 +35,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
             (the features of any real row).
-        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", "counter", or
-            counts: a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
+        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", or counts:
+            a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
         target: outcome distribution p_T: shares in sorted order of the outcomes, or {outcome: share}; None:
             the distribution of the rows.
-        positive: the positive outcome, for slots="balanced-positive" and "counter".
+        positive: the positive outcome, for slots="balanced-positive".
         cost_sensitive: cost of moving a row to another protected level.
         cost_outcome: cost of moving a row to another outcome.
         init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with

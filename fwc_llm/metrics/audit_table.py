@@ -10,7 +10,7 @@ import pandas as pd
 
 from fwc_llm.cell_rules import as_text
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import Meaning, MeaningRule, occurring, read_meaning
+from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
@@ -60,8 +60,7 @@ class OutcomeRules:
         """What the values of the columns `names`, taken together, mean."""
         rule = self.rule
         if self.positive:
-            positive = self.positive.get(names[0], rule.positive)
-            rule = replace(rule, positive=positive, negative=occurring(rule.negative, counts))
+            rule = replace(rule, positive=self.positive.get(names[0], rule.positive))
         title = " and ".join(self.titles.get(name, name) for name in names)
         known = dict.fromkeys(sorted(self.known), 0) | dict(counts)
         return read_meaning(known, f"{self.where}: {title}", rule, first)

@@ -57,6 +57,14 @@ def test_two_sets_are_no_interval() -> None:
     assert set(verdicts(few).values()) == {"no verdict: too few sets"}
 
 
+def test_a_model_that_says_yes_to_all_differs_in_nothing() -> None:
+    alike = made({}).assign(reply="Yes", p_yes=1.0)
+    scores = measure(alike)
+    assert (scores["yes as answered"] == 1.0).all()
+    assert (scores["auc"] == 0.5).all()
+    assert set(verdicts(alike).values()) == {"no difference that matters"}
+
+
 def test_a_step_counts_where_every_arm_is_whole() -> None:
     answers = made({})
     assert complete_steps(answers) == {(number, 1) for number in range(1, draw.SETS + 1)}

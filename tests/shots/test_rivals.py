@@ -24,6 +24,11 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
     by_table, by_words = (select_shots(two, "strata", 12, slots=slots) for slots in (table, SLOTS))
     assert by_table.examples == by_words.examples
     assert select_shots(two, "fwc", 12, slots=SLOTS).options["slots"] == SLOTS
+    low, high = two.groups
+    for strategy in ("strata", "fwc"):
+        against = cells(select_shots(two, strategy, 8, slots="counter"))
+        wanted = [(low, "no")] + [(low, "yes")] * 3 + [(high, "no")] * 3 + [(high, "yes")]
+        assert against == sorted(wanted)
     some = cells(select_shots(two, "strata", 6, slots="a:yes=3,b:no=3"))
     assert some == [("a", "yes")] * 3 + [("b", "no")] * 3
 

@@ -33,8 +33,8 @@ ARMS = {
     "fwc": "FWC, weights hidden",
     "fwc-shown": "FWC, weights shown",
     "fwc-slots": "random rows in FWC's slots",
-    "counter": "counter-stereotypical slots, random rows",
-    "counter-fwc": "counter-stereotypical slots, FWC's rows",
+    "counter": "counter slots, random rows",
+    "counter-fwc": "counter slots, FWC's rows",
 }
 
 

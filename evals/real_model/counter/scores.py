@@ -98,9 +98,11 @@ def estimate(values: Sequence[float] | pd.Series) -> Estimate:
     """The mean of the sets' values, with a t interval over sets."""
     numbers = np.asarray(values, float)
     mean, sets = float(numbers.mean()), len(numbers)
-    error = float(numbers.std(ddof=1) / np.sqrt(sets)) if sets >= LEAST_SETS else 0.0
-    if error == 0.0:
+    if sets < LEAST_SETS:
         return Estimate(mean)
+    error = float(numbers.std(ddof=1) / np.sqrt(sets))
+    if error == 0.0:  # all sets alike, such as those of a model that says yes to all
+        return Estimate(mean, mean, mean, float(mean == 0.0))
     width = float(t.ppf(0.975, sets - 1)) * error
     p = float(2 * t.sf(abs(mean / error), sets - 1))
     return Estimate(mean, mean - width, mean + width, p)

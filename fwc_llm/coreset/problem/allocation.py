@@ -9,8 +9,7 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
-RULES = ("balanced-positive", "proportional", "equal", "counter")
-_MOST_AGAINST = 0.75  # share of positives, by rule "counter", of the level with the lowest base rate
+RULES = ("balanced-positive", "proportional", "equal")
 Slots: TypeAlias = str | Sequence[Any] | np.ndarray | Mapping[Any, int]
 
 
@@ -50,8 +49,6 @@ def count_slots(
         return _by_share(cells.sizes * needed, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
-    if slots == "counter":
-        return _counter(m, cells, available, positive)
     if slots == "equal":  # the remainder to the largest cells; a full cell passes its excess on
         seats = np.minimum(m // needed.sum(), available)
         while seats.sum() < m:
@@ -68,8 +65,13 @@ def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
 
 def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
     """Give every level the same number k of positives; the other cells share the rest by size."""
-    of_outcome = np.arange(cells.n_cells) % cells.n_outcomes
-    is_positive = (of_outcome == _positive_outcome("balanced-positive", cells, positive)) & (available > 0)
+    matches = np.flatnonzero([bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes])
+    if len(matches) != 1:
+        raise InputError(
+            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "
+            f"{cells.outcomes.tolist()}: name one of them"
+        )
+    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)
     others = ~is_positive & (available > 0)
     n_positive = int(is_positive.sum())
     if n_positive == 0:
@@ -88,31 +90,6 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     if rest:
         seats += _by_share(cells.sizes * others, rest, np.where(others, available, 0))
     return seats
-
-
-def _counter(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
-    """Equal numbers for every level, with more positives the lower the level's base rate is."""
-    outcome = _positive_outcome("counter", cells, positive)
-    sizes = cells.sizes.reshape(cells.n_levels, cells.n_outcomes)
-    _, rank = np.unique(sizes[:, outcome] / sizes.sum(1), return_inverse=True)
-    place = rank / rank.max() if rank.max() else 0.5  # 0: the lowest base rate, 1: the highest
-    positives = _MOST_AGAINST - (2 * _MOST_AGAINST - 1) * place * np.ones(cells.n_levels)
-    others = np.delete(sizes, outcome, axis=1)
-    total = others.sum(1, keepdims=True)
-    negatives = (1 - positives)[:, None] * others / np.where(total > 0, total, 1)
-    wanted = np.insert(negatives, outcome, positives, axis=1).ravel()
-    return _by_share(np.where(available > 0, wanted, 0), m, available)
-
-
-def _positive_outcome(rule: str, cells: Cells, positive: Any) -> int:
-    """The place of the positive outcome."""
-    matches = np.flatnonzero([bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes])
-    if len(matches) != 1:
-        raise InputError(
-            f"slots={rule!r} needs the positive outcome, but positive={positive!r} is not in "
-            f"{cells.outcomes.tolist()}: name one of them"
-        )
-    return int(matches[0])
 
 
 def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:

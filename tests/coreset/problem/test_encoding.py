@@ -188,7 +188,6 @@ def test_adult_slots():
     assert balanced.tolist() == [5, 2, 7, 2]
     assert count_slots("equal", 18, cells, room, constrained=True).tolist() == [5, 4, 5, 4]
     assert count_slots("proportional", 16, cells, room, constrained=True).tolist() == [5, 1, 7, 3]
-    assert count_slots("counter", 16, cells, room, constrained=True).tolist() == [2, 6, 6, 2]
     table = [[4, 3], [5, 4]]
     assert count_slots(table, 16, cells, room, constrained=True).tolist() == [4, 3, 5, 4]
     named = {("Female", 0): 4, ("Female", 1): 3, ("Male", 0): 5, ("Male", 1): 4}
@@ -198,7 +197,7 @@ def test_adult_slots():
 @given(
     counts=st.lists(st.integers(1, 500), min_size=4, max_size=4),
     m=st.integers(4, 60),
-    policy=st.sampled_from(["proportional", "equal", "balanced-positive", "counter"]),
+    policy=st.sampled_from(["proportional", "equal", "balanced-positive"]),
 )
 def test_slots_sum_to_m_and_respect_the_cells(counts, m, policy):
     cells, room = cells_with(dict(zip(ADULT, counts, strict=True)))
@@ -215,16 +214,6 @@ def test_slots_sum_to_m_and_respect_the_cells(counts, m, policy):
     assert (seats <= room).all()
     if policy == "balanced-positive":
         assert seats[1] == seats[3]
-
-
-def test_counter_gives_more_positives_the_lower_the_base_rate():
-    three = {("a", 0): 10, ("a", 1): 90, ("b", 0): 50, ("b", 1): 50, ("c", 0): 90, ("c", 1): 10}
-    cells, room = cells_with(three)
-    assert count_slots("counter", 24, cells, room, constrained=True).tolist() == [6, 2, 4, 4, 2, 6]
-    cells, room = cells_with({("a", 0): 30, ("a", 1): 30, ("b", 0): 20, ("b", 1): 20})
-    assert count_slots("counter", 8, cells, room, constrained=True).tolist() == [2, 2, 2, 2]
-    cells, room = cells_with({("a", 1): 30, ("b", 0): 20, ("b", 1): 20})
-    assert count_slots("counter", 8, cells, room, constrained=False).sum() == 8
 
 
 def test_balanced_positive_is_refused_where_the_cells_cannot_hold_m():
