@@ -21,6 +21,7 @@ from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams, s
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
+from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Solver
@@ -28,8 +29,6 @@ from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
-# Sampled rows per representative: the objective is then about 0.1 % above that of a fit of all rows.
-ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
 @dataclass(eq=False, repr=False)
@@ -243,7 +242,7 @@ class CoresetFit:
 
     def _sample_size(self) -> int:
         """Number of rows of a table on disk that are solved in memory."""
-        return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
+        return max(int(self.sample), COSTS[self.cost].sampled * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
         seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))

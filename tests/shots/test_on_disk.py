@@ -95,7 +95,7 @@ def test_blocks_give_the_same_examples(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_table_beyond_the_sample_is_certified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "LARGE", 300)
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 30})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 30)
     monkeypatch.setattr("fwc_llm.shots.coresets.CoresetFit", partial(CoresetFit, sample=300))
     task = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
     found: Any = disk_shots(task, 8, 0.05, seed=1).certificate
