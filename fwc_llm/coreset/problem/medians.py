@@ -1,17 +1,18 @@
 """Weighted medians of every numeric column for groups of rows, in one compiled call.
 
-A number's bits, read as an integer with the sign's bit moved (`keys`), are in the order of the numbers. So a median
-is found by halving a range of integers: in each pass the range shrinks to values that occur. No row is moved.
+The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the
+numbers, and compare faster. Passes over the keys narrow the range of a median by interpolation of the numbers, or by halving
+the range of keys, to values that occur, until one is left.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.compiled import kernel, read_only
+from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.threads import Threads
 
-_PARTS = 4  # calls per thread, so that threads end at about the same time
+_AT_ONCE = 8192  # rows per call, about: their numbers fit into the cache
 
 
 @dataclass(frozen=True)
@@ -38,35 +39,39 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
     """Return the lower and the upper median (g, k) of `numbers` (n, k); a group without rows gets 0."""
     size = numbers.dtype.itemsize
     whole = np.dtype(f"i{size}")
-    bits = read_only(np.ascontiguousarray(numbers)).view(whole)
-    low = np.zeros((groups.count, numbers.shape[1]), whole)
-    high = np.zeros_like(low)
     largest = whole.type(np.iinfo(whole).max)
     sign = whole.type(8 * size - 1)
+    low = np.zeros((groups.count, numbers.shape[1]), whole)
+    high = np.zeros_like(low)
 
     def find(part: np.ndarray) -> None:
-        if len(part):
-            most = np.diff(groups.start)[part].max()
-            keys = np.empty((numbers.shape[1], most), whole)
-            terms = groups.rows, groups.units, groups.start, part[0], part[-1] + 1
-            find_medians(bits, *terms, sign, largest, keys, low, high)
+        start = groups.start[part[0] : part[-1] + 2]
+        rows = slice(start[0], start[-1])
+        values = numbers[groups.rows[rows]]
+        keys = np.empty((numbers.shape[1], np.diff(start).max()), whole)
+        word = np.empty(1, whole)
+        terms = values.view(whole), groups.units[rows], start - start[0], sign, largest, keys
+        found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
+        find_medians(*terms, word, word.view(numbers.dtype), *found)
 
-    pieces = 1 if threads.count == 1 else _PARTS * threads.count
-    threads.over(find, np.array_split(np.arange(groups.count), pieces))
+    ends = np.flatnonzero(np.diff(groups.start[:-1] // _AT_ONCE)) + 1
+    parts = np.split(np.arange(groups.count), ends)
+    threads.over(find, parts if groups.count else [])
     for found in (low, high):
         found ^= (found >> sign) & largest
     return low.view(numbers.dtype), high.view(numbers.dtype)
 
 
 @kernel
-def find_medians(bits, rows, units, start, first, last, sign, largest, keys, low, high):  # type: ignore[no-untyped-def]
-    """Write the keys of the medians of groups first … last − 1 to `low` and `high` (g, k).
+def find_medians(bits, units, start, sign, largest, keys, word, number, low, high):  # type: ignore[no-untyped-def]
+    """Write the keys of the medians of groups to `low` and `high` (g, k).
 
-    `bits` (n, k) are the numbers read as integers, `keys` (k, r) is room for the rows of the largest group.
+    `bits` (n, k) are the numbers of the groups' rows, read as integers, `keys` (k, r) is room for the rows of the largest group. `word` and `number` (1,) are the same
+    memory, to turn keys into numbers.
     """
     key = keys.dtype.type
     columns = np.uintp(bits.shape[1])
-    for j in range(first, last):
+    for j in range(len(low)):
         begin = np.uintp(start[j])
         count = np.uintp(start[j + 1] - start[j])
         total = np.int64(0)
@@ -74,10 +79,9 @@ def find_medians(bits, rows, units, start, first, last, sign, largest, keys, low
         for i in range(count):
             total += units[begin + i]
             even &= units[begin + i] == units[begin]
-            row = np.uintp(rows[begin + i])
             for c in range(columns):
-                word = bits[row, c]
-                keys[c, i] = word ^ ((word >> sign) & largest)
+                found = bits[begin + i, c]
+                keys[c, i] = found ^ ((found >> sign) & largest)
         for c in range(columns if count > 0 else np.uintp(0)):
             least, most = largest, key(~largest)
             for i in range(count):
@@ -89,19 +93,23 @@ def find_medians(bits, rows, units, start, first, last, sign, largest, keys, low
             while least < most:
                 middle = key((least & most) + ((least ^ most) >> 1))
                 if turn % 3 < 2:  # most often interpolation is faster than halving
+                    word[0] = least ^ ((least >> sign) & largest)
+                    lower = number[0]
+                    word[0] = most ^ ((most >> sign) & largest)
                     share = (0.5 * total - under) / (upto - under)
-                    between = np.int64(share * (np.float64(most) - np.float64(least)))
-                    middle = min(max(key(least + between), least), key(most - 1))
+                    number[0] = lower + share * (number[0] - lower)
+                    middle = key(word[0] ^ ((word[0] >> sign) & largest))
+                    middle = min(max(middle, least), key(most - 1))
                 turn += 1
                 above, below = largest, least
                 if even:
-                    number = key(0)
+                    values = key(0)
                     for i in range(count):
                         value = keys[c, i]
-                        number = key(number + key(value <= middle))
+                        values = key(values + key(value <= middle))
                         above = min(above, value if value > middle else largest)
                         below = max(below, value if value <= middle else least)
-                    mass = number * units[begin]
+                    mass = values * units[begin]
                 else:
                     mass = np.int64(0)
                     for i in range(count):
