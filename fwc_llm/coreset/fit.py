@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.certificate import Represented
-from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
+from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, check_not_negative, generator
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
@@ -47,6 +47,7 @@ class CoresetFit:
     init: str | np.ndarray | Sequence[Any] = "k-means++"
     n_init: int | str = "auto"
     max_iter: int = 300
+    tol: float | str = "auto"
     random_state: Any = None
     swaps: bool | str = "auto"
     progressive: bool | str = "auto"
@@ -151,6 +152,8 @@ class CoresetFit:
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
                 raise InputError(f"{name}={value!r}: use True, False or 'auto'")
+        if self.tol != "auto":
+            check_not_negative("tol", self.tol)
         if not isinstance(self.prove, bool) or (self.prove and self.support == "free"):
             raise InputError(
                 f"prove={self.prove!r}: use True or False; True needs support='rows' or 'features'"
@@ -230,7 +233,9 @@ class CoresetFit:
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         n_jobs = check_jobs(self.n_jobs)
-        solver = Solver(problem, int(self.max_iter), self.swaps, self.progressive, n_jobs)
+        tolerance = None if self.tol == "auto" else float(self.tol)
+        terms = self.swaps, self.progressive, n_jobs, tolerance
+        solver = Solver(problem, int(self.max_iter), *terms)
         if isinstance(self.init, str):
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
@@ -238,6 +243,7 @@ class CoresetFit:
         else:
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
+            best = solver.finish(best, rng, kicks=False)
         return best, solver.steps
 
     def _sample_size(self) -> int:
