@@ -61,7 +61,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             as long as kicks pay (docs/method.md, "Starts and local optima").
         max_iter: largest number of iterations of one descent; an iteration moves all representatives.
         tol: relative gain of an iteration that ends a descent on all rows. "auto": 0, but 2e-5 where samples
-            grow, and 3e-4 for free representatives with n · m above 2²⁰. 0 descends to the last digit.
+            grow, and 2.5e-4 for free representatives with n · m above 2²⁰. 0 descends to the last digit.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
             "features" on up to 262,144 rows, and on the samples of larger tables. Free representatives are

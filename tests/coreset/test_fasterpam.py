@@ -10,8 +10,8 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
-from fwc_llm.coreset.search.schedule import swap
 from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.swaps import swap
 from fwc_llm.coreset.threads import Threads
 
 

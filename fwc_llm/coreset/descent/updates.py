@@ -61,7 +61,7 @@ class RowAssignment:
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
     def grouped(self, wanted: np.ndarray | None = None) -> Groups:
-        """Group rows and masses by representative: group k has those of `wanted[k]` (ascending; None: all)."""
+        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every one)."""
         if wanted is None:
             wanted = np.arange(self.m)
         group = np.full(self.m, len(wanted), np.min_scalar_type(self.m))  # the last group is not wanted
@@ -106,8 +106,8 @@ class Changes:
 class Centres:
     """Moves points to the centres of their rows; the centres of unchanged rows are kept.
 
-    Every value between the lower and the upper median is equally good: a point moves to the nearest of these. Of
-    equally heavy categories the current one stays.
+    Every value between the lower and the upper median is equally good: a point moves to the nearest of these.
+    Of equally heavy categories the current one stays.
     """
 
     def __init__(self, table: EncodedTable, cost: str, m: int, threads: Threads) -> None:

@@ -6,9 +6,10 @@ See docs/method.md, "Ground cost and scaling".
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 `column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that the solver
-knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in `_term`. `FeatureCost`
-is the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost` are its compiled
-forms, for rows of numbers followed by codes. All agree (tests/coreset/problem/test_ground_cost.py).
+knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in `_term`.
+`FeatureCost` is the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost`
+are its compiled forms, for rows of numbers followed by codes. All agree
+(tests/coreset/problem/test_ground_cost.py).
 """
 
 from abc import ABC, abstractmethod
@@ -45,9 +46,7 @@ class GroundCost(ABC):
         """The factor of a column's numbers that multiplies its cost by `weight`."""
 
     @abstractmethod
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest points (g, k) of least cost for the rows of each group."""
 
     @abstractmethod
@@ -63,17 +62,19 @@ class L1(GroundCost):
     sampled = 2000
 
     def of(self, difference: np.ndarray) -> np.ndarray:
-        return np.abs(difference, out=difference)
+        """See `GroundCost`."""
+        return np.asarray(np.abs(difference, out=difference))
 
     def scale(self, weight: float) -> float:
+        """See `GroundCost`."""
         return weight
 
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+        """See `GroundCost`."""
         return medians(numbers, groups, threads)
 
     def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
         order = np.argsort(values, axis=1)
         ordered = np.take_along_axis(values, order, axis=1)
         weights = weight[order]
@@ -91,14 +92,15 @@ class SquaredL2(GroundCost):
     sampled = 3200
 
     def of(self, difference: np.ndarray) -> np.ndarray:
-        return np.multiply(difference, difference, out=difference)
+        """See `GroundCost`."""
+        return np.asarray(np.multiply(difference, difference, out=difference))
 
     def scale(self, weight: float) -> float:
-        return weight**0.5
+        """See `GroundCost`."""
+        return float(weight**0.5)
 
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+        """See `GroundCost`."""
         means = np.zeros((groups.count, numbers.shape[1]))
 
         def find(j: int) -> None:
@@ -109,6 +111,7 @@ class SquaredL2(GroundCost):
         return means, means
 
     def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
         squares = values * values
         return np.asarray((weight.sum() * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
 
@@ -164,7 +167,7 @@ class FeatureCost(NamedTuple):
         costs = np.zeros(len(rows))
         for unit, codes in zip(self.unit, table.codes[rows].T, strict=True):
             costs += unit * (total - np.bincount(codes, weight)[codes])
-        return costs + self.numbers.sums(numbers, weight)
+        return np.asarray(costs + self.numbers.sums(numbers, weight))
 
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
@@ -207,7 +210,7 @@ def _term(difference, kind):  # type: ignore[no-untyped-def]
 def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
     """Set `out` (WIDTH, ROWS): costs from `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH).
 
-    Four columns are added in one inner loop, in their order: `out` is then read and written once for the four.
+    Four columns are added in one inner loop, in their order: `out` is then read and written once for them.
     """
     n_numeric = len(block) - len(cost.unit)
     fours = n_numeric // 4 * 4

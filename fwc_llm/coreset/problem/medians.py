@@ -1,8 +1,8 @@
 """Weighted medians of every numeric column for groups of rows, in one compiled call.
 
-The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the
-numbers, and compare faster. Passes over the keys narrow the range of a median by interpolation of the numbers, or by halving
-the range of keys, to values that occur, until one is left.
+The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the numbers,
+and compare faster. Passes over the keys narrow the range of a median, by interpolation of the numbers or by
+halving the range of keys, to values that occur, until one is left.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
     def find(part: np.ndarray) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
-        values = numbers[groups.rows[rows]]
+        values = np.ascontiguousarray(numbers[groups.rows[rows]])
         keys = np.empty((numbers.shape[1], np.diff(start).max()), whole)
         word = np.empty(1, whole)
         terms = values.view(whole), groups.units[rows], start - start[0], sign, largest, keys
@@ -66,8 +66,8 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
 def find_medians(bits, units, start, sign, largest, keys, word, number, low, high):  # type: ignore[no-untyped-def]
     """Write the keys of the medians of groups to `low` and `high` (g, k).
 
-    `bits` (n, k) are the numbers of the groups' rows, read as integers, `keys` (k, r) is room for the rows of the largest group. `word` and `number` (1,) are the same
-    memory, to turn keys into numbers.
+    `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for the rows of
+    the largest group. `word` and `number` (1,) are the same memory, to turn keys into numbers.
     """
     key = keys.dtype.type
     columns = np.uintp(bits.shape[1])

@@ -14,14 +14,15 @@ _NUMBERS = 2**20  # n · m up to which free points of numbers are swapped, or st
 _SMALLEST = 2048  # rows of the smallest sample, at least
 _GROWN = 64  # rows per free representative from which samples grow
 # Kicks in a row that may fail to pay: n · m of all of them, and at least so many.
+_MOST = 12  # of them
 _MIXED = 4  # times as many in tables with categories, whose optima are further apart
 _PATIENCE = {"free": (128_000, 1), "rows": (64_000, 0), "features": (64_000, 0)}
 
-# The least relative gain of an iteration that goes on: on a sample, on all rows that were sampled before, and of
-# free points of a large table.
+# The relative gain of an iteration that ends a descent: on a sample, on all rows after samples, and for free
+# points of a large table.
 SAMPLE_TOLERANCE = 3e-4
 ROWS_TOLERANCE = 2e-5
-FREE_TOLERANCE = 3e-4
+FREE_TOLERANCE = 2.5e-4
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,7 @@ TABLE = {
 }
 
 
-def choose(
-    problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | None
-) -> Effort:
+def choose(problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | None) -> Effort:
     """Choose the effort for a problem; `swaps` and `progressive` are those of `FairCoreset`."""
     n, m, table = problem.table.n, problem.m, problem.table
     size = n * m
@@ -68,20 +67,21 @@ def choose(
     elif table.fits_single and (swaps is True or (helped and not effort.grows)):
         kind = "points"
     kicks = effort.kicks and (kind == "rows" or (kind == "points" and helped))
+    from_rows = helped and table.fits_single and effort.grows
     if tolerance is None:
-        loose = free and progressive == "auto" and size > _NUMBERS and kind != "points"
-        tolerance = FREE_TOLERANCE if loose else 0.0
+        loose = free and progressive == "auto" and size > _NUMBERS and not from_rows and kind != "points"
+        tolerance = FREE_TOLERANCE if loose else ROWS_TOLERANCE if grows or from_rows else 0.0
     work, least = _PATIENCE[problem.support]
     if table.n_numeric < table.p:
         work *= _MIXED
-    patience = max(least, work // size)
+    patience = min(max(least, work // size), _MOST)
     return replace(
         effort,
         starts=effort.starts if name == "tiny" or (kicks and patience > 1) else 1,
         kicks=kicks,
         grows=grows,
         swaps=kind,
-        from_rows=helped and table.fits_single and effort.grows,
+        from_rows=from_rows,
         patience=patience,
         tolerance=tolerance,
         rough=SAMPLE_TOLERANCE if kind == "points" and name != "tiny" else 0.0,

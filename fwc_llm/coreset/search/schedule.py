@@ -9,16 +9,17 @@ from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search import effort
+from fwc_llm.coreset.search.effort import TINY
 from fwc_llm.coreset.search.start import kicked, missed, sampling_order, start_rows
 from fwc_llm.coreset.search.swaps import swap
 from fwc_llm.coreset.threads import Threads
 
-_ROUNDS = 3  # rounds of swaps and descents
+_ROUNDS = 3  # rounds of swaps and descents, at most
 _TRIES = 2  # starts on the smallest sample
 _SMALLEST = 2048  # rows of the smallest sample, at least
 _EACH = 16  # rows of the smallest sample per representative, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
-_PAYS = 2e-3  # relative gain of the kicks since the last one that paid, from which they pay
+_PAYS = 2e-3  # relative gain from which a round pays, or all kicks since the last that paid
 
 
 class Solver:
@@ -42,7 +43,7 @@ class Solver:
         self.effort = effort.choose(problem, swaps, progressive, tolerance)
         self.ends: list[float] = []  # objectives at which starts ended on a sample
         # The choice depends on the problem alone: compiled code in the cache must not change the result.
-        plain = not problem.table.fits_single or problem.table.n * problem.m <= effort.TINY
+        plain = not problem.table.fits_single or problem.table.n * problem.m <= TINY
         self._threads = Threads(1 if plain else n_jobs)
         self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
 
@@ -58,7 +59,7 @@ class Solver:
             start = np.asarray(rows.from_name(init, rng).rows)
             self.ends = rows.ends
             del rows
-            return descend(self.steps, start, self._max_iter, self._terms[2] or 0.0)
+            return descend(self.steps, start, self._max_iter, self.effort.tolerance)
         if self.effort.grows:
             return self._grow(init, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
@@ -117,13 +118,12 @@ class Solver:
             if on_rows:
                 self.steps.rest()  # swaps need as much memory for sorted rows
             start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
-            if on_rows and (start == last.rows).all():
-                break
             last = descend(self.steps, start, self._max_iter, self.effort.rough)
             prices = (prices + self.steps.prices) / 2 if on_rows else self.steps.prices
-            if last.objective < best.objective * (1 if on_rows else 1 - effort.SAMPLE_TOLERANCE):
-                best = last.after(descent if on_rows else best)
-            elif not on_rows:
+            before = best.objective
+            if last.objective < before:
+                best = last.after(descent)
+            if last.objective > (1 - _PAYS) * before:
                 break
         return best
 
@@ -145,7 +145,7 @@ class Solver:
                 first = start_rows(part.problem, init, rng, part._threads)
             else:
                 first = np.searchsorted(rows, start) if start.ndim == 1 else start
-            tolerance = 10 * self.effort.tolerance or effort.SAMPLE_TOLERANCE
+            tolerance = max(10 * self.effort.tolerance, effort.SAMPLE_TOLERANCE)
             return part._improve(part._go_on(first, reached, tolerance, rng), rng)
 
         for size in sizes[:-1]:
@@ -162,8 +162,7 @@ class Solver:
         del order
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
-        tolerance = self.effort.tolerance or effort.ROWS_TOLERANCE
-        return self._improve(self._go_on(start, reached, tolerance, rng), rng)
+        return self._improve(self._go_on(start, reached, self.effort.tolerance, rng), rng)
 
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator

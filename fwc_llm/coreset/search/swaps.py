@@ -1,7 +1,7 @@
 """Swap representatives for other candidates at fixed prices.
 
-The descent that follows shows whether the swaps lowered the objective, and sets new prices. Swaps replace free
-representatives by rows, from which the descent moves them on.
+The descent that follows shows whether the swaps lowered the objective, and sets new prices. Swaps replace
+free representatives by rows, from which the descent moves them on.
 """
 
 import numpy as np
