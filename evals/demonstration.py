@@ -27,7 +27,7 @@ COMMANDS = {"recorded": "fwc-llm eval recorded --out real", "simulated": "fwc-ll
 PICTURES = {name: DOCS / "pictures" / f"{name}.png" for name in COMMANDS}
 WIDTH, HEIGHT = 1080, 900  # of the window, in its own pixels
 TEN_ARMS = (
-    "zero,random,strata,balanced,fwc,kmeans,minority,zero+instruction,balanced+instruction,fwc+instruction"
+    "zero,random,strata,balanced,fwc,kmeans,kmedoids,zero+instruction,balanced+instruction,fwc+instruction"
 )
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
 _BLOCK = re.compile(

@@ -1,15 +1,14 @@
-"""What scikit-learn's own checks of estimators say of `FairCoreset` and `FairWASP`.
+"""What scikit-learn's own checks of estimators say of `FairCoreset`.
 
     python -m evals.sklearn_checks
 
 Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with outcomes of many
-kinds and without protected levels. So the estimators go through them three times: as they are without a
-parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as they
-are with the limit, where every check that fits fails, by name.
+kinds and without protected levels. So the estimator goes through them three times: as it is without a
+parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as it
+is with the limit, where every check that fits fails, by name.
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +18,7 @@ import sklearn
 from sklearn.utils.estimator_checks import check_estimator
 
 from evals.record import RESULTS, command_line, markdown, write
-from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.coreset import FairCoreset
 
 COMMAND = "python -m evals.sklearn_checks"
 NO_LEVELS = "the check fits without `sensitive`, which a parity limit needs"
@@ -50,23 +49,7 @@ class PositionedCoreset(FairCoreset):
         return super().fit(X, *by_position(X, y), sample_weight=sample_weight)
 
 
-class PositionedWASP(FairWASP):
-    """`FairWASP` for checks that know no protected levels."""
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sensitive: Any = None,
-        sample_weight: Any = None,
-        *,
-        progress: Callable[[str], None] | None = None,
-    ) -> Self:
-        """Fit with outcomes and levels by position."""
-        return super().fit(X, *by_position(X, y), sample_weight=sample_weight)
-
-
-# Every check that needs a fit to succeed: the same in both estimators, where they have the methods.
+# Every check that needs a fit to succeed.
 _FITTED = (
     "check_fit_score_takes_y", "check_estimators_overwrite_params", "check_dont_overwrite_parameters",
     "check_estimators_fit_returns_self", "check_readonly_memmap_input", "check_n_features_in_after_fitting",
@@ -97,15 +80,12 @@ def cases() -> list[Case]:
     drawn = {"check_sample_weight_equivalence_on_dense_data": DRAWN}
     return [
         Case("`FairCoreset(4, epsilon=None)`", FairCoreset(4, epsilon=None, n_init=1), drawn),
-        Case("`FairWASP(epsilon=None)`", FairWASP(epsilon=None), {}),
         Case(
             "`FairCoreset(4)`, levels by position",
             PositionedCoreset(4, n_init=1),
             drawn | {"check_clustering": NO_OUTCOMES},
         ),
-        Case("`FairWASP()`, levels by position", PositionedWASP(), {}),
         Case("`FairCoreset(8)`", FairCoreset(8, n_init=1), no_levels | {"check_clustering": NO_OUTCOMES}),
-        Case("`FairWASP()`", FairWASP(), no_levels),
     ]
 
 
@@ -162,8 +142,8 @@ Made by `{found["command"]}`, with scikit-learn {found["scikit-learn"]}.
 
 {markdown(["estimator", "checks", "pass", "fail as expected", "fail", "skipped"], counted)}
 The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows
-outcomes and protected levels by their positions. The last two lines are the estimators as they
-are, with a parity limit: every check that needs a fit to succeed fails there, and only there.
+outcomes and protected levels by their positions. The last line is the estimator as it
+is, with a parity limit: every check that needs a fit to succeed fails there, and only there.
 
 """
         + "\n\n".join("\n* ".join([f"{title}:\n", *lines]) for title, lines in lists.items())

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fwc_llm.answers import parse_answer as parse_answer
     from fwc_llm.cell_rules import Record as Record
     from fwc_llm.coreset import FairCoreset as FairCoreset
-    from fwc_llm.coreset import FairWASP as FairWASP
     from fwc_llm.coreset import Transport as Transport
     from fwc_llm.coreset import fair_transport as fair_transport
     from fwc_llm.errors import FwcError as FwcError
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 _HOME = {
     "answers": ("Answer", "parse_answer"),
     "cell_rules": ("Record",),
-    "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
+    "coreset": ("FairCoreset", "Transport", "fair_transport"),
     "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),

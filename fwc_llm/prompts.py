@@ -17,7 +17,7 @@ from operator import is_
 from pathlib import Path
 from traceback import extract_tb
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
@@ -51,8 +51,8 @@ class Prompt:
 
     `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
     Jinja's sandbox denies them access to the system, but does not limit their running time. `edits` are of
-    `EDITS`. For decision models, `questions` is "one" (the question is a message of role `question` after the
-    row), or "several" (the question's negation and paraphrases follow).
+    `EDITS`. With `question_apart`, for decision models, the question is a message of role `question` after
+    the row.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Prompt:
         shots: "Shots | None" = None,
         template: str | Path = "default",
         edits: Collection[str] = (),
-        questions: Literal["", "one", "several"] = "",
+        question_apart: bool = False,
     ) -> None:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
@@ -69,10 +69,11 @@ class Prompt:
             if edit not in EDITS:
                 raise FwcError(f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}")
         self._templates = _template_set(template)
-        self._asked, self._criteria = questions, task.criteria
+        self._question_apart = question_apart
+        self._criteria = task.criteria
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         weighted = "unweighted" not in edits
-        says = YES_NO if questions else task.words  # a decision model answers with P(yes)
+        says = YES_NO if question_apart else task.words  # a decision model answers with P(yes)
         examples = [
             ShownExample(self._cells, example.values, says[example.label], weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())
@@ -84,7 +85,7 @@ class Prompt:
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
-            "question_apart": partial(_question_apart, self._templates.folder.name, bool(questions)),
+            "question_apart": partial(_question_apart, self._templates.folder.name, question_apart),
         }
         fixed, last = self._around(examples)
         if "instruction" in edits:
@@ -103,8 +104,8 @@ class Prompt:
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
         asked: list[Message] = []
-        if self._asked:
-            asked += self._templates.questions(self._variables, self._asked == "several")
+        if self._question_apart:
+            asked.append(self._templates.question(self._variables))
             for answer, meant in (("true", "yes"), ("false", "no")):
                 if words := self._criteria.get(meant):
                     asked.append({"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words})
@@ -240,18 +241,14 @@ class TemplateSet:
             raise FwcError(f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}")
         return messages
 
-    def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
-        """The question and, if `several`, its negation and paraphrases."""
+    def question(self, variables: Mapping[str, Any]) -> "Message":
+        """The question as a message of its own."""
         if _QUESTIONS not in self._compiled:
-            return _compiled(_built_in()["decision"], ()).questions(variables, several)
+            return _compiled(_built_in()["decision"], ()).question(variables)
         asked = self.render(_QUESTIONS, variables)
-        names = [message.get("name", "") for message in asked]
-        alone = names.count("") == 1 and len(set(names)) == len(names) and "answer" not in names
-        if not alone or (several and len(names) < 2):
-            needed = "one message without a name is the question itself, the others have a name each"
-            raise FwcError(f"{self.folder / _QUESTIONS}: {needed} (negation, paraphrase; not answer)")
-        asked.sort(key=lambda message: "name" in message)  # the question itself first
-        return asked if several else asked[:1]
+        if len(asked) != 1 or "name" in asked[0]:
+            raise FwcError(f"{self.folder / _QUESTIONS}: write one message, without a name: the question")
+        return asked[0]
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
         """`error` as an `FwcError` with the template's file and line."""

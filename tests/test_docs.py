@@ -147,7 +147,6 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
 QUOTED = {
     "docs/faq.md": ("reference, no language model",),
     "docs/fewer-questions.md": ("assisted: DP gap", "effective sample size"),
-    "docs/monitor.md": ("ALARM since", "of new decisions"),
     "docs/numbers.md": (
         "What these rows could have missed",
         "equal within the margin",

@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.prompts import Prompt, split_edits
-from fwc_llm.report.document import make_document
-from fwc_llm.report.table_model import as_text
-from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task
-from tests.models.four_members import FourMembers
 from tests.wordings import CHATS, template_set
 
 
@@ -75,19 +70,3 @@ def test_edits_combine_with_any_arm_which_keeps_its_examples(two: Task) -> None:
     assert repeat.shots["removal"].m == 0
     prompts = {arm.name: json.dumps(plan.prompt(arm)) for arm in plan.arms}
     assert len(set(prompts.values())) == 4
-
-
-def test_untrue_examples_are_marked_in_every_output(two: Task, tmp_path: Path) -> None:
-    result = evaluate(
-        two, FourMembers(), ("zero", "flipped", "flipped+instruction"), n_test=8, base_parity=0.0, m=6,
-        out=tmp_path / "run", strategy_options={"flip": "all"}, progress=False,
-    )  # fmt: skip
-    said = "6 of 6 examples are not true (6 with label flipped)"
-    assert result.data["untrue"] == {"flipped": said, "flipped+instruction": said}
-    assert f"flipped: {said}" in as_text(run_table(result.folder), 200)
-    document = make_document([tmp_path / "run"])
-    assert said in document["runs"][0]["paragraph"]
-    result.report(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("label flipped: not true") >= 6
-    assert said in page

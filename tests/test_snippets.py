@@ -35,6 +35,7 @@ NOT_ALONE = {
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
+    "json_normalize": "results of another tool; tests/report/test_external_results.py has a file of them",
     "json=recorded": "the reader's own recording; tests/models use the mocker",
     'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }

@@ -23,6 +23,7 @@ import numpy as np
 from evals.bench.memory import resident
 from evals.bench.selectors_peers import peers, peers_report
 from evals.paper.distances import parity_violation
+from evals.paper.methods import uniform
 from evals.record import command_line, describe_machine, markdown, write
 
 EPSILONS = (0.01, 0.05, 0.1)
@@ -55,6 +56,10 @@ def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
 
         return run
 
+    def drawn_uniformly(X: Any, y: Any, d: Any, seed: int) -> tuple[Any, ...]:
+        found = uniform(X, y, d, M, seed)
+        return found.points, found.sensitive, found.y, found.weights
+
     def fwc(epsilon: float) -> Callable[..., tuple[Any, ...]]:
         def run(X: Any, y: Any, d: Any, seed: int) -> tuple[Any, ...]:
             found = FairCoreset(M, epsilon=epsilon, random_state=seed).fit(X, y, d)
@@ -63,7 +68,7 @@ def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
         return run
 
     return {
-        "uniform": rival("uniform"),
+        "uniform": drawn_uniformly,
         "k-median coreset": rival("kmedian_coreset"),
         "individually fair coreset": rival("indfair_coreset"),
         "fairlets 4/5 + k-medoids": rival("fairlets", balance=(4, 5)),

@@ -1,4 +1,4 @@
-"""Large tables: our k-medoids beside its peer, and FairWASP, which has none.
+"""Large tables: our k-medoids beside its peer.
 
 `python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled code being
 warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time
@@ -27,7 +27,6 @@ def peers(quick: bool = False) -> Iterator[dict[str, Any]]:
     for n in fits:
         yield _row("k-medoids", n, _our_medoids(n, m), _their_medoids(n, m))
     yield _row("k-medoids", large, _our_medoids(large, m), None)
-    yield _row("FairWASP", large, _fairwasp(large), None)
 
 
 def peers_report(rows: list[dict[str, Any]]) -> str:
@@ -72,8 +71,7 @@ def _rows(n: int) -> Any:
 def _warm_up() -> None:
     from fwc_llm.coreset.warm_up import get_ready
 
-    for name in ("FairWASP", "k-medoids"):
-        get_ready(name)
+    get_ready("k-medoids")
 
 
 def _our_medoids(n: int, m: int) -> tuple[float, float]:
@@ -96,11 +94,3 @@ def _their_medoids(n: int, m: int) -> tuple[float, float]:
         return float(kmedoids.fasterpam(distances, m, random_state=0).loss)
 
     return _timed(run)
-
-
-def _fairwasp(n: int) -> tuple[float, float]:
-    from fwc_llm.coreset import FairWASP
-
-    table = synthetic(n, P, 0)
-    X, y, d = table.features, table.outcome, table.sensitive
-    return _timed(lambda: float(FairWASP().fit(X, y, d).objective_))

@@ -19,7 +19,7 @@ import numpy as np
 
 from evals.record import RESULTS, command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -166,14 +166,12 @@ def assignment_pass(n: int) -> dict[str, Any]:
 
 
 def other_calls(full: bool) -> list[dict[str, Any]]:
-    """Real rows by default, and FairWASP: seconds of a second fit, the first having compiled."""
+    """Real rows by default: seconds of a second fit, the first having compiled."""
     calls: list[tuple[str, int, Callable[..., Any]]] = [
         (f'FairCoreset({M}, support="rows")', n, FairCoreset(M, support="rows", random_state=0).fit)
         for n in (10_000, 100_000, *([1_000_000] if full else []))
     ]
-    calls += [("FairWASP()", n, FairWASP().fit) for n in (20_000, 100_000)]
     FairCoreset(M, support="rows", random_state=0).fit(*synthetic(20_000, P))
-    FairWASP().fit(*synthetic(5_000, P))
     rows = []
     for name, n, fit in calls:
         seconds, fitted = timed(partial(fit, *synthetic(n, P)))

@@ -43,7 +43,7 @@ from fwc_llm.tasks import Task, load_task
 COMMAND = "python -m evals.bench.tune"
 GOAL = Goal("dp", 0.25, 0.0225)
 ROWS, CANDIDATES, N_TEST, M, PARITY = 200, 40, 4000, 16, 0.5
-STRATEGIES = ("strata", "balanced", "random", "minority")
+STRATEGIES = ("strata", "balanced", "random")
 EXHAUSTIVE = ((1.0, 1.0),)
 WHAT = ("gap", "accuracy")
 _WORDS = {ZERO: "zero-shot", BALANCED: "balanced", "fwc": "FWC"}

@@ -15,6 +15,7 @@ from evals.paper.data import Part, open_space
 from evals.paper.distances import network_simplex, parity_violation
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.fairwasp_report import report
+from evals.paper.fairwasp_weights import FairWASP
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
@@ -80,8 +81,6 @@ def _reweighed(rows: Part) -> Weighted:
 
 
 def _fairwasp(rows: Part, epsilon: float) -> Weighted:
-    from fwc_llm.coreset import FairWASP
-
     fitted = FairWASP(epsilon=epsilon).fit(rows.frame, rows.y, rows.d)
     return Weighted(fitted.weights_, fitted.objective_)
 

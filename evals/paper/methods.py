@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evals.paper.data import Part, Space
+from fwc_llm.coreset.rivals.base import Coreset, prepare
 from fwc_llm.errors import ScaleWarning
 
 
@@ -105,8 +106,9 @@ def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> 
         options = {"clustering": clustering, "balance": balance(train.d)}
     if has_metric(method):
         options["metric"] = "l1" if metric == "l1" else "l2"
-    function = {"indfair": "indfair_coreset", "kmedian": "kmedian_coreset"}.get(name, name)
-    found = getattr(rivals, function)(X, train.y, train.d, m, seed=seed, **options)
+    name = {"indfair": "indfair_coreset", "kmedian": "kmedian_coreset"}.get(name, name)
+    function = uniform if name == "uniform" else getattr(rivals, name)
+    found = function(X, train.y, train.d, m, seed=seed, **options)
     return {
         "points": found.points,
         "d": found.sensitive,
@@ -114,6 +116,12 @@ def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> 
         "weights": found.weights,
         "note": found.note,
     }
+
+
+def uniform(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
+    """m rows drawn without replacement; each gets the weight n/m."""
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed)
+    return rows.chosen(rng.permutation(allowed)[:m], np.full(m, rows.n / m))
 
 
 def balance(d: np.ndarray) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,22 @@ def examples(task: str, arm: str) -> str | Shots:
         for each, place in zip(shots.examples, order, strict=True)
     )
     return replace(shots, strategy=arm, examples=moved)
+
+
+def equal_sets(experiment: str) -> dict[str, str]:
+    """Arms whose prompts are those of an earlier arm of the experiment, by that arm."""
+    folder = SHOTS if EXPERIMENTS[experiment].task == "adult" else SHOTS / EXPERIMENTS[experiment].task
+    first: dict[str, str] = {}
+    found = {}
+    for arm in arms_of(experiment):
+        path = folder / f"{arm}.json"
+        if path.is_file():
+            examples = json.loads(path.read_text(encoding="utf-8"))["examples"]
+            shown = json.dumps([[e["row"], e["label"], e.get("weight")] for e in examples])
+            earlier = first.setdefault(shown, arm)
+            if earlier != arm:
+                found[arm] = earlier
+    return found
 
 
 def read_answers(path: Path = ANSWERS) -> list[dict[str, str]]:

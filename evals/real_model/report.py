@@ -7,20 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evals.paper.published import published
-from evals.real_model.ask import EXPERIMENTS, arms_of, prepared, read_answers
+from evals.real_model.ask import EXPERIMENTS, arms_of, equal_sets, prepared, read_answers
 from evals.real_model.scores import (
     DRAWS,
     LEAST_DIFFERENT,
+    LEAST_SETS,
     METRICS,
     Experiment,
     bootstrap,
     calibration,
+    estimate,
     holm,
-    interval,
-    p_value,
+    over_sets,
     read_experiment,
 )
 from fwc_llm.models import Client
@@ -35,8 +37,9 @@ CONTRASTS = (
     *(("fwc", other) for other in ("shuffled", "random", "kmedoids", "flipped")),
 )
 BESIDE_B = ("zero", "fwc-1", "balanced-1", "fwc-2", "balanced-2")  # arms of A
+COMPAS = {"African-American": 3175, "Caucasian": 2103}  # rows of the table, which has no licence
 MARGIN = 0.05  # of accuracy and of the DP gap, by the plan
-_TITLES = {"accuracy": "accuracy", "dp": "DP gap", "eo": "EO gap", "auc": "AUC"}
+_TITLES = {"accuracy": "accuracy", "gap": "gap at equal labels", "dp": "DP gap", "auc": "AUC"}
 
 
 def report(folder: Path = RESULTS) -> None:
@@ -65,7 +68,9 @@ def summary(
     Beside B stand the arms of A, with as many sets, on the rows of B.
     """
     expected = arms_of(name)
-    data = read_experiment(rows, expected, group_shares(name))
+    equal = equal_sets(name)
+    counted = [arm for arm in expected if arm not in equal]
+    data = read_experiment(rows, counted, group_shares(name))
     asked = list(data.arms)
     if name == "B":
         same = {row["row"] for row in rows}
@@ -74,7 +79,9 @@ def summary(
     found = scores(data)
     return {
         "complete": asked,
-        "missing": [arm for arm in expected if arm not in asked],
+        "missing": [arm for arm in counted if arm not in asked],
+        "equal": equal,
+        "groups": list(data.groups),
         "questions": len(rows),
         "planned": len(expected) * len(data.label),
         "seconds": round(sum(float(row["seconds"]) for row in rows)),
@@ -84,10 +91,12 @@ def summary(
     }
 
 
-def group_shares(name: str) -> dict[str, float] | None:
+def group_shares(name: str) -> Mapping[str, float] | None:
     """The groups' shares of the table of an experiment whose rows are drawn by group."""
     if not name.startswith("C"):
         return None
+    if name == "C-compas":
+        return COMPAS
     task = load_task(EXPERIMENTS[name].task)
     counts = task.cells_of(task.test()).sum(1)
     return dict(zip(task.groups, (counts / counts.sum()).tolist(), strict=True))
@@ -95,20 +104,14 @@ def group_shares(name: str) -> dict[str, float] | None:
 
 def scores(data: Experiment) -> dict[str, Any]:
     """Values and intervals of strategies and contrasts: of these examples, and of the strategy."""
-    kinds = {"examples": bootstrap(data, redraw_sets=False), "strategy": bootstrap(data, redraw_sets=True)}
+    draws = bootstrap(data)
     sets = data.sets()
-    number = {name: place for place, name in enumerate(sets)}
 
-    def entry(scoring: str, metric: int, first: str, second: str = "") -> dict[str, Any]:
-        draws = {kind: table[scoring][:, number[first], metric] for kind, table in kinds.items()}
-        if second:
-            draws = {k: value - kinds[k][scoring][:, number[second], metric] for k, value in draws.items()}
-        found: dict[str, Any] = {
-            "value": float(draws["examples"][0]),
-            "examples": interval(draws["examples"]),
-        }
-        if all(name in ("zero", "") or len(sets[name]) > 1 for name in (first, second)):
-            found |= {"strategy": interval(draws["strategy"]), "p": p_value(draws["strategy"])}
+    def entry(scoring: str, metric: int, *names: str) -> dict[str, Any]:
+        found = estimate(draws[scoring][..., metric], *(sets[name] for name in names))
+        numbers = [len(sets[name]) for name in names if name != "zero"]
+        if numbers and min(numbers) >= LEAST_SETS:
+            found |= over_sets(found)
         return found
 
     def entries(*names: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for contrast, p in zip(primary, adjusted, strict=True):
         gap, accuracy = (contrast["centred"][metric].get("strategy") for metric in ("dp", "accuracy"))
         if gap is None:
-            verdict = "not judged, one set of examples does not show a strategy"
+            verdict = "not judged, under three sets do not show a strategy"
         elif gap[1] < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
             verdict = f"support (Holm p {p:.2g})"
         elif contrast["second"] == "zero" and (gap[0] > -MARGIN or accuracy[1] < -MARGIN):
@@ -195,7 +198,12 @@ def page(content: Mapping[str, Any]) -> str:
             *(_WHICH[part] for part in dict.fromkeys((name[0], name)) if part in _WHICH),
             f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
-            f"Missing: {', '.join(found['missing']) or 'nothing'}.",
+            f"Missing: {', '.join(found['missing']) or 'nothing'}. "
+            f"Gaps: {found['groups'][1]} − {found['groups'][0]}.",
+            *(
+                f"`{arm}` is `{earlier}`: the same prompt, so it does not count as a set."
+                for arm, earlier in found["equal"].items()
+            ),
             *(
                 f"**FWC against {_NAMES[judged['against']]}, centred DP gap: {so_far}{judged['verdict']}.**"
                 for judged in found["verdicts"]
@@ -206,6 +214,7 @@ def page(content: Mapping[str, Any]) -> str:
         ]
     if missing := ", ".join(content["missing"]):
         blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
+    blocks.append(_afterwards(content["experiments"]))
     compared = [
         _side_by_side(content["experiments"][name], content[key], content["recorded"])
         for name, key in (("A", "surrogate"), ("B", "surrogate_b"))
@@ -220,31 +229,51 @@ _NAMES |= {"flipped": "random, labels flipped to parity"}
 _WHICH = {
     "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about them.",
     "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table, in the "
-    "centre, too. Here perfect answers have the table's own gap.",
-    "C-german": "All seeds of FWC choose the same 16 rows: one set is asked.",
+    "centre, too. Here perfect answers have the DP gap of the table itself.",
+    "C-german": "All seeds of FWC choose the same 16 rows: one set is asked. Zero-shot the model ranks "
+    "backwards: its AUC is below 0.5, so its *yes* means *no* more often than not.",
     "D": "The same rows and examples as A, asked of the smaller model.",
 }
 _HEAD = """\
 # A real model: do FWC's examples make its answers fairer?
 
-Made by `python -m evals.real_model report` from the replies in `evals/real_model/answers.csv`, by
-[a plan that was committed before the first question](../real_model/plan.md). Adult, 200 test rows at base
-parity 0.5, 16 examples, temperature 0. In this design perfect answers have a DP gap of 0.50: a lower gap is
-bought with errors. Strangers packed the model's file; its sha256 was checked against the recorded one, not
-against the maker's.
+**This experiment cannot say.** Made by `python -m evals.real_model report` from the replies in
+`evals/real_model/answers.csv`, by [a plan that was committed before the first
+question](../real_model/plan.md). [A second plan](../real_model/counter/plan.md) asks what this one could
+not.
 
-![DP gap and accuracy by strategy, centred](real-model.svg)"""
+* **Confounded.** FWC, its shuffled weights and k-medoids show a line and numbers about weights, the
+  other arms do not; and FWC has 4 examples of 16 with *yes*, balanced examples 8. Where the arms differ,
+  each may be why.
+* **The DP gap rewards errors here.** Adult, 200 test rows at base parity 0.5: perfect answers have a DP
+  gap of 0.50, so a lower gap is bought with errors. The *gap at equal labels* is added: the mean over
+  the two labels of the second group's rate of *yes* minus the first's. Perfect answers have 0 in every
+  design.
+* **Few sets.** (…) is a 95 % t interval over rows and sets, and there is none under three sets. The
+  percentile intervals of the plan were too narrow.
+
+16 examples, temperature 0. Strangers packed the model's file; its sha256 was checked against the
+recorded one, not against the maker's.
+
+![Gap at equal labels and accuracy by strategy, centred](real-model.svg)"""
 _NOTE = f"""\
-(…) = 95 % interval of the strategy: other rows and other sets of examples ({DRAWS:,} bootstrap draws);
-[…] = these examples, other rows alone. From few sets the first is too narrow, from one there is none.
-Differences pair the rows. No evidence: fewer than five answers of an arm differ from the rest."""
+(…) = 95 % interval of the strategy: other rows and other sets of examples; […] = these examples, other
+rows alone ({DRAWS:,} bootstrap draws). Differences pair the rows.
+No evidence on gaps: fewer than five answers of an arm differ from the rest."""
+_AFTERWARDS = """\
+## Found afterwards: FWC's examples rank rows better than none
+
+No plan asked this. AUC of FWC − zero-shot, and its standard error over rows and sets. A and D share rows
+and examples, so the pooled error is too small. Whether FWC's choice is why, or any examples, this does
+not say."""
 _SURROGATE = """\
 ## Does the surrogate react as a real model does?
 
 The surrogate is a SIMULATION of GPT-4's recorded answers. Its forms are asked about the same rows with the
 same examples, first of A, then of B. As answered, unless the column says centred. GPT-4 as recorded has 4
 balanced examples, other rows in each arm and a base parity of 0; its standard error is up to 0.10. The
-paper's rows are others, too, and it gives no intervals of differences."""
+paper's rows are others, too, and it gives no intervals of differences. Where a form's value lies outside the
+model's interval, it errs, and nothing follows from it."""
 
 
 def _cell(entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy", "examples")) -> str:
@@ -252,6 +281,11 @@ def _cell(entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy
     known = [kind for kind in kinds if kind in entry] or ["examples"]
     parts = [ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in known]
     return " ".join([format(entry["value"], form), *parts]).replace("-", "−")
+
+
+def _form(metric: str) -> str:
+    """How a value is written: gaps have a sign."""
+    return "+.2f" if metric in ("gap", "dp") else ".2f"
 
 
 def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -266,21 +300,23 @@ def _difference(contrast: Mapping[str, Any]) -> str:
 def _cell_of(
     found: Mapping[str, Any], contrast: Mapping[str, Any], scoring: str, metric: str, *kinds: str
 ) -> str:
-    """A difference, unless an arm's answers as given are no evidence."""
+    """A difference; none of gaps where an arm's answers as given are no evidence."""
     known = [found["strategies"][contrast[side]]["evidence"] for side in ("first", "second")]
-    if scoring == "as answered" and not all(known):
+    if scoring == "as answered" and metric != "accuracy" and not all(known):
         return "no evidence"
     return _cell(contrast[scoring][metric], "+.2f", kinds or ("strategy", "examples"))
 
 
 def _table(found: Mapping[str, Any], scoring: str) -> str:
-    lines, told = [], "as answered" if len(found["verdicts"]) else "centred"
+    lines = []
+    told = "as answered" if found["verdicts"] else "centred"
     for name, entry in found["strategies"].items():
         title = f"{_NAMES[name]} ({entry['sets']} set{'s' * (entry['sets'] > 1)}"
         if scoring == told:  # where there is no table of the answers as given, beside the centred ones
             title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
             title += "; no evidence" * (not entry["evidence"])
-        lines.append([f"{title})", *(_cell(entry[scoring][metric], ".2f") for metric in METRICS[scoring])])
+        cells = (_cell(entry[scoring][metric], _form(metric)) for metric in METRICS[scoring])
+        lines.append([f"{title})", *cells])
     lines += [
         [_difference(contrast), *(_cell_of(found, contrast, scoring, metric) for metric in METRICS[scoring])]
         for contrast in found["contrasts"]
@@ -294,6 +330,22 @@ def _calibration(found: Mapping[str, Any]) -> str:
     return _markdown([head, *found["calibration"][0]["calibration_error"]], lines)
 
 
+def _afterwards(experiments: Mapping[str, Any]) -> str:
+    """AUC of FWC minus zero-shot in every experiment that has both, and pooled by inverse variance."""
+    found = {
+        name: contrast["ranking"]["auc"]
+        for name, experiment in experiments.items()
+        for contrast in experiment.get("contrasts", ())
+        if (contrast["first"], contrast["second"]) == ("fwc", "zero") and name != "B"
+    }
+    weights = np.array([entry["error"] ** -2 for entry in found.values()])
+    values = np.array([entry["value"] for entry in found.values()])
+    pooled = float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
+    rows = [(name, entry["value"], entry["error"]) for name, entry in found.items()]
+    lines = [[name, f"{value:+.3f} ± {error:.3f}"] for name, value, error in [*rows, ("pooled", *pooled)]]
+    return _AFTERWARDS + "\n\n" + _markdown(["experiment", "AUC, FWC − zero-shot"], lines)
+
+
 def _side_by_side(
     real: Mapping[str, Any], simulated: Mapping[str, Any], recorded: Sequence[Mapping[str, Any]]
 ) -> str:
@@ -302,30 +354,34 @@ def _side_by_side(
     others = {(e["source"], e["first"], e["second"]): e for e in recorded}
     lines = []
     for number, contrast in enumerate(real["contrasts"]):
-        for metric in ("dp", "accuracy"):
+        for metric in ("gap", "dp", "accuracy"):
             known = [others.get((s, contrast["first"], contrast["second"])) for s in ("recorded", "paper")]
             lines.append([
                 f"{_TITLES[metric]}, {_difference(contrast)}",
                 *(_cell_of(f, f["contrasts"][number], s, metric, "strategy") for f, s in columns.values()),
-                *(f"{entry[metric]:+.2f}".replace("-", "−") if entry else "–" for entry in known),
+                *(_known(entry, metric) for entry in known),
             ])  # fmt: skip
     return _markdown(["", *columns, "GPT-4, recorded", "GPT-4, the paper"], lines)
 
 
+def _known(entry: Mapping[str, Any] | None, metric: str) -> str:
+    return f"{entry[metric]:+.2f}".replace("-", "−") if entry and metric in entry else "–"
+
+
 def picture(found: Mapping[str, Any], path: Path) -> None:
-    """Draw the centred DP gap and accuracy of each strategy with the intervals of the strategy."""
+    """Draw the centred gap at equal labels and accuracy of each strategy with its interval."""
     names = list(found["strategies"])
     title = "Qwen2.5-Coder-1.5B-Instruct on Adult, centred: value, 95 % interval"
     with panels([title], [3.6, 3.6], 1.9) as (figure, drawn):
-        for panel, metric in zip(drawn, ("dp", "accuracy"), strict=True):
+        for panel, metric in zip(drawn, ("gap", "accuracy"), strict=True):
             for line, name in enumerate(names):
                 entry = found["strategies"][name]["centred"][metric]
                 panel.plot(
                     entry.get("strategy", entry["examples"]), [line, line], color=COLOURS[line], linewidth=2
                 )
                 panel.plot([entry["value"]], [line], MARKERS[line], color=COLOURS[line])
-            if metric == "dp":
-                panel.axvline(0.5, color=SOFT, linestyle="--", linewidth=1, label="perfect answers")
+            if metric == "gap":
+                panel.axvline(0.0, color=SOFT, linestyle="--", linewidth=1, label="perfect answers")
                 panel.legend(frameon=False, fontsize=7)
             panel.set_xlabel(_TITLES[metric])
             name_lines(panel, [_NAMES[name] for name in names])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logit
+from scipy.stats import t
 
 from fwc_llm.answers import parse_answer
 from fwc_llm.metrics.decision_thresholds import most_accurate, threshold_curve
@@ -18,9 +19,10 @@ from fwc_llm.models import Reply
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_ANSWERS = ("accuracy", "dp", "eo")
+_ANSWERS = ("accuracy", "gap", "dp")
 METRICS = {"as answered": _ANSWERS, "centred": _ANSWERS, "fitted": _ANSWERS, "ranking": ("auc",)}
 DRAWS, _CHUNK, _BINS, SEED = 10_000, 500, 10, 1
+LEAST_SETS = 3  # of a strategy, for an interval over its sets
 LEAST_DIFFERENT = 5  # answers of an arm that differ from the rest, for the arm to count as answered
 
 
@@ -109,21 +111,26 @@ def read_experiment(
 
 
 def measure(rates: Floats, share: Floats) -> Floats:
-    """Accuracy, DP gap and EO gap (…, 3) from the rates of yes in the cells (…, 4) and the cells' shares."""
+    """Accuracy, gap at equal labels, DP gap (…, 3) from the cells' rates of yes (…, 4) and shares.
+
+    Gaps are the second group's rate minus the first's; at equal labels, the mean over the two labels.
+    """
     correct = rates * [0, 1, 0, 1] + (1 - rates) * [1, 0, 1, 0]
-    by_group = [(rates * share)[..., part].sum(-1) / share[part].sum() for part in (slice(2), slice(2, 4))]
-    odds = np.abs(rates[..., :2] - rates[..., 2:]).max(-1)
-    return np.stack([(correct * share).sum(-1), np.abs(by_group[0] - by_group[1]), odds], -1)
+    first, second = (
+        (rates * share)[..., part].sum(-1) / share[part].sum() for part in (slice(2), slice(2, 4))
+    )
+    at_equal_labels = (rates[..., 2:] - rates[..., :2]).mean(-1)
+    return np.stack([(correct * share).sum(-1), at_equal_labels, second - first], -1)
 
 
-def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[str, Floats]:
-    """Metrics (D + 1, strategies, M) by scoring: of the data, then of each draw.
+def bootstrap(data: Experiment, draws: int = DRAWS) -> dict[str, Floats]:
+    """Metrics (D + 1, A, M) by scoring: of the data, then of each draw.
 
-    Rows are resampled within cells, the same ones in all arms; sets within strategies, where asked for. The
-    centre of the log-odds is estimated anew in each draw; the thresholds of `fitted` stay.
+    Rows are resampled within cells, the same ones in all arms. The centre of the log-odds is estimated anew
+    in each draw; the thresholds of `fitted` stay.
     """
     rng = np.random.default_rng(SEED)
-    n, sets = len(data.label), data.sets()
+    n = len(data.label)
     share = np.bincount(data.cell, data.weight, minlength=4) / n
     fitted = data.fitted()
     parts: dict[str, list[Floats]] = {name: [] for name in METRICS}
@@ -138,25 +145,13 @@ def bootstrap(data: Experiment, redraw_sets: bool, draws: int = DRAWS) -> dict[s
         centre = weighted @ data.log_odds.T / n
         yes = {"as answered": data.said[None], "fitted": fitted[None]}
         yes["centred"] = data.log_odds[None] > centre[:, :, None]
-        chosen = [
-            rng.choice(arms, (count, len(arms))) if redraw_sets else np.tile(arms, (count, 1))
-            for arms in sets.values()
-        ]
-        for arms, drawn in zip(sets.values(), chosen, strict=True):
-            drawn[: first == 0] = arms
         for name, answered in yes.items():
             cells = [data.cell == cell for cell in range(4)]
             rates = [(weight[:, None, c] * answered[..., c]).sum(-1) / c.sum() for c in cells]
-            found = [measure(_mean(np.stack(rates, -1), arms), share) for arms in chosen]
-            parts[name].append(np.stack(found, 1))
-        areas = np.stack([_auc(p, data.label, weighted) for p in data.p_yes], 1)[..., None]
-        parts["ranking"].append(np.stack([_mean(areas, arms) for arms in chosen], 1))
+            parts[name].append(measure(np.stack(rates, -1), share))
+        areas = np.stack([_auc(p, data.label, weighted) for p in data.p_yes], 1)
+        parts["ranking"].append(areas[..., None])
     return {name: np.concatenate(part) for name, part in parts.items()}
-
-
-def _mean(values: Floats, arms: npt.NDArray[np.intp]) -> Floats:
-    """Mean (D, …) of the values (D, A, …) over the arms (D, K) of each draw."""
-    return np.asarray(values[np.arange(len(values))[:, None], arms].mean(1))
 
 
 def _auc(p: Floats, label: npt.NDArray[np.intp], weight: Floats) -> Floats:
@@ -171,15 +166,38 @@ def _auc(p: Floats, label: npt.NDArray[np.intp], weight: Floats) -> Floats:
     return np.asarray((yes * below).sum(1) / (yes.sum(1) * no.sum(1)))
 
 
-def interval(draws: Floats) -> list[float]:
-    """The 95 % percentile interval of the draws after the first."""
-    return [float(value) for value in np.quantile(draws[1:], (0.025, 0.975))]
+def estimate(draws: Floats, first: Sequence[int], second: Sequence[int] = ()) -> dict[str, Any]:
+    """A strategy's mean over its arms, minus another's where given, from a metric's draws (D + 1, A).
+
+    `examples`: 95 % percentile interval over rows, for these sets. `error`: the standard error from the rows
+    and, where a strategy has several sets, from these. `freedom`: its degrees of freedom (Satterthwaite), as
+    if the rows' variance were known.
+    """
+    sides = [list(arms) for arms in (first, second) if arms]
+    means = [draws[:, arms].mean(1) for arms in sides]
+    values = means[0] - means[1] if len(means) == 2 else means[0]
+    low, high = np.quantile(values[1:], (0.025, 0.975))
+    several = [arms for arms in sides if len(arms) > 1]
+    of_sets = [float(draws[0, arms].var(ddof=1)) / len(arms) for arms in several]
+    variance = float(values[1:].var()) + sum(of_sets)
+    lost = sum(part**2 / (len(arms) - 1) for part, arms in zip(of_sets, several, strict=True))
+    return {
+        "value": float(values[0]),
+        "examples": [float(low), float(high)],
+        "error": variance**0.5,
+        "freedom": variance**2 / lost if lost else None,
+    }
 
 
-def p_value(draws: Floats) -> float:
-    """Two-sided p-value of a difference of 0, by the draws."""
-    after = draws[1:]
-    return float(min(1.0, 2 * (1 + min((after <= 0).sum(), (after >= 0).sum())) / (1 + len(after))))
+def over_sets(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The 95 % t interval of the strategy and its p-value."""
+    value, error = found["value"], found["error"]
+    if error == 0:
+        return {"strategy": [value, value], "p": 1.0}
+    freedom = found["freedom"] or np.inf
+    width = float(t.ppf(0.975, freedom)) * error
+    p = float(2 * t.sf(abs(value) / error, freedom))
+    return {"strategy": [value - width, value + width], "p": p}
 
 
 def holm(values: Sequence[float]) -> list[float]:

@@ -15,7 +15,6 @@ _SETTINGS = {
     "html_title": "fwc-llm",
     "html_static_path": ["_static"],
     "html_css_files": ["site.css"],
-    "html_js_files": ["sort.js"],
     "html_copy_source": False,
     "html_show_sphinx": False,
     "smartquotes": False,  # `--` stands for itself
@@ -36,7 +35,7 @@ def write_sources(made: Path) -> None:
     for notebook in sorted((CHECKOUT / "docs" / "notebooks").glob("*.ipynb")):
         notebooks.as_page(notebook, made / "notebooks")
     stage(made)
-    for name in ("site.css", "sort.js"):
+    for name in ("site.css",):
         write(made, f"_static/{name}", (_HERE / name).read_text(encoding="utf-8"))
 
 

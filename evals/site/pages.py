@@ -35,8 +35,8 @@ MENU: dict[str, tuple[str, ...]] = {
     "Models and runs": (
         "docs/models.md",
         "docs/decision-models.md",
-        "evals/results/leaderboard.md",
-        "evals/leaderboard/README.md",
+        "evals/results/fairer-examples.md",
+        "evals/real_model/counter/plan.md",
         "evals/results/real-model.md",
         "evals/real_model/plan.md",
         "docs/local-models.md",

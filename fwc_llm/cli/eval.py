@@ -13,7 +13,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import resource_dir
 from fwc_llm.models import Client
 from fwc_llm.options import EXPERIMENT, SERVICE, VERDICT
-from fwc_llm.runs import ablation_arms as parts
 from fwc_llm.runs.settings import Settings
 
 RECORDED = "recorded"  # name of the packaged experiment with recorded replies of a real model
@@ -61,9 +60,6 @@ def evaluate(
     reference: bool = flags.switch(
         "Add reference rates of logistic regression and gradient boosting.", "--reference", panel=EXPERIMENT
     ),
-    ablate: bool = flags.switch(
-        "Ablation: one arm per component of FWC, 20 repeats.", "--ablate", panel=EXPERIMENT
-    ),
     out: Path | None = flags.option(
         "Folder of the run; a run already there is continued. [default: ./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
@@ -103,8 +99,6 @@ def evaluate(
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # With saved examples, which belong to a task, this is a run with defaults and no demonstration.
     models = _model_names(model)
-    if ablate:
-        shots, options = _ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
@@ -159,15 +153,6 @@ def _wordings(text: str | None) -> dict[str, Any]:
     if not sets:
         raise FwcError("--template names no template set: give default, paper, or a folder of your own")
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
-
-
-def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The arms of an ablation, and the flags with its defaults."""
-    if shots not in (flags.ARMS, ",".join(parts.ARMS)) or options["order"] or options["against"]:
-        raise FwcError("--ablate sets its arms and comparisons: leave --shots, --order and --against out")
-    repeats = parts.REPEATS if options["repeats"] is None else options["repeats"]
-    pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
-    return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}
 
 
 def _model_names(text: str | None) -> tuple[str, ...]:

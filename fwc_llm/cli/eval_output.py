@@ -13,7 +13,7 @@ from fwc_llm.models import is_local, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.execute import UnreadError
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.listing import Group, list_runs
+from fwc_llm.runs.group import Group, answered_requests
 from fwc_llm.sanitize import listed
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         share = None if numbers.dollars is None else numbers.dollars * pool_calls / numbers.calls
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
-    multiplied = "rows_per_request", "probe", "counterfactual", "samples"
+    multiplied = "probe", "counterfactual", "samples"
     if flags := [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]:
         yield f"this includes the requests of {', '.join(flags)}"
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
@@ -218,11 +218,14 @@ def _interrupted(
     """Print the number of answered requests; return the error for an interruption."""
     if group:
         folder = group.path
+        runs = [group.folder(job.model.name) for job in jobs]
     elif error.result is None:
         return error
     else:
         folder = error.result.folder
-    requests, answered = len(jobs) * jobs[0].plan.n_calls, sum(run["answered"] for run in list_runs(folder))
+        runs = [folder]
+    answered = sum(map(answered_requests, runs))
+    requests = len(jobs) * jobs[0].plan.n_calls
     console.notes(f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}")
     return InterruptedRunError(f"interrupted; {_again(folder)} continues")
 

@@ -11,7 +11,7 @@ from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, Incomp
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.options import UNREAD_HELP, VERDICT
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.listing import expanded
+from fwc_llm.runs.group import expanded
 
 if TYPE_CHECKING:
     from fwc_llm.gates import Check, GateCondition

@@ -1,4 +1,4 @@
-"""`fwc-llm monitor`: monitor decisions with confidence sequences and alarms."""
+"""`fwc-llm monitor`: judge all decisions so far, by period."""
 
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ def monitor(
     fail_if: list[str] = option(
         'Condition that fails the call, such as "dp > 0.1"; repeatable.', "--fail-if", default=...
     ),
-    state: Path = option("SQLite file that keeps counts and hashes between calls.", default=...),
+    state: Path = option("SQLite file that keeps all decisions between calls.", default=...),
     answer: str = option("Column of decisions.", default=..., metavar="COLUMN"),
     protected: str = option("Protected columns, comma-separated and crossed.", default=...),
     key: str = option(
@@ -34,18 +34,13 @@ def monitor(
     missing: Literal["refuse", "drop", "group"] = option(
         "Rows without label or protected value: refuse, drop, or group the latter.", default="refuse"
     ),
-    time: str | None = option("Column of decision times. [default: the order of rows]"),
+    time: str | None = option("Column of decision dates or times, in ISO 8601."),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
-        "Length of a period. [default: month if --time has dates, else call]"
+        "Length of a period. [default: month if --time is given, else call]"
     ),
-    by: str | None = option("Column of the model's version; reports compare versions.", metavar="COLUMN"),
-    window: str | None = option(
-        "Periods to test: `all`, latest N (3), or since one (2026-11). [default: since the last alarm]",
-        metavar="PERIOD",
+    since: str | None = option(
+        "Judge from this period on, in later calls too, as after a repair.", metavar="PERIOD"
     ),
-    run_length: int = option("Average run length to a false alarm, in decisions.", default=100_000, min=1),
-    acknowledge: str | None = option("Reason to add to the alarms of earlier calls.", metavar="TEXT"),
-    forget: list[str] | None = option("Key of a decision to delete; repeatable.", metavar="KEY"),
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,
@@ -55,14 +50,14 @@ def monitor(
     junit: Path | None = JUNIT,
     as_json: bool = JSON,
 ) -> None:
-    """Monitor decisions over time: each call adds the new rows of FILE.
+    """Monitor decisions: each call adds the new rows of FILE and judges all rows by period.
 
-    Exit code 5 if this call raises an alarm or the metric of --window is beyond the bound.
+    Exit code 5 as long as the decisions since the start show that a condition holds.
     """
     from fwc_llm.cli.console import notes, out
     from fwc_llm.files import write_whole
     from fwc_llm.report.monitor import watch
-    from fwc_llm.report.monitor_page import decide, document, page, sections
+    from fwc_llm.report.monitor_page import document, page, sections
     from fwc_llm.report.monitor_state import open_state
     from fwc_llm.report.table_model import terminal
 
@@ -71,17 +66,26 @@ def monitor(
         raise FwcError("FILE, --state, --report and --junit must be different files")
     gates = Gates.read(fail_if, undecided, junit)
     options = {
-        "answer": answer, "label": label, "protected": list(words(protected)), "key": key, "missing": missing,
-        "time": time, "by": by, "unknown": list(words(unknown)), "period": period, "run_length": run_length,
-    }  # fmt: skip
-    values = {"positive": positive, "negative": negative, "others": others}
+        "answer": answer,
+        "label": label,
+        "protected": list(words(protected)),
+        "key": key,
+        "missing": missing,
+        "time": time,
+        "unknown": list(words(unknown)),
+        "period": period,
+        "positive": positive,
+        "negative": negative,
+        "others": others,
+    }
     layout = {"sheet": sheet, "skip": skip, "comment": comment}
     with open_state(state) as opened:
-        seen = watch(opened, decisions, gates.conditions, options, values, forget or (), acknowledge, layout)
-        checks = decide(seen, window)
+        seen = watch(opened, decisions, gates.conditions, options, since, layout)
+        checks = [judged.check() for judged in seen.judged]
         if report is not None:
             write_whole(page(seen, checks, title or decisions.name), report)
     notes(*seen.notes, f"wrote {report}" if report is not None else "")
-    for section in () if as_json else sections(seen, checks):
-        out.print(terminal(section))
+    if not as_json:
+        for section in sections(seen):
+            out.print(terminal(section))
     gates.conclude({decisions.name: checks}, (), document(seen) if as_json else None)

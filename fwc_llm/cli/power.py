@@ -119,7 +119,7 @@ def _arms(shots: str) -> list[str]:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:
         if not arm.endswith(".json"):
-            is_per_row(arm, {})  # raises for an unknown strategy
+            is_per_row(arm)  # raises for an unknown strategy
     return arms
 
 

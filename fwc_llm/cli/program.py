@@ -13,9 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 # The module of every command, in the order of the help; "task" and "template" are groups.
 MODULES = {
     "eval": "eval", "shots": "shots", "tune": "tune", "prompt": "prompt", "tasks": "task", "power": "power",
-    "runs": "runs", "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
-    "monitor": "monitor", "rescore": "runs", "bundle": "runs", "verify": "runs",
-    "serve-surrogate": "serve", "warm-up": "doctor", "doctor": "doctor", "task": "task", "template": "task",
+    "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
+    "monitor": "monitor", "rescore": "runs", "verify": "runs",
+    "warm-up": "warm_up", "task": "task", "template": "task",
 }  # fmt: skip
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {

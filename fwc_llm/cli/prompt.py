@@ -11,7 +11,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import parse_json
 
 _SETTINGS = (
-    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "consistency", "weights",
+    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "weights",
 )  # fmt: skip
 
 
@@ -43,13 +43,13 @@ def prompt(
     if record is not None and row is not None:
         raise FwcError("--row is a row of the test split, --record one of yours: leave out one of them")
     settings, table = flags.read(Settings, options), flags.open_task(task, data_dir, protected)
-    (source, edits), chosen, untrue = split_edits(shots), None, ""
+    (source, edits), chosen = split_edits(shots), None
     if record is None or not (source == "zero" or source.endswith(".json")):
         with working("choosing examples") as step:
             plan = make_plan(table, (shots,), settings, allow_changed_data, step)
         notes(*plan.notes)
         arm = plan.arms[0]
-        chosen, edits, untrue = plan.repeats[0].shots.get(arm.name), arm.edits, plan.untrue.get(arm.name, "")
+        chosen, edits = plan.repeats[0].shots.get(arm.name), arm.edits
     elif source != "zero":
         chosen = load_shots(source, table, allow_changed_data)
     if record is None:
@@ -63,7 +63,7 @@ def prompt(
         cleaned, title = table.record(_read(record)), f"the row is in {record}"
         notes(*cleaned.notes)
         hidden = () if settings.weights == "show" else ("unweighted",)
-        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.questions)
+        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.question_apart)
         messages = prompt.build(cleaned)
     if as_json:
         write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)
@@ -71,8 +71,6 @@ def prompt(
     for message in messages:
         lines(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold")
         lines(message["content"])
-    if untrue:
-        notes(f"{arm.name}: {untrue}", style="bold")
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
     notes(f"{title}; {len(messages)} messages, {tokens}")

@@ -10,7 +10,7 @@ from fwc_llm.cli.gate import UNREAD, Unread
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, write_whole
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.listing import expanded
+from fwc_llm.runs.group import expanded
 
 
 @flags.command("report")

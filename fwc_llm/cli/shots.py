@@ -34,7 +34,7 @@ def shots(
     protected: str | None = flags.PROTECTED,
     strategy: str | None = flags.option(
         f"Strategy: {', '.join(BUILT_IN)}, or module:function; several with --compare. "
-        "[default: fwc; all but flipped and ids with --compare]"
+        "[default: fwc; all but ids with --compare]"
     ),
     order: str = flags.option(
         "Order: alternate, random, by-weight, or given (the strategy's own).", default="given"
@@ -158,8 +158,7 @@ def _show(
         for row in chosen.examples:
             group = " & ".join(str(row.values[name]) for name in table.protected)
             theta = "" if row.weight is None else f"{row.weight:.4f}"
-            label = f"{row.label} ({row.altered})" if row.altered else row.label
-            rows.append((row.row, group, label, weights.get(row.row) or "", theta))
+            rows.append((row.row, group, row.label, weights.get(row.row) or "", theta))
         headings = ("row", "group", "answer", "shown", "θ")
         title = f"{chosen.m} examples by {chosen.strategy}"
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
@@ -169,8 +168,6 @@ def _show(
         more += "" if table.name in {"adult", "census"} else " --model baseline"
         use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
         console.notes(f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}")
-    if chosen.untrue:
-        console.notes(chosen.untrue, style="bold")
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
         measure = "distance and penalty" if "imbalance" in proof else "distance"
@@ -196,11 +193,10 @@ def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> Callable[[int], Shots]:
-    if is_per_row(strategy, options):
-        arm = f"{strategy}{' --redraw per-row' * ('redraw' in options)}"
+    if is_per_row(strategy):
         raise FwcError(
             f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
-            f"fwc-llm eval --shots {arm}, or measure it with --compare"
+            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
         )
     return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 

@@ -8,20 +8,14 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.certificate import CoresetCertificate as CoresetCertificate
     from fwc_llm.coreset.certificate import certify as certify
     from fwc_llm.coreset.estimator import FairCoreset as FairCoreset
-    from fwc_llm.coreset.fairwasp import FairWASP as FairWASP
-    from fwc_llm.coreset.path import FairPath as FairPath
-    from fwc_llm.coreset.path import fair_path as fair_path
     from fwc_llm.coreset.transport.inner_problem import Transport as Transport
     from fwc_llm.coreset.transport.inner_problem import fair_transport as fair_transport
 
 _HOME = {
     "CoresetCertificate": "certificate",
     "FairCoreset": "estimator",
-    "FairPath": "path",
-    "FairWASP": "fairwasp",
     "Transport": "transport.inner_problem",
     "certify": "certificate",
-    "fair_path": "path",
     "fair_transport": "transport.inner_problem",
 }
 

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
-    """Base of both estimators: they require y only with a parity limit or a penalty."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = is_constrained(self)
-        return tags
-
-
-class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator, CoresetFit):  # type: ignore[misc]
+class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, CoresetFit):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -128,6 +119,11 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     __metadata_request__score = {"sensitive": True}  # noqa: RUF012
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = is_constrained(self)  # y, with a parity limit or a penalty
+        return tags
 
     def plot(self) -> "Figure":
         """Draw the weighted share of each outcome within each protected level, and the descent.

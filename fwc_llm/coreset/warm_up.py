@@ -12,7 +12,6 @@ import numpy as np
 from fwc_llm.coreset.compiled import compiled
 from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
-from fwc_llm.coreset.fairwasp import FairWASP
 from fwc_llm.coreset.rivals.clustering import kmedoids
 from fwc_llm.coreset.transport.column_generation import scan
 from fwc_llm.coreset.transport.inner_problem import fair_transport
@@ -70,6 +69,5 @@ PROBLEMS: dict[str, Callable[[], object]] = {
     "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
     "transport of large tables": lambda: fair_transport(_table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01),
-    "FairWASP": lambda: FairWASP().fit(*_table(4_000, 8)),
     "k-medoids": lambda: kmedoids(*_table(500, 3), 5),
 }

@@ -286,8 +286,8 @@ def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
     rows = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
-            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of "
-            "objects, or results of promptfoo, Inspect, OpenAI Evals or Batch, Langfuse or MLflow"
+            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of rows, "
+            'made with pandas.json_normalize (docs/own-data.md, "Results of other tools")'
         )
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):

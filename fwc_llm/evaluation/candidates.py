@@ -9,15 +9,13 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, reason
 from fwc_llm.runs.splits import Split
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
+from fwc_llm.shots.examples import counter_slots
 from fwc_llm.shots.registry import ONLY_BY_NAME
 from fwc_llm.tasks import Task
 
@@ -25,8 +23,7 @@ from fwc_llm.tasks import Task
 COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
 _FWC = (("fwc", 0.01), ("fwc ε=0.1", 0.1), ("fwc without a limit of parity", None))
 _ORDERS = ("given", "random")
-# Strategies whose examples are not all real rows, or that have no examples.
-_LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
+_LEFT_OUT = ONLY_BY_NAME | {"zero"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
         if is_per_row(name):
             raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")
         if name in _LEFT_OUT:
-            raise FwcError(f"tune does not try {name}: it has no examples, or examples that are not true")
+            raise FwcError(f"tune does not try {name}: it has no examples, or needs the ids of rows")
     counter, others = list[Recipe](), list[Recipe]()
     for name in chosen:
         if name == "strata":
@@ -119,30 +116,10 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
             table = counter_slots(task, m, *COUNTER_TABLES[1])
             others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
-        elif name == "minority":
-            others.append(Recipe("minority", name))
-            others.append(Recipe("minority, all yes", name, {"labels": "unbalanced"}))
         else:
             others.append(Recipe(name, name))
     turns = range(max(len(counter), len(others)))  # the shorter list starts again
     return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others) if kinds]
-
-
-def counter_slots(task: Task, m: int, share: float, more: float = 0.0) -> str:
-    """Counter-stereotypical slots as text: "Female:no=0,Female:yes=8,…".
-
-    The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
-    with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
-    """
-    groups = task.groups
-    steps = np.linspace(-1.0, 1.0, len(groups)) if len(groups) > 1 else np.zeros(1)
-    sizes = largest_remainder((1.0 - more * steps) * m / len(groups), m).tolist()
-    cells = []
-    for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
-        own = share + (1.0 - 2.0 * share) * place / max(1, len(groups) - 1)
-        yes = int(size * own + 0.5)
-        cells += [f"{group}:no={size - yes}", f"{group}:yes={yes}"]
-    return ",".join(cells)
 
 
 def choose_candidates(

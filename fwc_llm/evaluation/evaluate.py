@@ -201,7 +201,7 @@ class Job:
                 if begun:
                     folder.begin(described)
                 else:
-                    _write_examples(folder, self.plan)
+                    write_examples(folder, self.plan)
                     self.write_options(folder.path, traits(self.model).opened_as)
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
@@ -422,7 +422,7 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
     """`FwcError` if `model` does not support the requested api, answer format or batches."""
     api = traits(model).api
     if settings.api not in {"chat", api}:
-        who = "use a model of a service with this protocol (--base-url; `fwc-llm serve-surrogate`)"
+        who = "use a model of a service with this protocol (--base-url)"
         raise FwcError(f"{model.name} does not support --api {settings.api}: {who}")
     if client.answer_format == "json" and traits(model).answer_in is None:
         raise FwcError(f"{model.name} does not support --answer-format json: leave it out")
@@ -430,7 +430,7 @@ def check_api(model: Model, settings: Settings, client: Client) -> None:
         raise FwcError(f"--batch does not work with --api {api}: leave out --batch")
 
 
-def _write_examples(folder: RunFolder, plan: Plan) -> None:
+def write_examples(folder: RunFolder, plan: Plan) -> None:
     """Write the shots of every arm and repeat, and one full prompt per arm."""
     for repeat in plan.repeats:
         for arm in plan.arms:

@@ -154,7 +154,7 @@ class _Tuning:
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
         for name in names:
-            prompt = Prompt(plan.task, *self._prompt(name), questions=plan.settings.questions)
+            prompt = Prompt(plan.task, *self._prompt(name), question_apart=plan.settings.question_apart)
             fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
                 yield PlannedCall(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
@@ -391,7 +391,7 @@ def tune(
             )
         table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
         for template in templates[1:]:  # before any request
-            traits(bare.model).check(bare_prompt(table, template, settings.questions))
+            traits(bare.model).check(bare_prompt(table, template, settings.question_apart))
         rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:

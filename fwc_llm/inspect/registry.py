@@ -126,8 +126,6 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **opti
         settings = Settings(**options)
     except FwcError as error:
         raise FwcError(f"a task argument of fwc_llm/{name}: {error}") from None
-    if settings.rows_per_request > 1:
-        raise FwcError("a sample of Inspect is one row: leave out rows_per_request")
     plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
     for note in plan.notes:
         logger.warning("%s: %s", name, note)

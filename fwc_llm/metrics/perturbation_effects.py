@@ -87,7 +87,7 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 
 def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
-    """Return the effects of several rows in one request, first names and exchanged proxies."""
+    """Return the effects of first names and exchanged proxies."""
     asked, factual = run.probes[arm], run.answers[arm]
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []
@@ -95,8 +95,6 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
         first, second = _twins(first, second)
         cluster = second.unit.codes.astype(np.int64)
-        if probe == "rows":
-            cluster = second.repeat * len(kinds) + second.variant.codes
         for group in parts:
             of_group = probe != "names" and group in run.groups
             here = np.asarray(second.group == group) if of_group else second.repeat >= 0
@@ -107,7 +105,6 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     def answers_to(beginning: str) -> ArmAnswers:
         return asked.where(asked.variant.isin([kind for kind in kinds if kind.startswith(beginning)]))
 
-    add("rows", ("all", *run.groups), "", factual, answers_to("rows:"))
     named = [kind for kind in kinds if kind.startswith("names:")]
     for first, second in combinations(named, 2):
         (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))

@@ -28,7 +28,6 @@ _NORMAL_DRAWS = 10_000
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
 _GAP = "demographic_parity_difference"
-OPPOSITE = "negation"  # prefix of the names of questions to which yes means no to the main question
 _STILL = 0.01  # range of P(yes) without dependence on rows: the step of services that round to 2 decimals
 _STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row
 _ROUNDING = 1e-9
@@ -218,26 +217,6 @@ def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[flo
         off = np.array([np.bincount(place, weight * (drawn - p), BINS) for drawn in labels])
     errors = np.abs(off).sum(1)
     return float(errors.mean()), float(np.quantile(errors, 0.95))
-
-
-def contradictions(p: npt.ArrayLike, other: npt.ArrayLike, opposite: bool) -> dict[str, Any]:
-    """Return how often two answers about one row cannot both be right.
-
-    `p` and `other` (n,) are P(yes) for the two questions, NaN if unknown. `opposite`: yes to the second
-    question means no to the first. `mean_distance` is that between `p` and the P(yes) that `other` implies.
-    """
-    first, second = np.asarray(p, float), np.asarray(other, float)
-    both = ~np.isnan(first) & ~np.isnan(second)
-    first, second = first[both], second[both]
-    yes, other_yes = first >= thresholds.HALF, second >= thresholds.HALF
-    implied = 1.0 - second if opposite else second
-    return {
-        "n": len(first),
-        "contradictions": int(((yes == other_yes) if opposite else (yes != other_yes)).sum()),
-        "yes_to_both": int((yes & other_yes).sum()),
-        "no_to_both": int((~yes & ~other_yes).sum()),
-        "mean_distance": float(np.abs(first - implied).mean()) if len(first) else None,
-    }
 
 
 def decision_notes(run: RunAnswers) -> Iterator[str]:

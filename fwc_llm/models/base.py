@@ -1,6 +1,5 @@
 """The interface of every model: chat messages in, one reply out."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
@@ -53,18 +52,6 @@ def role_of(message: Message) -> str:
     return spoken.get(message.get("name", ""), message["role"])
 
 
-LINES = "and nothing else: its number, a colon, and"  # then "yes or no.", the end of a multi-row prompt
-_JOINT = re.compile(rf"with (\d+) lines? {LINES} ([^\n]+)\Z")
-
-
-def more_tokens(messages: Messages) -> int:
-    """Tokens of a reply to several questions, beyond those of a reply to one question."""
-    questions = sum(message["role"] == QUESTION for message in messages)
-    lines = _JOINT.search(messages[-1]["content"]) if messages and not questions else None
-    longer = len(lines[2]) // 12 if lines else 0  # words longer than "yes or no"
-    return (8 + longer) * max(int(lines[1]) if lines else 0, questions - 1, 0)
-
-
 @dataclass(frozen=True)
 class Usage:
     """Tokens of one request, as the provider counted them.
@@ -105,7 +92,6 @@ class Reply:
     refusal: bool = False
     logprobs: tuple[tuple[str, float], ...] | None = None
     p_yes: float | None = None
-    others: Mapping[str, float | None] | None = None
     truncated: bool = False
     reasoned: bool = False
     usage: Usage | None = None

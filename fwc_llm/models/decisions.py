@@ -1,4 +1,4 @@
-"""Decision models: typed questions about an input, answered with P(yes).
+"""Decision models: a typed question about an input, answered with P(yes).
 
 `decisions` is OpenAI's Decisions API: questions and answers are lists, the input is messages or one text.
 `systemone` is TypeSafe's System One format: questions and answers are objects keyed by name, the input
@@ -18,10 +18,10 @@ from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, rea
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
 from fwc_llm.sanitize import as_single_line, parse_finite
 
-MAIN = "answer"  # the name of the main question in a request
+MAIN = "answer"  # the question's name in a request
 _KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # keys of P(yes) in an answer
 _YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is P(yes)
-_ANSWER_TOKENS = 8  # upper limit for one question: its answer has no text
+_ANSWER_TOKENS = 8  # upper limit: the answer has no text
 _OURS = {"model", "input", "state", "questions"}
 _ROLES = "roles"  # key of an adaptable setting: whether the input is sent as messages
 _DIALECT = "dialect"  # key of an adaptable setting: (path, format)
@@ -39,24 +39,19 @@ _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MU
 
 
 class Parts:
-    """A prompt: `questions` by name (main first), `input`, `criteria` of true and false.
+    """A prompt: `question`, `input`, and `criteria` of true and false.
 
     Without a message of role question, the last message is the question.
     """
 
     def __init__(self, messages: Messages) -> None:
-        questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
+        asked = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
         # The services have no names of messages.
         turns = (Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
         self.input = tuple(turns)
-        meant = [name for name in questions if name.startswith(CRITERIA)]
-        self.criteria = {name.removeprefix(CRITERIA): questions.pop(name) for name in meant}
-        main = questions.pop(MAIN, self.input[-1]["content"] if self.input else "")
-        self.questions = {MAIN: main, **questions}
-
-    def criteria_of(self, name: str) -> Mapping[str, str]:
-        """The criteria of the main question and its per-record forms; {} for others."""
-        return self.criteria if name == MAIN or name.isdigit() else {}
+        meant = [name for name in asked if name.startswith(CRITERIA)]
+        self.criteria = {name.removeprefix(CRITERIA): asked[name] for name in meant}
+        self.question = asked.get(MAIN, self.input[-1]["content"] if self.input else "")
 
     @property
     def has_roles(self) -> bool:
@@ -72,10 +67,10 @@ class Parts:
         )
 
 
-def _with_criteria(parts: Parts, name: str) -> str:
-    """A question with its criteria as text."""
-    meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria_of(name).items())
-    return "\n".join([parts.questions[name], *meant])
+def _with_criteria(parts: Parts) -> str:
+    """The question with its criteria as text."""
+    meant = (f"{answer.capitalize()}: {words}" for answer, words in parts.criteria.items())
+    return "\n".join([parts.question, *meant])
 
 
 def conversation(text: str) -> list[Message]:
@@ -87,20 +82,19 @@ def conversation(text: str) -> list[Message]:
     ]
 
 
-def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """The answers by question's name, or by order without names; else `AttemptError`."""
+def answer_in(body: Any) -> Mapping[str, Any]:
+    """The answer to the one question of a request; else `AttemptError`."""
     answers = body.get("answers") if isinstance(body, Mapping) else None
-    if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
-        names = [str(answer.get("name") or "") for answer in answers]
-        if not any(names) and len(answers) == len(questions):
-            names = list(questions)
-        answers = dict(zip(names, answers, strict=True)) if len({*names}) == len(names) else {}
-    answers = answers if isinstance(answers, Mapping) else {}
-    found = {name: answers[name] for name in questions if isinstance(answers.get(name), Mapping)}
-    if len(found) == len(questions):
-        return found
+    if isinstance(answers, Mapping):
+        answers = [answers[MAIN]] if MAIN in answers else []
+    elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
+        answers = [answer for answer in answers if str(answer.get("name") or MAIN) == MAIN]
+    else:
+        answers = []
+    if len(answers) == 1 and isinstance(answers[0], Mapping):
+        return answers[0]
     if isinstance(body, Mapping) and not body.get("error"):
-        raise AttemptError(FailureScope.ATTEMPT, "a response without an answer to every question", 200)
+        raise AttemptError(FailureScope.ATTEMPT, "a response without an answer to the question", 200)
     raise body_failure(body)
 
 
@@ -128,8 +122,8 @@ def _said_of_cuts(part: Any) -> str:
 class DecisionModel(ChatModel):
     """A service's decision model, which answers typed questions in the format `api`.
 
-    The input is sent as messages if format and service accept roles, else as one text. A reply has P(yes) of
-    the main question in `p_yes`, and of the other questions in `others`.
+    The input is sent as messages if format and service accept roles, else as one text. A reply has P(yes)
+    in `p_yes`.
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
@@ -177,29 +171,20 @@ class DecisionModel(ChatModel):
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
                 "input": [dict(message) for message in parts.input] if with_roles else parts.text,
-                "questions": [
-                    {"type": "predicate", "name": name, "instructions": _with_criteria(parts, name)}
-                    for name in parts.questions
-                ],
+                "questions": [{"type": "predicate", "name": MAIN, "instructions": _with_criteria(parts)}],
             }
         else:
-            body = {
-                "state": parts.text,
-                "questions": {
-                    name: {"type": "noul", "instructions": words}
-                    | ({"criteria": dict(parts.criteria)} if parts.criteria_of(name) else {})
-                    for name, words in parts.questions.items()
-                },
-            }
+            question: dict[str, Any] = {"type": "noul", "instructions": parts.question}
+            if parts.criteria:
+                question["criteria"] = parts.criteria
+            body = {"state": parts.text, "questions": {MAIN: question}}
         return {"model": self._served_name, **body, **self._options.params}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
-        answers = answers_by_name(body, Parts(messages).questions)
-        keys = _KEYS[self._sent[_DIALECT][1]]
-        others = {name: p_yes(answer, keys) for name, answer in answers.items()}
-        p = others.pop(MAIN)
-        cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), *answers.values()))))
+        answer = answer_in(body)
+        p = p_yes(answer, _KEYS[self._sent[_DIALECT][1]])
+        cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), answer))))
         if cut and self._options.strict:
             raise ProviderError(
                 f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a shorter "
@@ -211,7 +196,6 @@ class DecisionModel(ChatModel):
             text="" if p is None else "yes" if p >= 0.5 else "no",
             refusal=p is None,
             p_yes=p,
-            others=others or None,
             truncated=bool(cut),
             usage=read_usage(body.get("usage"), "input_tokens", "output_tokens"),
             model=name_in(body, "model"),

@@ -218,7 +218,7 @@ def _checked(reply: Reply) -> Reply:
         return Reply(text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, field))}")
     except (TypeError, ValueError):
         raw = None
-    if any(p is not None and not 0.0 <= p <= 1.0 for p in (reply.p_yes, *(reply.others or {}).values())):
+    if reply.p_yes is not None and not 0.0 <= reply.p_yes <= 1.0:
         return Reply(text=None, error="it returned a Reply whose p_yes is not a probability")
     error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
     return replace(

@@ -217,7 +217,7 @@ class InspectModel(chat.Service):
             adaptive_connections=False,
             timeout=math.ceil(client.deadline),
             attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
-            **chat.raise_token_limit(self.parameters, messages),
+            **self.parameters,
         )
         left = client.deadline
         while True:

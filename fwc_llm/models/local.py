@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, raise_token_limit, read_reply, request_parameters
+from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe
@@ -86,14 +86,11 @@ class LocalModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once, without retries; llama.cpp answers one question per slot."""
-        sent = raise_token_limit(self._sent, messages)
-        body = {**sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
+        body = {**self._sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
         async with self._turn:
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # cannot be cancelled
             seconds = time.monotonic() - began
-        if seconds > (deadline := self._options.deadline):
-            answered = {"error": {"message": f"no reply within the deadline of {deadline:g} s"}}
         try:
             reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:

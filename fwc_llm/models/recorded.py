@@ -48,7 +48,6 @@ class _Record(BaseModel, strict=True):
     unknown_attempts: NonNegativeInt | None = None
     logprobs: list[_Token] | None = None  # None in place of a number means -Infinity
     p_yes: _Probability | None = None
-    others: dict[str, _Probability | None] | None = None
     prompt: list[_Message] | None = None
     prefix: list[_Message] | None = None
 

@@ -124,7 +124,7 @@ def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
         reply = replace(
             reply_of(record),
             usage=Usage(**record["usage"]) if record.get("usage") else None,
-            others=record.get("others"), model=record.get("model"), fingerprint=record.get("fingerprint"),
+            model=record.get("model"), fingerprint=record.get("fingerprint"),
             truncated=bool(record.get("truncated")), latency=float(record.get("latency") or 0.0),
         )  # fmt: skip
         found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply

@@ -12,15 +12,7 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import (
-    findings,
-    keeping,
-    low_coverage,
-    missed,
-    next_step,
-    what_was_run,
-    wording_lines,
-)
+from fwc_llm.report.narrative import findings, keeping, low_coverage, missed, next_step, what_was_run
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -173,7 +165,6 @@ def find_task(
 def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
-    stats["notes"] += wording_lines(run.results)
     kept, checks = keeping(run), run.table_checks.items()
     return entry(
         run.label,
@@ -183,7 +174,6 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
         simulated_answers=run.simulated_answers,
         reference=run.reference,
         api=run.results.get("api", "chat"),
-        wordings={arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
         rows=run.results.get("rows"),
         audit=audit_tables(run, task),
         provenance=provenance(run, task),
@@ -211,7 +201,6 @@ def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "missing": ""}
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions
-    made |= {"wordings": {arm: {} for arm in arms}}
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}
     made = plain(made | described)
     made["provenance"]["report_version"] = __version__
@@ -223,11 +212,8 @@ def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     from fwc_llm.shots.storage import shots_json
 
     samples = int(run.described["settings"].get("samples") or 1)
-    draws = [
+    return [
         {**shots_json(shots), "repeat": repeat // samples}
         for repeat, shots in run.shots(arm).items()
         if not repeat % samples  # other repeats have the same examples
     ]
-    for draw in draws:
-        draw["examples"] = [{"altered": "", **example} for example in draw["examples"]]
-    return draws

@@ -1,21 +1,22 @@
-"""The state of `fwc-llm monitor`: one SQLite file; each call is one transaction.
+"""The file of `fwc-llm monitor`: every decision, and what earlier calls fixed; each call is one transaction.
 
-A decision is identified by a salted hash of its key. All other content is counts, and a summary in JSON.
-Their checksums are compared at every opening, and a truncated or edited file is refused.
+SQLite keeps one block of decisions a call, and one summary with the SHA-256 of all blocks and of itself. They
+are compared at every opening, so a file that was cut or changed is refused.
 """
 
+import copy
 import hashlib
 import json
 import secrets
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Codes
@@ -24,150 +25,118 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WAIT = 60.0  # seconds for another call to end
-_APPLICATION, _VERSION = 0x46574D4F, 2  # "FWMO"; version 1 was a JSON file
+# Salted hash of the key; numbers of period and cell (6 · group + 3 · label + answer).
+DECISION = np.dtype([("key", "<i8"), ("period", "<i4"), ("cell", "<i2")])
 _TABLES = (
-    "CREATE TABLE decisions (key INTEGER PRIMARY KEY, cell INTEGER, version INTEGER, time REAL)",
-    "CREATE TABLE counts (period INTEGER, version INTEGER, cell INTEGER, n INTEGER, "
-    "PRIMARY KEY (period, version, cell))",
-    "CREATE TABLE summary (name TEXT PRIMARY KEY, value TEXT)",
-    "CREATE TABLE checksums (name TEXT PRIMARY KEY, sha256 TEXT)",
+    "CREATE TABLE calls (number INTEGER PRIMARY KEY, decisions BLOB NOT NULL)",
+    "CREATE TABLE summary (content TEXT NOT NULL, sha256 TEXT NOT NULL)",
 )
-_LISTS = "groups", "versions", "periods", "alarms"
-_PRAGMAS = (
-    "trusted_schema = OFF", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536",
-    "journal_mode = DELETE",
-)  # fmt: skip
+_EMPTY: dict[str, Any] = {"asked": {}, "values": [], "groups": [], "periods": [], "since": [], "calls": 0}
 
 
-@dataclass(frozen=True)
+@dataclass
 class State:
-    """An open state; `summary` has everything except decisions and counts, by name."""
+    """An open file of decisions; `summary` has everything but the decisions."""
 
     database: sqlite3.Connection
     path: Path
     summary: dict[str, Any]
+    decisions: npt.NDArray[np.void]  # (n,) of DECISION
 
-    def add(self, decisions: "pd.DataFrame", where: Path) -> Codes:
-        """Add the new decisions; return their positions. `where` is the file, for errors."""
-        keys, execute = decisions["key"], self.database.execute
-        columns = [self._hashes(keys), self._hashes(keys, "forgotten")]
-        columns += [decisions[name].to_numpy() for name in ("cell", "version", "time")]
-        execute("CREATE TEMP TABLE given (place INTEGER PRIMARY KEY, key, gone, cell, version, time REAL)")
-        rows = zip(range(len(keys)), *(column.tolist() for column in columns), strict=True)
-        self.database.executemany("INSERT INTO given VALUES (?, ?, ?, ?, ?, ?)", rows)
-        changed = execute(
-            "SELECT place FROM given JOIN decisions AS old USING (key) WHERE old.cell != given.cell "
-            "OR old.version != given.version OR old.time IS NOT given.time ORDER BY place LIMIT 1"
-        ).fetchone()
-        if changed is not None:
-            raise FwcError(
-                f"{where}: the row {keys.iloc[changed[0]]!r:.80} was seen before and has changed: decisions "
-                "stay as they were made; restore it, or begin a new state with --state"
-            )
-        for key in ("key", "gone"):
-            execute(f"DELETE FROM given WHERE {key} IN (SELECT key FROM decisions)")
-        execute("INSERT INTO decisions SELECT key, cell, version, time FROM given ORDER BY key")
-        places = execute("SELECT place FROM given ORDER BY place").fetchall()
-        execute("DROP TABLE given")
-        return np.array(places, np.int64).reshape(-1)
-
-    def count(self, period: Codes, version: Codes, cell: Codes) -> None:
-        """Add decisions, given by period, version and cell (n,), to the counts."""
-        counts = Counter(zip(period.tolist(), version.tolist(), cell.tolist(), strict=True))
-        self.database.executemany(
-            "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n",
-            ((*where, n) for where, n in counts.items()),
-        )
-
-    def counts(self, by: Literal["period", "version"]) -> Codes:
-        """The counts (P, G, 2, 3) by period or version, group, label and answer."""
-        counts = np.zeros((len(self.summary[f"{by}s"]), 6 * len(self.summary["groups"])), np.int64)
-        rows = self.database.execute(f"SELECT {by}, cell, sum(n) FROM counts GROUP BY 1, 2").fetchall()
-        level, cell, n = np.array(rows, np.int64).reshape(-1, 3).T
-        counts[level, cell] = n
-        return counts.reshape(len(counts), -1, 2, 3)
-
-    def forget(self, keys: Sequence[str]) -> None:
-        """Replace hashes of decisions: counts stay, and they never count again."""
+    def hashes(self, keys: "pd.Series[str]") -> Codes:
+        """Salted hashes (n,) of keys."""
         import pandas as pd
 
-        texts = plain_keys(pd.Series([*keys], dtype=object))
-        for key, old, new in zip(keys, self._hashes(texts), self._hashes(texts, "forgotten"), strict=True):
-            changed = "UPDATE decisions SET key = ?, cell = NULL, version = NULL, time = NULL WHERE key = ?"
-            if not self.database.execute(changed, (int(new), int(old))).rowcount:
-                raise FwcError(f"{self.path}: there is no decision {key!r:.80} to forget")
-
-    def save(self) -> None:
-        """Write the summary and the checksums."""
-        values = [(name, json.dumps(value)) for name, value in self.summary.items()]
-        self.database.executemany("INSERT OR REPLACE INTO summary VALUES (?, ?)", values)
-        self.database.executemany("INSERT OR REPLACE INTO checksums VALUES (?, ?)", _checksums(self.database))
-
-    def _hashes(self, keys: "pd.Series[str]", kind: str = "") -> Codes:
-        import pandas as pd
-
-        salt = hashlib.sha256(f"{self.summary['salt']} {kind}".encode()).hexdigest()[:16]
+        salt = self.summary["salt"]
         return pd.util.hash_pandas_object(keys, index=False, hash_key=salt).to_numpy().view(np.int64)
 
+    def add(self, decisions: npt.NDArray[np.void], names: Sequence[str], where: Path) -> int:
+        """Add the decisions (n,) that are new; return how many.
 
-def plain_keys(keys: "pd.Series[Any]") -> "pd.Series[str]":
-    """Keys (n,) as text, with 17.0 as 17: an empty cell makes integers floats."""
-    return keys.astype(str).str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+        `names` (n,) are their keys, for errors about the file `where`.
+        """
+        order = np.argsort(decisions["key"])
+        given = decisions[order]
+        position = np.searchsorted(given["key"], self.decisions["key"]) % len(given)
+        known = np.flatnonzero(given["key"][position] == self.decisions["key"])
+        again = position[known]
+        changed = given["cell"][again] != self.decisions["cell"][known]
+        if self.summary["asked"]["period"] != "call":  # else a row that comes again is of its first call
+            changed |= given["period"][again] != self.decisions["period"][known]
+        if changed.any():
+            key = names[order[again[np.argmax(changed)]]]
+            raise FwcError(
+                f"{where}: the row {key!r:.80} was seen before and has changed: decisions stay as they "
+                "were made; restore it, or begin a new file with --state"
+            )
+        is_new = np.ones(len(given), np.bool_)
+        is_new[again] = False
+        if is_new.any():
+            self.database.execute("INSERT INTO calls (decisions) VALUES (?)", (given[is_new].tobytes(),))
+            self.decisions = np.concatenate([self.decisions, given[is_new]])
+        return int(is_new.sum())
+
+    def counts(self) -> Codes:
+        """The counts (P, G, 2, 3) by period, group, label and answer (no, yes, unread)."""
+        periods = len(self.summary["periods"])
+        cells = 6 * len(self.summary["groups"])
+        index = self.decisions["period"].astype(np.int64) * cells + self.decisions["cell"]
+        return np.bincount(index, minlength=periods * cells).reshape(periods, -1, 2, 3)
+
+    def save(self) -> None:
+        """Write the summary, and the SHA-256 of everything."""
+        content = json.dumps(self.summary)
+        self.database.execute("DELETE FROM summary")
+        self.database.execute("INSERT INTO summary VALUES (?, ?)", (content, _sha256(self.database, content)))
 
 
-def _checksums(database: sqlite3.Connection) -> list[tuple[str, str]]:
-    rows = {"decisions": database.execute("SELECT count(*) FROM decisions").fetchall()}
-    rows["counts"] = database.execute("SELECT * FROM counts ORDER BY 1, 2, 3").fetchall()
-    rows |= {row[0]: [row] for row in database.execute("SELECT * FROM summary")}
-    return sorted((name, hashlib.sha256(repr(of).encode()).hexdigest()) for name, of in rows.items())
+def _sha256(database: sqlite3.Connection, content: str) -> str:
+    digest = hashlib.sha256(content.encode())
+    for number, block in database.execute("SELECT number, decisions FROM calls ORDER BY number"):
+        digest.update(f"{number} {len(block)} ".encode())
+        digest.update(block)
+    return digest.hexdigest()
 
 
-def _summary(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """The summary of a state, new for an empty file; `FwcError` if changed."""
-    application, version = (
-        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
+def _read(database: sqlite3.Connection, path: Path) -> State:
+    """Read a file, new where it is empty; `FwcError` if it is another one or was changed."""
     schema = [row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")]
     if not schema:
-        marks = f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}"
-        for statement in (*_TABLES, *marks):
+        for statement in _TABLES:
             database.execute(statement)
-        lists: dict[str, Any] = {name: [] for name in _LISTS}
-        return {"salt": secrets.token_hex(8), "asked": {}, "values": {}, "detectors": {}} | lists
-    if application == _APPLICATION and version > _VERSION:
-        raise FwcError(f"{path} is a state of a later version ({version}): update fwc-llm")
-    if application != _APPLICATION or schema != list(_TABLES):
-        raise FwcError(f"{path} is not a state of `fwc-llm monitor`: name another file with --state")
-    saved, found = dict(database.execute("SELECT * FROM checksums")), dict(_checksums(database))
-    if changed := [name for name in {**saved, **found} if saved.get(name) != found.get(name)]:
+        summary = {**copy.deepcopy(_EMPTY), "salt": secrets.token_hex(8)}
+        return State(database, path, summary, np.zeros(0, DECISION))
+    if schema != list(_TABLES):
         raise FwcError(
-            f"{path}: {changed[0]} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on "
-            "from a copy, or begin a new state with --state"
+            f"{path} is not a file of this version's `fwc-llm monitor`: begin a new one with another "
+            "--state and all decisions"
         )
-    return {name: json.loads(value) for name, value in database.execute("SELECT * FROM summary")}
+    rows = database.execute("SELECT content, sha256 FROM summary").fetchall()
+    if len(rows) != 1 or _sha256(database, rows[0][0]) != rows[0][1]:
+        raise FwcError(
+            f"{path} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on from a copy, "
+            "or begin a new file with --state"
+        )
+    blocks = database.execute("SELECT decisions FROM calls ORDER BY number").fetchall()
+    decisions = [np.frombuffer(block, DECISION) for (block,) in blocks]
+    return State(database, path, json.loads(rows[0][0]), np.concatenate(decisions))
 
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a state (new without a file) as one transaction; an error rolls it back."""
+    """Open a file of decisions (new where there is none) as one transaction; an error rolls it back."""
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)
-        for pragma in _PRAGMAS:
+        for pragma in ("trusted_schema = OFF", "secure_delete = ON", "journal_mode = DELETE"):
             database.execute(f"PRAGMA {pragma}")
         database.execute("BEGIN IMMEDIATE")
-        state = State(database, path, _summary(database, path))
+        state = _read(database, path)
         yield state
         state.save()
         database.execute("COMMIT")
     except sqlite3.Error as error:
-        words = {
-            sqlite3.SQLITE_BUSY: "another call keeps it in use; try again",
-            sqlite3.SQLITE_NOTADB: "it is not a state of `fwc-llm monitor`, or one of version 0.1 (JSON), "
-            "which is not read: begin a new one with another --state and all decisions",
-        }
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        raise FwcError(f"cannot use the state {path}: {words.get(code, error)}") from None
+        raise FwcError(f"cannot use the state {path}: {error}; name a file of `fwc-llm monitor`") from None
     finally:
         if database is not None:
             database.close()

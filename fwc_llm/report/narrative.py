@@ -8,9 +8,8 @@ from fwc_llm.metrics.arm_comparison import COMPARED
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN, verdict
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
-from fwc_llm.metrics.predicted_probabilities import OPPOSITE
 from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, scope_words
-from fwc_llm.report.number_format import day, interval, number, percent
+from fwc_llm.report.number_format import day, interval, number
 from fwc_llm.report.tuning import tuning_goal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import listed
@@ -59,7 +58,6 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     sentences += [run.missing] if run.missing else []
     if stopped := run.results.get("stopped"):
         sentences.append(f"The run ended before its last question: {stopped}.")
-    sentences += [f"{arm}: {warning}." for arm, warning in (run.described.get("untrue") or {}).items()]
     return " ".join(sentences)
 
 
@@ -311,8 +309,6 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
         step = "find out why answers are lacking"
     elif suspects:
         step = f"check column {_cut(suspects[0])} first"
-    elif run and best in (run.described.get("untrue") or {}):
-        step = "compare ways of prompting whose examples are true (--shots)"
     elif best:
         step = f"build your prompts as {_cut(best)} does, and watch what is decided"
     elif run and run.at_threshold and len(telling) < len(arms):
@@ -409,26 +405,6 @@ def _in_words(arm: str) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= 40 else f"{name[:39]}…"
-
-
-def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on contradictions for each arm and wording of results.json."""
-    for arm in results["arms"]:
-        for name, counts in (arm.get("wordings") or {}).items():
-            n, wrong = counts["n"], counts["contradictions"]
-            if not n:
-                yield f"{arm['arm']}: no row has an answer to both the question and its {name}."
-                continue
-            ways = (
-                f"{counts['yes_to_both']:,} yes to both, {counts['no_to_both']:,} no to both"
-                if name.startswith(OPPOSITE)
-                else f"{counts['yes_to_both']:,} yes to both and {counts['no_to_both']:,} no to both agree"
-            )
-            distance = number(counts.get("mean_distance"), 3)
-            yield (
-                f"{arm['arm']}: {wrong:,} of {n:,} answers ({percent(wrong / n)}) contradict those to the "
-                f"question's {name} ({ways}); P(yes) is off by {distance} on average."
-            )
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:

@@ -356,12 +356,6 @@ def flips(stats: Stats) -> Section:
 
 
 _PROBES = {
-    "rows": (
-        "Several rows in one request",
-        "The same rows were asked alone and several in one request, in random order. It shows how other "
-        "rows change answers, not which answer is right.",
-        "request",
-    ),
     "names": (
         "First names of another group",
         "The same row, once with a first name of one group and once with a first name of another. It shows "
@@ -379,7 +373,7 @@ _PROBES = {
 
 
 def probes(stats: Stats) -> list[Section]:
-    """The effects of probes and multi-row requests on answers, one table each."""
+    """The effects of probes on answers, one table each."""
     shown = []
     for kind, (title, intro, cluster) in _PROBES.items():
         rows = [

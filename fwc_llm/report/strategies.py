@@ -75,7 +75,7 @@ def compare(
         try:
             chosen = [
                 select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
-                for query in (queries if is_per_row(name, own) else [None])
+                for query in (queries if is_per_row(name) else [None])
             ]
         except FwcError as error:
             lines.append(StrategyComparison(name, note=str(error)))
@@ -93,8 +93,6 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return StrategyComparison(shots.strategy, note=note or "no examples")
-    if shots.untrue:
-        return StrategyComparison(shots.strategy, shots.m, note=f"{shots.untrue}: nothing to measure")
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)

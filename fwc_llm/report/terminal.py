@@ -11,7 +11,6 @@ from rich.text import Text
 
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
-from fwc_llm.report.ablation_steps import ablation
 from fwc_llm.report.document import describe_run, sections_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
@@ -24,12 +23,10 @@ from fwc_llm.report.narrative import (
     next_step,
     smallest_found,
     what_was_run,
-    wording_lines,
 )
 from fwc_llm.report.reference_models import references_of
 from fwc_llm.report.table_model import Section, terminal
 from fwc_llm.report.threshold_section import at_threshold, threshold_section
-from fwc_llm.runs.ablation_arms import ARMS
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
@@ -54,17 +51,11 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     stats = statistics(run.answered, references_of(run))
     low = low_coverage(run.results["arms"], run.described["settings"]["min_coverage"])
-    untrue = run.described.get("untrue") or {}
-    lines = [
-        run.missing,
-        *(f"{arm}: {warning}." for arm, warning in untrue.items()),
-        *wording_lines(run.results),
-        *lost_lines(run.results.get("rows")),
-    ]
+    lines = [run.missing, *lost_lines(run.results.get("rows"))]
     asked = (run.described.get("parameters") or {}).get("logprobs")
     if asked and not any(arm["probabilities"] for arm in stats["arms"]):
         lines.append(_NO_PROBABILITY)
-    asked_for = [at_threshold(threshold_section(run)), *([ablation(stats)] if run.arms == ARMS else [])]
+    thresholds = at_threshold(threshold_section(run))
     rest: list[RenderableType] = [Text(MORE, style="dim")]
     if verbose:
         rest = [Text(what_was_run(run, stats)), everything(describe_run(run))]
@@ -72,7 +63,7 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
         title,
         *(Text(line["text"], style="bold") for line in low),
         summary(stats, run.created, verbose, keeping(run), run),
-        *(terminal(section) for section in asked_for if section and not verbose),
+        *([terminal(thresholds)] if thresholds and not verbose else []),
         *(Text(line, style="dim") for line in lines if line),
         *rest,
     )

@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Model, Usage, more_tokens, traits
+from fwc_llm.models.base import Messages, Model, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
@@ -49,7 +49,7 @@ def forecast(
     number = prompt = cached = longest = completion = 0
     prefixes: dict[tuple[str, int], int] = {}
     for call in calls:
-        tokens, limit = counter.count(call.messages), _completion_limit(model, call.messages)
+        tokens, limit = counter.count(call.messages), _completion_limit(model)
         if price is not None and price.context is not None and tokens + limit > price.context:
             raise FwcError(
                 f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its reply up to "
@@ -114,7 +114,7 @@ class Budget:
         sent = {name: self._model.parameters.get(name) for name in _COUNTED}
         tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
         prompt = ceil(tokens * self._dearest)
-        return Usage(prompt, ceil(_completion_limit(self._model, messages) * self._dearest), 0, prompt)
+        return Usage(prompt, ceil(_completion_limit(self._model) * self._dearest), 0, prompt)
 
     def dollars(self, usage: Usage, batch: bool = False) -> float:
         """The cost of one attempt in dollars."""
@@ -142,5 +142,5 @@ class Budget:
             self._dearest *= dollars / expected
 
 
-def _completion_limit(model: Model, messages: Messages) -> int:
-    return (traits(model).completion_limit or _NO_LIMIT_TOKENS) + more_tokens(messages)
+def _completion_limit(model: Model) -> int:
+    return traits(model).completion_limit or _NO_LIMIT_TOKENS

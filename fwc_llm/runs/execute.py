@@ -14,7 +14,6 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
-from fwc_llm.runs.multi_row_requests import ROWS
 from fwc_llm.sanitize import replace_invisible
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
@@ -245,7 +244,7 @@ class Watch:
 
     def _watches(self, call: PlannedCall) -> bool:
         chosen = self._arms is None or call.arm in self._arms
-        return chosen and call.arm not in self._read and not call.variant.startswith(ROWS)
+        return chosen and call.arm not in self._read
 
     def begin(self, call: PlannedCall) -> bool:
         """Whether the call may be sent now; else it must wait for other calls of its arm."""

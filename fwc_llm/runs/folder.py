@@ -236,12 +236,12 @@ class RunFolder:
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
-    def hashes(self, key: str = "files") -> dict[str, str]:
+    def hashes(self) -> dict[str, str]:
         """The recorded SHA-256 by file; {} if nothing is recorded."""
         with suppress(FwcError):
             content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT and isinstance(content.get(key, {}), dict):
-                return {str(name): str(digest) for name, digest in content.get(key, {}).items()}
+            if content.get("format") == HASHES_FORMAT and isinstance(content.get("files"), dict):
+                return {str(name): str(digest) for name, digest in content["files"].items()}
         return {}
 
     @contextmanager
@@ -357,7 +357,6 @@ class _Run(BaseModel, strict=True):
     reference: bool | None = None
     local: bool | None = None
     rows: _Rows | None = None
-    untrue: dict[str, str] | None = None
 
 
 class Described(_Run):
@@ -402,20 +401,11 @@ class _ArmThreshold(BaseModel, strict=True):
     per_repeat: list[_ChosenThreshold]
 
 
-class _Wording(BaseModel, strict=True):
-    n: _Count
-    contradictions: _Count
-    yes_to_both: _Count
-    no_to_both: _Count
-    mean_distance: _Number | None = None
-
-
 class _ArmResults(BaseModel, strict=True):
     arm: str
     accuracy: _Number | None = None
     coverage: _Number | None = None
     threshold: _ArmThreshold | None = None
-    wordings: dict[str, _Wording] | None = None
 
 
 _Usage = dict[UsageKey, Annotated[int, Field(ge=0)]]

@@ -75,7 +75,6 @@ def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YE
         **vars(reply),
         **parsed(reply, words),
         "parser": PARSER,
-        "others": dict(reply.others or {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "latency": round(reply.latency, 4),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -91,7 +90,7 @@ def parsed(reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
     return {"answer": answer.value, "reason": answer.reason, "p_yes": probability(reply, words)}
 
 
-_LEFT_OUT = {"others", "prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
+_LEFT_OUT = {"prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
 
 
 class Journal:

@@ -1,6 +1,5 @@
 """The plan of a run: test rows, examples of arms, and the resulting calls."""
 
-import json
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file_name, versions
 from fwc_llm.runs.journal import PlannedCall
-from fwc_llm.runs.multi_row_requests import ROWS, joint_messages
 from fwc_llm.runs.perturbations import Proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population, whole_people
@@ -93,7 +91,7 @@ class Plan:
     def _word_notes(self) -> list[str]:
         """Notes on answers in other words than yes and no, for chats."""
         yes, no = self.task.words["yes"], self.task.words["no"]
-        if self.settings.questions:
+        if self.settings.question_apart:
             return []
         if (yes, no) == ("yes", "no"):
             _, *further = (" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False))
@@ -105,10 +103,7 @@ class Plan:
     @property
     def n_calls(self) -> int:
         """The number of the run's requests."""
-        size = self.settings.rows_per_request
-        tests = [len(repeat.split.test) for repeat in self.repeats]
-        joint = sum(-(-n // size) - n for n in tests) * len(self.arms) if size > 1 else 0
-        return self.n_threshold_calls + self.n_questions + joint
+        return self.n_threshold_calls + self.n_questions
 
     @cached_property
     def n_threshold_calls(self) -> int:
@@ -119,8 +114,8 @@ class Plan:
     def n_questions(self) -> int:
         """The number of planned answers about test rows."""
         tests = [repeat.split.test for repeat in self.repeats]
-        each = sum(1 for _ in self.variants(*next(rows_of(tests[0])))) + (self.settings.rows_per_request > 1)
-        return sum(map(len, tests)) * len(self.arms) * each
+        variants = sum(1 for _ in self.variants(*next(rows_of(tests[0]))))
+        return sum(map(len, tests)) * len(self.arms) * variants
 
     def part(self, rows: int) -> "Plan":
         """The same run with only the first `rows` test rows of every repeat."""
@@ -153,12 +148,6 @@ class Plan:
         return np.asarray(ends[np.append(people[1:] != people[:-1], True)])
 
     @cached_property
-    def untrue(self) -> dict[str, str]:
-        """For each arm with untrue examples, a text that tells what is untrue."""
-        chosen = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
-        return {arm: shots.untrue for arm, shots in chosen if shots.untrue}
-
-    @cached_property
     def variations(self) -> dict[str, dict[str, str]]:
         """The family, order and template of each arm, if any of these vary."""
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
@@ -185,30 +174,6 @@ class Plan:
                             context = RowContext(row, repeat.index, changed, training, arm.name, variant)
                             messages = with_first_name(builder.build(changed), changed)
                             yield PlannedCall(arm.name, repeat.index, row, variant, messages, context, fixed)
-                    if not validation:
-                        yield from self._joint_calls(repeat, arm)
-
-    def requests(self, repeat: Repeat) -> dict[str, int]:
-        """By test row, the index of its multi-row request; {} for one row per request."""
-        size, ids = self.settings.rows_per_request, list(map(str, repeat.split.test.index))
-        if size == 1:
-            return {}
-        order = np.random.default_rng([repeat.seed, size]).permutation(len(ids))
-        return {ids[index]: number // size for number, index in enumerate(order)}
-
-    def _joint_calls(self, repeat: Repeat, arm: Arm) -> Iterator[PlannedCall]:
-        """Yield an arm's requests about several rows each."""
-        members: dict[int, list[str]] = {}
-        for row, number in self.requests(repeat).items():
-            members.setdefault(number, []).append(row)
-        values = dict(rows_of(repeat.split.test)) if members else {}
-        for number, rows in members.items():
-            builder = self._builder(repeat, arm, 0)
-            fixed = builder.prefix
-            records = [builder.build(values[row])[len(fixed) :] for row in rows]
-            messages = joint_messages(fixed, records, self.task.words)
-            row = json.dumps(rows, ensure_ascii=False)
-            yield PlannedCall(arm.name, repeat.index, row, f"{ROWS}{number}", messages, fixed=len(fixed))
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
@@ -237,7 +202,7 @@ class Plan:
             seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
             shots = _select(self.task, arm, settings, repeat.split, seed, query)
         template = arm.template or settings.template
-        prompt = Prompt(self.task, shots, template, edits, settings.questions)
+        prompt = Prompt(self.task, shots, template, edits, settings.question_apart)
         if shared:
             self._builders[key] = prompt
         return prompt
@@ -293,9 +258,6 @@ def make_plan(
     reduced until no prompt has more tokens.
     """
     api = settings.api if model is None else traits(model).api
-    if settings.consistency and api == "chat":
-        remedy = "which a chat does not take: choose --api decisions or --api systemone"
-        raise FwcError(f"consistency (--consistency) puts several questions into one request, {remedy}")
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
@@ -307,7 +269,7 @@ def make_plan(
     settings, notes = fit_defaults(task, settings, chooses, api)
     if model is not None:  # before choosing examples, which may take minutes
         for template in settings.wordings:
-            traits(model).check(bare_prompt(task, template, settings.questions))
+            traits(model).check(bare_prompt(task, template, settings.question_apart))
     bare = Plan(task, arms, settings, (), (*notes, *_table_notes(task, settings)), saved)
     if model is None or max_prompt_tokens is None:
         return _drawn(bare, progress, split)
@@ -341,7 +303,7 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
         by_source, chosen = dict(plan.saved), dict[str, Shots]()  # `by_source` has examples before ordering
         for arm in plan.arms:
-            if arm.source not in by_source and not is_per_row(arm.source, _options(arm, settings)):
+            if arm.source not in by_source and not is_per_row(arm.source):
                 if progress:
                     progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
                 by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
@@ -357,11 +319,6 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
         names = [arm.name for arm in plan.arms]
         plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
-    if settings.rows_per_request > 1 and len(repeats[0].shots) < len(plan.arms):
-        raise FwcError(
-            "rows_per_request needs the same examples for all rows of a request: leave out arms that choose "
-            "examples for each row"
-        )
     plan.first_calls  # noqa: B018 (raises template errors before anything is written)
     plan.n_questions  # noqa: B018 (raises errors of impossible probes)
     return plan
@@ -408,9 +365,9 @@ def _training(task: "Task", repeat: Repeat) -> Training:
     return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
-def bare_prompt(task: "Task", template: str, questions: Literal["", "one", "several"] = "") -> Messages:
+def bare_prompt(task: "Task", template: str, question_apart: bool = False) -> Messages:
     """The prompt for the task's first test row, without examples."""
-    return Prompt(task, None, template, (), questions).build(next(rows_of(task.test().head(1)))[1])
+    return Prompt(task, None, template, (), question_apart).build(next(rows_of(task.test().head(1)))[1])
 
 
 def default_model(task: "Task") -> str:
@@ -460,7 +417,7 @@ def _arms(
                     raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
             key, edits = split_edits(name)
             if not key.endswith(".json"):
-                is_per_row(key, {})  # an unknown strategy is refused here, before any work
+                is_per_row(key)  # an unknown strategy is refused here, before any work
             elif key not in saved:
                 saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             if key in saved:
@@ -487,8 +444,7 @@ def _short(template: str) -> str:
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
     """The strategy options that an arm accepts; all for an undeclared plugin."""
     accepted, given = accepted_options(arm.source), settings.strategy_options
-    options = {name: given[name] for name in given if accepted is None or name in accepted}
-    return options | ({"redraw": settings.redraw} if arm.source == "balanced" else {})
+    return {name: given[name] for name in given if accepted is None or name in accepted}
 
 
 def _select(
@@ -531,7 +487,6 @@ def describe_asked(
     }
     on_disk = task.disk_table
     told = {
-        "untrue": plan.untrue,
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
         "looks": list(getattr(plan.sequential, "rows", ())),

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from fwc_llm.answers import PARSER
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
@@ -25,7 +23,6 @@ from fwc_llm.runs.folder import (
     RunFolder,
 )
 from fwc_llm.runs.journal import Journal, parsed
-from fwc_llm.runs.multi_row_requests import ROWS, split_record
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
@@ -56,14 +53,11 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
         groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
         named = zip(ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True)
         columns = {name: rows[column].astype(str) for name, column in named if column}
-        numbers = plan.requests(repeat)
         further = [{name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))]
         for arm in plan.arms:
             for position, (row, values) in enumerate(rows_of(rows)):
                 label = "yes" if labels[position] else "no"
                 variants = [THRESHOLD] if validation else [name for name, _ in plan.variants(row, values)]
-                if not validation and row in numbers:
-                    variants.append(f"{ROWS}{numbers[row]}")
                 for variant in variants:
                     cells = arm.name, repeat.index, row, variant, groups[position], label
                     yield dict(zip(QUESTION_COLUMNS, cells, strict=True)) | further[position]
@@ -76,38 +70,27 @@ class _Last(NamedTuple):
     error: str = ""
     model: str = ""
     truncated: bool = False
-    p_yes: float | None = None
-    others: Mapping[str, float | None] = {}
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words`.
-
-    `others` has, by arm, a pair for each row that was also asked in other wordings: P(yes) of the question
-    itself, and P(yes) by the name of the wording.
-    """
+    """The last reply to each question in a journal, parsed by `words`."""
 
     def __init__(self, journal: Journal, words: Words | None = None) -> None:
         words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
-        for record in (each for request in journal.records() for each in split_record(request)):
+        for record in journal.records():
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
-            others, truncated = record.get("others") or {}, bool(record.get("truncated"))
             cells = _Last().cells
             if record["text"] is not None:
                 answer, why, p_yes = parsed(reply_of(record), words).values()
                 number = None if p_yes is None else float(p_yes)
                 cells = answer or "", why, number, sys.intern(truncate(record["text"]))
-            last = _Last(cells, error, model, truncated, record.get("p_yes"), others)
+            last = _Last(cells, error, model, bool(record.get("truncated")))
             self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
-        self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
-        for (arm, _, _, variant), last in self._last.items():
-            if last.others and not variant:
-                self.others.setdefault(arm, []).append((last.p_yes, last.others))
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question with its parsed reply, as a line of answers.csv."""
@@ -155,12 +138,9 @@ def score(
             row[THRESHOLD_COLUMN] = at_threshold(row, chosen[_arm_and_repeat(row)]["threshold"])
     folder.write_answers(rows)
     by_arm: dict[str, list[dict[str, Any]]] = {}
-    requests: dict[tuple[str, ...], dict[str, Any]] = {}  # a multi-row request has one entry
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
-        own_row = "" if row["variant"].startswith(ROWS) else row["row"]
-        requests.setdefault((row["arm"], row["repeat"], row["variant"], own_row), row)
-    unanswered = [row for row in requests.values() if row["reason"] == "error"]
+    unanswered = [row for row in rows if row["reason"] == "error"]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
     def arm(name: str) -> dict[str, Any]:
@@ -168,7 +148,7 @@ def score(
         if rule is not None:
             per_repeat = [each for (arm, _), each in chosen.items() if arm == name]
             metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
-        return metrics | wordings(replies.others.get(name, ()))
+        return metrics
 
     unknown = journal.unknown + journal.unknown_batch
     simulated_answers = described.get("simulated_answers", described["simulated"])
@@ -180,12 +160,12 @@ def score(
         "simulated": described["simulated"],
         "simulated_answers": simulated_answers,
         "reference": described.get("reference", False),
-        **{name: described[name] for name in ("local", "untrue") if described.get(name)},
+        **({"local": True} if described.get("local") else {}),
         **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
         **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
-        "requests": len(requests),
+        "requests": len(rows),
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
         "no_reply": [{"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)],
@@ -281,17 +261,3 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def _null(value: Any) -> float | None:
     """None for NaN, which JSON lacks."""
     return None if math.isnan(value) else float(value)
-
-
-def wordings(asked: Sequence[tuple[float | None, Mapping[str, float | None]]]) -> dict[str, Any]:
-    """An arm's contradictions by wording; `asked` has the pairs of `Replies.others`."""
-    if not asked:
-        return {}
-    from fwc_llm.metrics.predicted_probabilities import OPPOSITE, contradictions
-
-    first = np.array([p for p, _ in asked], dtype=float)  # None is NaN
-    names = dict.fromkeys(name for _, others in asked for name in others)
-    second = {name: np.array([others.get(name) for _, others in asked], dtype=float) for name in names}
-    return {
-        "wordings": {name: contradictions(first, p, name.startswith(OPPOSITE)) for name, p in second.items()}
-    }

@@ -79,18 +79,12 @@ class Settings(Options):
         flag="order",
     )
     weights: Literal["show", "hide"] = option("show", "Show or hide the examples' weights in prompts.")
-    redraw: Literal["once", "per-row"] = option(
-        "once", "Draw the examples of `balanced` `once` per repeat or `per-row`."
-    )
     samples: int = option(1, "Requests per prompt, to measure the model's self-agreement.", ge=1)
     counterfactual: bool = option(
         False, "Ask each row again with every other protected level (more requests)."
     )
     probe: tuple[Literal["names", "proxies"], ...] = option(
         (), "Ask again with first `names` of each group, or with exchanged `proxies`."
-    )
-    rows_per_request: int = option(
-        1, "Also send batches of N rows, and report how answers change.", ge=1, le=400
     )
     threshold: float | str | None = option(
         None, "Also score answers thresholded at this P(yes): number, `fit` or `base-rate`."
@@ -100,9 +94,6 @@ class Settings(Options):
         "Number of pool rows for --threshold fit or base-rate.",
         shown="as many as test rows, at most 200",
         ge=2,
-    )
-    consistency: bool = option(
-        False, "Also ask the negation and a paraphrase; count contradictions (decision models)."
     )
     strategy_options: Mapping[str, Any] = option(
         dict, "Option KEY=VALUE of a strategy, such as slots=equal; repeatable.", flag="option"
@@ -165,8 +156,7 @@ class Settings(Options):
         from fwc_llm.gates.condition import check_sequences
 
         check_sequences(self.until_decided)
-        alone = {"repeats": 1, "samples": 1, "rows_per_request": 1, "threshold": None, "probe": ()}
-        alone |= {"counterfactual": False, "consistency": False}
+        alone = {"repeats": 1, "samples": 1, "threshold": None, "probe": (), "counterfactual": False}
         if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
             why = "its intervals are of rows that are each asked once"
             raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
@@ -180,9 +170,9 @@ class Settings(Options):
         return self.templates or (self.template,)
 
     @property
-    def questions(self) -> Literal["", "one", "several"]:
-        """The value of `Prompt`'s argument `questions`."""
-        return "" if self.api == "chat" else "several" if self.consistency else "one"
+    def question_apart(self) -> bool:
+        """Whether the question is a message of its own, as decision models need it."""
+        return self.api != "chat"
 
     def as_json(self) -> dict[str, Any]:
         """The settings as in run.json."""

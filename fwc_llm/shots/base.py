@@ -1,7 +1,6 @@
 """`Shots`, the examples of a prompt, and `Request`, the input of a strategy."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,19 +20,17 @@ DEFAULT_M = 16  # examples of a prompt
 
 @dataclass(frozen=True)
 class Example:
-    """A real row with its true label, unless `altered` describes a change.
+    """A real row with its true label.
 
     `row` is the row's id ("adult.data:17": file and line). `values` maps every column that a prompt may show
     (including the protected attribute, without the outcome) to its value. `weight` is the exact θ of the
-    coreset, which sums to m over all examples, or None for unweighted examples. `altered` is empty for a real
-    row; the strategies `counterfactual` and `flipped` change the protected level or the label.
+    coreset, which sums to m over all examples, or None for unweighted examples.
     """
 
     row: str
     values: Mapping[str, Any]
     label: Literal["yes", "no"]
     weight: float | None = None
-    altered: str = ""
 
 
 class Certificate(dict[str, Any]):
@@ -95,13 +92,6 @@ class Shots:
         return len(self.examples)
 
     @property
-    def untrue(self) -> str:
-        """A sentence on the number of altered examples; empty if all are real rows with true labels."""
-        kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
-        counts = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
-        return f"{sum(kinds.values())} of {self.m} examples are not true ({counts})" if kinds else ""
-
-    @property
     def weighted(self) -> bool:
         """Whether the examples carry weights."""
         return any(example.weight is not None for example in self.examples)
@@ -146,11 +136,7 @@ class Shots:
         from fwc_llm.plotting import COLOURS, name_lines, panels
 
         title = f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
-        with panels([title, *[self.untrue] * bool(self.untrue)], [7.0], 1.3 + 0.25 * self.m) as (
-            figure,
-            axes,
-        ):
-            (panel,) = axes
+        with panels([title], [7.0], 1.3 + 0.25 * self.m) as (figure, (panel,)):
             lengths = [1.0 if example.weight is None else example.weight for example in self.examples]
             for place, label in enumerate(("yes", "no")):
                 here = [n for n, example in enumerate(self.examples) if example.label == label]
@@ -172,8 +158,7 @@ class Shots:
         )
         proof = {} if self.certificate is None else Certificate(self.certificate).facts()
         proven = "".join(f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof)
-        marked = f"; {self.untrue}" if self.untrue else ""
-        return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}{marked}>"
+        return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}>"
 
     def _repr_html_(self) -> str:
         shown = {example.row: weight or "" for example, weight in self.shown()}
@@ -181,12 +166,9 @@ class Shots:
         for example in self.examples[:MOST_ROWS]:
             weight = "" if example.weight is None else f"{example.weight:.3f}"
             values = ", ".join(f"{name} {value}" for name, value in example.values.items())
-            label = f"{example.label} ({example.altered})" if example.altered else example.label
-            rows.append([example.row, label, weight, shown.get(example.row, "hidden"), values])
+            rows.append([example.row, example.label, weight, shown.get(example.row, "hidden"), values])
         headings = ("row", "answer", "weight θ", "shown as", "values")
         parts = [table(headings, rows, self.m)]
-        if self.untrue:
-            parts.append(note(self.untrue))
         if self.certificate is not None:
             facts = Certificate(self.certificate).facts().items()
             parts.append(note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts)))

@@ -1,13 +1,9 @@
-"""Baselines: no examples, given or random rows, strata, and altered copies.
+"""Baselines: no examples, given or random rows, strata.
 
-Sources: docs/baselines.md. With sampling weights, "uniform" draws are in proportion to these weights. Altered
-examples are diagnostics of what a model learns from examples; every output marks them.
+Sources: docs/baselines.md. With sampling weights, "uniform" draws are in proportion to these weights.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +11,10 @@ import numpy as np
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
-from fwc_llm.shots.base import Example, Request, Shots
+from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.registry import strategy
 
 _SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
-LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
 
 
 @strategy()
@@ -61,26 +56,22 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     return examples.make_shots(request, "ids", positions)
 
 
-@strategy(per_row=lambda options: options.get("redraw") == "per-row", redraw=("once", "per-row"))
-def balanced(request: Request, redraw: str) -> Shots:
+@strategy()
+def balanced(request: Request) -> Shots:
     """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
     Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced examples").
     If m is not a multiple of the number of cells, the numbers of any two cells differ by at most one, and so
-    do those of the two labels. With `redraw="per-row"`, as in DecodingTrust, the draw depends on the seed and
-    on the queried row's values.
+    do those of the two labels.
     """
-    shares, seed = examples.cell_shares(request), [request.seed]
+    shares = examples.cell_shares(request)
     if request.m < len(shares):
         raise FwcError(
             f"m is {request.m}, but a balanced choice needs at least one example in each of the "
             f"{len(shares)} cells"
         )
-    if redraw == "per-row" and request.query is not None:
-        values = sorted((name, examples.plain(value)) for name, value in request.query.items())
-        seed.append(int.from_bytes(hashlib.sha256(json.dumps(values).encode()).digest()[:8], "little"))
-    drawn = _draw_labelled(request, np.random.default_rng(seed), shares)
-    return examples.make_shots(request, "balanced", drawn, redraw=redraw)
+    drawn = _draw_labelled(request, np.random.default_rng([request.seed]), shares)
+    return examples.make_shots(request, "balanced", drawn)
 
 
 def _draw_labelled(
@@ -160,74 +151,3 @@ def _by_shares(
     for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
         counts[level, 0], counts[level, 1] = size - yes, yes
     return counts, {"group": preferred, "group_share": group_share, "positive_share": positive_share}
-
-
-@strategy(labels=tuple(LABELLED), group=None)
-def minority(request: Request, labels: str, group: str | None) -> Shots:
-    """m examples from one group, by default the smallest; labels alternate.
-
-    With `labels="unbalanced"` all have the answer yes. The paper draws each group's examples per test set;
-    here the draw depends on the seed alone.
-    """
-    shots = strata(replace(request, options={"group": group, "positive_share": LABELLED[labels]}))
-    return replace(shots, strategy="minority", options={**shots.options, "labels": labels})
-
-
-@strategy(group=None)
-def counterfactual(request: Request, group: str | None) -> Shots:
-    """Rows of one group, each followed by a copy with another protected level.
-
-    The paper changes one binary attribute; here, with more levels, copies cycle through the others. If m is
-    odd, the last row has no copy. A copy's `altered` describes the change.
-    """
-    task = request.task
-    half = strata(replace(request, m=(request.m + 1) // 2, options={"group": group}))
-    names = list(task.protected)
-    levels = request.pool[names].drop_duplicates().sort_values(names).to_dict("records")
-    pairs: list[Example] = []
-    for place, example in enumerate(half.examples):
-        own = {name: example.values[name] for name in names}
-        others = [level for level in levels if level != own]
-        if not others:
-            raise FwcError("the table has one protected level only: there is nothing to change it to")
-        other = others[place % len(others)]
-        shown = " & ".join(str(other[name]) for name in names)
-        pairs += [
-            example,
-            replace(
-                example,
-                row=f"{example.row} as {shown}",
-                values={**example.values, **{str(name): value for name, value in other.items()}},
-                altered=f"{' & '.join(names)} changed to {shown}",
-            ),
-        ]
-    taken = tuple(pairs[: request.m])
-    options = {**half.options, "m": request.m}
-    return replace(half, strategy="counterfactual", examples=taken, options=options)
-
-
-@strategy(flip=("parity", "all"))
-def flipped(request: Request, flip: str) -> Shots:
-    """m random candidates, with labels flipped to give all groups one share of yes.
-
-    As few labels as possible are flipped, or all with `flip="all"`. A diagnostic: **its labels are not
-    true.** `altered` marks each flipped example. Never use such a prompt to decide about people.
-    """
-    rng = np.random.default_rng(request.seed)
-    chosen = examples.shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
-    shots = examples.make_shots(request, "flipped", chosen, flip=flip)
-    rows = request.pool.iloc[chosen]
-    labels, sensitive = request.task.labels(rows), request.task.sensitive(rows)
-    change = np.full(len(chosen), flip == "all")
-    for level in np.unique(sensitive) if flip == "parity" else ():
-        group = np.flatnonzero(sensitive == level)
-        surplus = int(labels[group].sum()) - round(float(labels.mean()) * len(group))
-        same = group[labels[group] == (surplus > 0)]
-        change[rng.permutation(same)[: abs(surplus)]] = True
-    marked = tuple(
-        replace(example, label="no" if example.label == "yes" else "yes", altered="label flipped: not true")
-        if changed
-        else example
-        for example, changed in zip(shots.examples, change, strict=True)
-    )
-    return replace(shots, examples=marked)

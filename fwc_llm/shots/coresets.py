@@ -17,7 +17,7 @@ from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
 from fwc_llm.shots.base import DEFAULT_M, Request, Shots
-from fwc_llm.shots.examples import LABELS, features_frame, make_shots, read_slots
+from fwc_llm.shots.examples import COUNTER, LABELS, features_frame, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.select import order_shots
 
@@ -54,8 +54,8 @@ def fwc(
     categorical mismatch, another protected level and another outcome cost 1 each.
 
     Options:
-    * `slots`: number of examples per cell (docs/method.md, "Slots"), a rule, a mapping, or a text such as
-      `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`;
+    * `slots`: number of examples per cell (docs/method.md, "Slots"), a rule, a mapping, a text such as
+      `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`, or `counter`, against the base rates;
     * `n_init`: number of starts; None: the solver chooses;
     * `max_iter`: iterations of one start, at most;
     * `column_weights`: weights of features in the distance, a mapping or a text such as `age=2,hours=0.5`; by
@@ -65,7 +65,8 @@ def fwc(
     * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
     """
     task, pool = request.task, request.pool
-    counts = read_slots(slots, request) if isinstance(slots, str) and ":" in slots else slots
+    named = isinstance(slots, str) and (":" in slots or slots == COUNTER)
+    counts = read_slots(slots, request) if named else slots
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
     estimator = CoresetFit(**settings, crossed=crossed, prove=prove).fit(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 LABELS = ("no", "yes")
+COUNTER = "counter"  # slots against the base rates
 _PAIR = re.compile(r"\s*(.+):([^:=]+)=\s*(-?\d+)\s*")
 _made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
@@ -191,8 +193,9 @@ def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.nda
 def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
     """The number of examples of every cell (protected level, label 0 or 1).
 
-    `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or the name of a rule of
-    `fwc`. Levels are spelled as in the table or in prompts, in lower or upper case.
+    `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, "counter" (see
+    `counter_slots`), or the name of a rule of `fwc`. Levels are spelled as in the table or in prompts, in
+    lower or upper case.
     """
     task, pool = request.task, request.pool
     from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
@@ -200,6 +203,8 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
 
     masses = read_weights(request.weights, len(pool))
     cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool), masses)
+    if slots == COUNTER:
+        slots = counter_slots(task, request.m)
     if isinstance(slots, str) and slots in RULES:
         rows = slice(None) if masses is None or masses.positive is None else masses.positive
         available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
@@ -208,6 +213,23 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
         counts = read_counts(_named_counts(slots, task), request.m, cells)
     names = [cells.labels(g) for g in range(cells.n_cells)]
     return {(level, int(label)): int(n) for (level, label), n in zip(names, counts, strict=True)}
+
+
+def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) -> str:
+    """Counter-stereotypical slots as text: "Female:no=0,Female:yes=8,…".
+
+    The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
+    with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
+    """
+    groups = task.groups
+    steps = np.linspace(-1.0, 1.0, len(groups)) if len(groups) > 1 else np.zeros(1)
+    sizes = largest_remainder((1.0 - more * steps) * m / len(groups), m).tolist()
+    cells = []
+    for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        own = share + (1.0 - 2.0 * share) * place / max(1, len(groups) - 1)
+        yes = int(size * own + 0.5)
+        cells += [f"{group}:no={size - yes}", f"{group}:yes={yes}"]
+    return ",".join(cells)
 
 
 def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:

@@ -1,6 +1,6 @@
 """The registry of strategies: built-in, from plugins, and `module:function`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar, cast
@@ -10,8 +10,8 @@ from fwc_llm.shots.base import Request, Shots, Strategy
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
-# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids and `flipped`
-# has false labels. "quick": not cached, because choosing is faster than reading the cache.
+# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids. "quick": not
+# cached, because choosing is faster than reading the cache.
 _BUILT_IN = {
     "zero": ("baselines:zero", "quick"),
     "random": ("baselines:uniform", "quick"),
@@ -26,10 +26,6 @@ _BUILT_IN = {
     "fairlets": ("coresets:fairlets",),
     "reweighing": ("baselines:reweighing",),
     "ids": ("baselines:ids", "quick", "by name"),
-    "uncertain": ("retrieval:uncertain",),
-    "minority": ("baselines:minority",),
-    "counterfactual": ("baselines:counterfactual",),
-    "flipped": ("baselines:flipped", "by name"),
 }
 BUILT_IN = tuple(_BUILT_IN)
 ONLY_BY_NAME = frozenset(name for name, marks in _BUILT_IN.items() if "by name" in marks)
@@ -56,14 +52,12 @@ def find_strategy(name: str) -> Strategy:
     raise FwcError(f"unknown strategy {name!r} (your own: module:function){did_you_mean(name, strategies())}")
 
 
-def strategy(
-    per_row: Callable[[Mapping[str, Any]], bool] | bool = False, **defaults: Any
-) -> Callable[[_F], Strategy]:
+def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]:
     """Turn `function(request, **options)` into a strategy.
 
     `defaults` are its options with default values. A tuple of texts as a default lists the values of an
-    option, the default first. `per_row`: whether every queried row gets new examples; it may depend on the
-    options. Unknown options are refused.
+    option, the default first. `per_row`: whether every queried row gets new examples. Unknown options are
+    refused.
     """
     choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
     first = defaults | {name: values[0] for name, values in choices.items()}
@@ -85,14 +79,9 @@ def strategy(
     return decorate
 
 
-def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
-    """Whether the strategy chooses new examples for each queried row.
-
-    Such are `nearest`, and `balanced` with redraw="per-row". A plugin's function may have an attribute
-    `per_row`: a bool, or a function of the options.
-    """
-    per_row = getattr(find_strategy(name), "per_row", False)
-    return bool(per_row(options or {}) if callable(per_row) else per_row)
+def is_per_row(name: str) -> bool:
+    """Whether the strategy chooses new examples for each queried row (its attribute `per_row`)."""
+    return bool(getattr(find_strategy(name), "per_row", False))
 
 
 def accepted_options(name: str) -> tuple[str, ...] | None:

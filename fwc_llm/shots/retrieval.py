@@ -1,4 +1,4 @@
-"""Examples near the queried row, or of uncertain groups (docs/baselines.md)."""
+"""Examples near the queried row (docs/baselines.md)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _DIGITS = 9  # decimals of a distance that count, so that rounding breaks no tie
-_MOST_ROWS = 5000  # training rows, at most; as many rows calibrate
 
 
 @strategy(per_row=True, within=("all", "cell"))
@@ -65,34 +64,3 @@ def _distances(task: "Task", query: Mapping[str, Any], encoder: Encoder, values:
     asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)
-
-
-@strategy(coverage=0.95)
-def uncertain(request: Request, coverage: float) -> Shots:
-    """m candidates whose protected level is uncertain given the features; unweighted.
-
-    `coverage` is the share of rows whose conformal set of levels must contain the true level. If fewer than m
-    rows have sets of several levels, the rows with the least certain predictions are used.
-    """
-    if not isinstance(coverage, (int, float)) or not 0.0 < coverage < 1.0:
-        raise FwcError(f"coverage is {coverage!r}: give a number between 0 and 1, such as 0.95")
-    task, pool = request.task, request.pool
-    levels, codes = np.unique(task.sensitive(pool), return_inverse=True)
-    if len(levels) < 2:
-        raise FwcError(f"the table has one protected level only, {str(levels[0])!r}: nothing is uncertain")
-    rng = np.random.default_rng(request.seed)
-    turn = rng.permutation(len(pool))
-    size = min(_MOST_ROWS, len(pool) // 2)
-    probabilities = examples.predict_classes(task, pool, codes, turn[:size])
-    calibration = turn[size : 2 * size]
-    # Nonconformity is 1 − p(true level).
-    strange = np.sort(1.0 - probabilities[calibration, codes[calibration]])
-    rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
-    open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
-    free = np.flatnonzero(request.candidates & open_sets)
-    chosen, note = examples.shuffle(request, rng, free)[: request.m], ""
-    if len(free) < request.m:
-        surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
-        chosen = np.argsort(surest, kind="stable")[: request.m]
-        note = f"only {len(free)} rows are uncertain at this coverage: the least certain rows were chosen"
-    return examples.make_shots(request, "uncertain", chosen, coverage=coverage, note=note)

@@ -68,7 +68,6 @@ class _ExampleInFile(BaseModel, strict=True):
     values: dict[str, str | int | float]
     label: Literal["yes", "no"]
     weight: float | None = None
-    altered: str = ""
 
 
 class _ShotsFile(BaseModel, strict=True):
@@ -96,8 +95,7 @@ def shots_json(shots: Shots) -> dict[str, Any]:
         "options": dict(shots.options),
         "certificate": None if shots.certificate is None else dict(shots.certificate),
         "examples": [
-            {name: value for name, value in vars(example).items() if value or name != "altered"}
-            | {"displayed": displayed.get(example.row), "values": dict(example.values)}
+            vars(example) | {"displayed": displayed.get(example.row), "values": dict(example.values)}
             for example in shots.examples
         ],
     }

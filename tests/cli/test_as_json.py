@@ -19,7 +19,7 @@ from tests.people import make_people, write_people
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
 # They print no table: files, lines about their work, a server's address.
-NO_TABLE = {"task freeze", "serve-surrogate", "bundle", "warm-up", "task init", "task copy", "template init"}
+NO_TABLE = {"task freeze", "warm-up", "task init", "task copy", "template init"}
 SMALL = ("--task", "census", "--n-test", "8", "--m", "4")
 
 
@@ -76,8 +76,6 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
         "power": ("power", "--task", "census"),
         "tasks": ("tasks",),
         "task check": ("task", "check", "census"),
-        "runs": ("runs", run.parent),
-        "doctor": ("doctor",),
     }  # fmt: skip
 
 

@@ -37,9 +37,3 @@ def test_who_answers_is_said_as_it_is(fwc: Run, tmp_path: Path) -> None:
     assert f"(a simulation, asked over the network at {url})" in served.err
     offline = fwc(*small, "--model", "surrogate", "-o", tmp_path / "offline")
     assert "(a simulation, no network)" in offline.err
-
-
-def test_an_ablation_has_as_many_repeats_as_are_asked_for(fwc: Run) -> None:
-    words = ("eval", "--task", "census", "--model", "surrogate", "--ablate", "--n-test", 8, "--m", 4)
-    outcome = fwc(*words, "--repeats", 1, "--dry-run", code=0)
-    assert "48 requests to surrogate" in outcome.out

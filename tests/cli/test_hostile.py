@@ -173,8 +173,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
-        ("adult", "name a task with --task"), ("--ablate --shots zero", "--ablate sets its arms"),
-        ("--ablate --against fwc", "--ablate sets its arms"),
+        ("adult", "name a task with --task"),
         ("--stopping confidence-sequence", "needs --until-decided"),
         ("--shots random@given --order random", "has an order of its own: leave --order out"),
     ],
@@ -197,7 +196,6 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
         ("--weights maybe", "weights"), ("--api oracle", "api"),
-        ("--consistency", "choose --api decisions or --api systemone"),
     ],
     "power --task census": [
         ("--n-test 0", "at least 1"), ("--n-test 800000", "800,000 rows"),
@@ -205,12 +203,6 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--run nowhere", "nowhere"), ("--discordant 1.5", "discordant"), ("--correlation -1", "correlation"),
         ("--shots ,", "no arm is named"),
         ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
-    ],
-    "serve-surrogate": [
-        ("--port 99999", "cannot listen on 127.0.0.1, port 99999"),
-        ("--host 203.0.113.1 --port 0", "cannot listen on 203.0.113.1"),
-        ("--require-key NO_SUCH_KEY", "an environment variable that is not set"),
-        ("--temperature -1", "temperature is -1.0"),
     ],
 }  # fmt: skip
 

@@ -30,9 +30,9 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp
 
 @pytest.mark.slow
 def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
-    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json", code=0)
+    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--json", code=0)
     asked = [(message["role"], message.get("name")) for message in json.loads(outcome.out)]
-    assert asked == [("user", None), ("question", None), ("question", "negation"), ("question", "paraphrase")]
+    assert asked == [("user", None), ("question", None)]
 
 
 def test_a_record_is_shown_without_the_table(

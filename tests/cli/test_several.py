@@ -1,12 +1,11 @@
-"""Several models in one command: one folder each, one limit of cost, one report; and the list of runs."""
+"""Several models in one command: one folder each, one limit of cost, one report."""
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from fwc_llm.runs.group import answered_requests
 from tests.command import Run
 from tests.faults.loopback import Service, refusal, serve_in_thread
 
@@ -17,11 +16,6 @@ PRICES = f'date = 2026-01-01\nsource = "made up"\n[models]\na = {PRICE}\nb = {PR
 
 def asked(service: Service, model: str) -> int:
     return [body["model"] for body in service.bodies].count(model)
-
-
-def listed(fwc: Run, folder: Path) -> dict[str, dict[str, Any]]:
-    found = json.loads(fwc("runs", folder, "--json", code=0).out)["runs"]
-    return {Path(run["folder"]).name: run for run in found}
 
 
 @pytest.mark.slow
@@ -37,13 +31,12 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
         assert asked(service, "a") == asked(service, "d") == 16
         assert re.search(r"\ba( · | +)zero", first.out)
         assert re.search(r"\bd( · | +)random", first.out)
-        runs = listed(fwc, tmp_path)
-        assert {name: run["complete"] for name, run in runs.items()} == {"a": True, "b_c": False, "d": True}
+        assert [answered_requests(out / name) for name in ("a", "b_c", "d")] == [16, 0, 16]
         unknown.clear()
         again = fwc(*command, "--model", "a,b/c,d", code=0)
         assert asked(service, "a") == 16
         assert "16 of 16 answered, nothing to ask" in again.err
-        assert listed(fwc, out)["b_c"]["answered"] == 16
+        assert answered_requests(out / "b_c") == 16
         assert "is for a, b/c, d" in fwc(*command, "--model", "a,x", code=2).line
         assert "runs of several models" in fwc(*command, "--model", "a", code=2).line
         fwc("eval", out / "experiment.toml", "-o", tmp_path / "again", code=0)
@@ -76,18 +69,3 @@ def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> No
         unknown = ("--model", "a,unheard-of", "-o", tmp_path / "other", "--max-cost", 1)
         assert "no price of unheard-of" in fwc(*command, *unknown, code=2).line
     assert not (tmp_path / "other").exists()
-
-
-def test_the_list_of_runs_survives_what_lies_about(fwc: Run, tmp_path: Path) -> None:
-    fwc("runs", tmp_path / "nowhere", code=2)
-    assert "holds no run" in fwc("runs", tmp_path).err
-    for name, content in (("damaged", "{"), ("older", '{"format": "another"}'), ("list", "[]")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(content)
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "journal.jsonl").touch()
-    (tmp_path / "loop").symlink_to(tmp_path)
-    runs = listed(fwc, tmp_path)
-    assert set(runs) == {"damaged", "older", "list", "begun"}
-    assert all(run["problem"] and not run["complete"] for run in runs.values())
-    assert "begun: it was stopped before its first request" in fwc("runs", tmp_path, code=0).out

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 import fwc_llm.coreset
-from evals.synthetic import synthetic
-from fwc_llm.coreset import CoresetCertificate, FairCoreset, FairWASP, certify, fair_path
+from fwc_llm.coreset import CoresetCertificate, FairCoreset, certify
 from fwc_llm.errors import InputError
 from tests.coreset.people import arrays, people
 from tests.coreset.programs import full_program
@@ -124,9 +123,6 @@ def test_points_from_anywhere_are_certified() -> None:
     assert "(no limit)" in repr(free)
     equal = certify(X, y, d, *points, np.ones(16))
     assert equal.objective >= fair.objective - 1e-9 or not equal.is_fair
-    wasp = FairWASP(epsilon=0.0).fit(X, y, d)
-    own = certify(X, y, d, X, y, d, wasp.weights_, epsilon=0.0)
-    assert own.objective == pytest.approx(wasp.objective_, abs=1e-9)
     crossed = np.column_stack([d, np.arange(200) % 2])
     both = certify(X, y, crossed, X, y, crossed, epsilon=0.1)
     assert both.is_fair
@@ -194,64 +190,6 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
     np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
     assert isinstance(kept.certify(X, y, d), CoresetCertificate)
     assert kept.get_feature_names_out().tolist() == [f"faircoreset{j}" for j in range(8)]
-
-
-# --- The path over parity limits
-
-
-EPSILONS = [0.1, 0.0, None, 0.5, 0.1]
-
-
-@pytest.mark.parametrize(("support", "framed"), [("free", True), ("rows", False)])
-def test_a_wider_limit_never_costs_more(support: str, framed: bool) -> None:
-    X, *rows = synthetic(300, 4, 1)
-    if framed:
-        X = pd.DataFrame(X).rename(columns=str).assign(kind=np.where(X[:, 0] > 0, "a", "b"))
-    weight = np.random.default_rng(0).random(300)
-    options: Any = {"support": support, "random_state": 0, "n_init": 1}
-    path = fair_path(X, *rows, EPSILONS, m=8, sample_weight=weight, **options)
-    frame = path.to_frame()
-    assert [model.epsilon for model in path.models] == [0.0, 0.1, 0.5, None]
-    assert frame.epsilon.isna().tolist() == [False, False, False, True]
-    assert (np.diff(frame.objective) <= 1e-9).all()
-    assert frame.price.iloc[-1] == 0
-    assert frame.price.iloc[0] > 0
-    assert (frame.violation[:3] <= frame.epsilon[:3] + 1e-9).all()
-    for model in path.models:
-        again = model.certify(X, *rows, sample_weight=weight)
-        assert again.objective == pytest.approx(model.objective_, rel=1e-6)
-        assert model.lower_bound_ == pytest.approx(model.objective_, abs=1e-9)
-    fresh = FairCoreset(8, None, **options).fit(X, *rows, sample_weight=weight)
-    assert path.models[-1].objective_ <= fresh.objective_
-    assert "0.0 to None" in repr(path)
-
-
-def test_paths_follow_penalties_and_limits_of_levels() -> None:
-    rows = synthetic(150, 3)
-    levels = np.unique(rows[2]).tolist()
-    soft = fair_path(*rows, penalties=[0.1, 2.0, 0.0], m=6, random_state=0)
-    assert soft.to_frame().penalty.tolist() == [2.0, 0.1, 0.0]
-    assert (np.diff(soft.to_frame().objective) <= 1e-9).all()
-    tight, one_wide, other_wide = ({levels[0]: a, levels[1]: b} for a, b in ((0, 0), (0.3, 0), (0, 0.4)))
-    path = fair_path(*rows, [one_wide, None, tight, other_wide], m=6, random_state=0)
-    assert [model.epsilon for model in path.models] == [tight, one_wide, other_wide, None]
-    objective = path.to_frame().objective.tolist()
-    assert objective[0] >= max(objective[1:3]) - 1e-9
-    assert min(objective[1:3]) >= objective[3] - 1e-9
-    (axes,) = path.plot().axes
-    assert len(axes.lines[0].get_xdata()) == 4
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["no limit"]
-    with pytest.raises(InputError, match="penalties"):
-        fair_path(*rows, [0.1], penalties=[1.0])
-
-
-@pytest.mark.parametrize(
-    ("epsilons", "options", "word"),
-    [([], {}, "at least one"), ([0.1, 2], {}, "epsilon"), ([0.1], {"support": "features"}, "features")],
-)
-def test_what_is_no_path_is_refused(epsilons: Any, options: Any, word: str) -> None:
-    with pytest.raises(InputError, match=word):
-        fair_path(*synthetic(60, 2), epsilons, m=4, **options)
 
 
 # --- What the solver refuses is a `ValueError` too

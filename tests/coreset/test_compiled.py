@@ -78,7 +78,6 @@ import numpy as np
 import pandas as pd
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.distance import wasserstein
-from fwc_llm.coreset.fairwasp import FairWASP
 from fwc_llm.coreset.rivals.clustering import kmedoids
 rng = np.random.default_rng(0)
 def table(n, p):
@@ -104,8 +103,6 @@ with tempfile.NamedTemporaryFile() as file:
             few.fit(rows, y, d)
 kmedoids(*table(700, 4), 6)
 kmedoids(*table(700, 4), 6, metric="l2")
-FairWASP().fit(*table(4_000, 9))
-FairWASP(cost="sqeuclidean").fit(*table(4_000, 9))
 wasserstein(rng.random((300, 7)), rng.random(7))
 from fwc_llm.coreset.compiled import compiled
 print(sorted(set(compiled)))

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.checks import check_jobs
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import FwcError, InputError
@@ -42,9 +42,9 @@ def test_a_dataframe_gives_dataframe_rows_and_names(data):
     assert free.representatives_["age"].between(18, 80).all()
 
 
-@pytest.mark.parametrize("solver", [FairCoreset(12, n_init=1, random_state=0), FairWASP()])
-def test_a_later_fit_on_an_array_forgets_the_names(data, solver):
+def test_a_later_fit_on_an_array_forgets_the_names(data):
     x, y, d = data
+    solver = FairCoreset(12, n_init=1, random_state=0)
     solver.fit(x, y, d).fit(x[["age"]].to_numpy(), y, d)
     assert solver.n_features_in_ == 1
     assert not hasattr(solver, "feature_names_in_")
@@ -125,7 +125,7 @@ def test_what_is_refused_is_a_value_error_too(data):
     for bad in (
         lambda: FairCoreset(0).fit(x, y, d),
         lambda: FairCoreset(8, random_state="seed").fit(x, y, d),
-        lambda: FairWASP(scale=1).fit(x, y, d),
+        lambda: FairCoreset(8, scale=1).fit(x, y, d),
     ):
         with pytest.raises(ValueError) as error:  # noqa: PT011
             bad()
@@ -144,7 +144,6 @@ def test_without_a_parity_limit_neither_outcomes_nor_levels_are_needed(data):
         FairCoreset(6).fit(x)
     with pytest.raises(InputError, match="needs the protected levels: pass sensitive"):
         FairCoreset(6).fit(x, y)
-    assert (FairWASP(epsilon=None).fit(x).weights_ == 1).all()
 
 
 def test_a_descent_that_is_cut_off_has_not_converged(data):
@@ -260,8 +259,6 @@ def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(tabl
 
 def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -> None:
     X, y, d = table
-    assert get_routing_for_object(FairWASP()).fit.requests["sensitive"] is True
-    assert not hasattr(FairWASP(), "set_score_request")
     with sklearn.config_context(enable_metadata_routing=True):
         asked = clone(quick(support="rows").set_fit_request(candidates="may", sensitive="sex"))
         asked.set_score_request(sensitive=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.coreset import FairCoreset, FairWASP, certify, rivals
+from fwc_llm.coreset import FairCoreset, certify, rivals
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.rivals import RIVALS
 from fwc_llm.coreset.weights import read_weights
@@ -70,19 +70,6 @@ def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
     assert wasserstein(cost, points, np.full(300, 7)).objective == wasserstein(cost, points).objective
     uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
     assert uneven.lower_bound == pytest.approx(uneven.objective, rel=1e-9)
-
-
-def test_fair_weights_of_weighted_rows() -> None:
-    x, y, d, weights = table(240)
-    found = FairWASP().fit(x, y, d, sample_weight=weights)
-    often = np.repeat(np.arange(240), weights)
-    repeated = FairWASP().fit(x.iloc[often], y[often], d[often])
-    assert found.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
-    assert found.weights_.sum() == pytest.approx((weights > 0).sum())
-    assert (found.weights_[weights == 0] == 0).all()
-    assert found.violation_ <= 0.01 + 1e-9
-    free = FairWASP(epsilon=None).fit(x, y, d, sample_weight=weights)
-    assert free.weights_ / free.weights_.sum() == pytest.approx(weights / weights.sum())
 
 
 @pytest.mark.parametrize("kind", ["one", "log"])

@@ -114,7 +114,6 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
         "scale": [{"strategy": "fwc", "m": 16, "error": "no"}], "peers": against,
     }  # fmt: skip
     text = selectors.report(result)
-    assert "| FairWASP | 2,000 |" in text
     assert "for every seed: yes" in text
     assert "| fwc | 16 | no |" in text
 

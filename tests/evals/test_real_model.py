@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from evals.real_model import ask
 from evals.real_model.report import RESULTS, scores, verdicts
-from evals.real_model.scores import bootstrap, holm, read_experiment, strategy_of
+from evals.real_model.scores import bootstrap, estimate, holm, over_sets, read_experiment, strategy_of
 from fwc_llm import load_shots
 
-ARMS = ["zero", *(f"{name}-{seed}" for seed in (1, 2, 3) for name in ("fwc", "balanced"))]
+ARMS = ["zero", *(f"{name}-{seed}" for seed in range(1, 6) for name in ("fwc", "balanced"))]
 N = 200
 
 
@@ -36,27 +37,44 @@ def made(shift: dict[str, float], noise: float = 1.0, arms: list[str] = ARMS) ->
 
 def test_the_first_draw_is_the_data_and_intervals_hold_it() -> None:
     data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS)
-    draws = bootstrap(data, redraw_sets=True, draws=200)
+    draws = bootstrap(data, draws=200)
     chosen = data.sets()["fwc"]
     centred = data.log_odds[chosen] > data.log_odds[chosen].mean(1, keepdims=True)
-    rates = [centred[:, data.group == group].mean() for group in (0, 1)]
-    accuracy, gap, _ = draws["centred"][0, list(data.sets()).index("fwc")]
+    rates = [[centred[:, data.cell == cell].mean() for cell in cells] for cells in ((0, 1), (2, 3))]
+    of_groups = [centred[:, data.group == group].mean() for group in (0, 1)]
+    accuracy, gap, dp = draws["centred"][0, chosen].mean(0)
     assert accuracy == pytest.approx((centred == data.label).mean())
-    assert gap == pytest.approx(abs(rates[0] - rates[1]))
+    assert gap == pytest.approx(np.mean(rates[1]) - np.mean(rates[0]))
+    assert dp == pytest.approx(of_groups[1] - of_groups[0])
     areas = [roc_auc_score(data.label, data.p_yes[arm]) for arm in chosen]
-    assert draws["ranking"][0, list(data.sets()).index("fwc"), 0] == pytest.approx(np.mean(areas))
-    low, high = np.quantile(draws["centred"][1:, 0, 1], (0.025, 0.975))
-    assert low < draws["centred"][0, 0, 1] < high
+    assert draws["ranking"][0, chosen, 0] == pytest.approx(areas)
+    found = estimate(draws["centred"][..., 1], chosen)
+    assert found["examples"][0] < found["value"] < found["examples"][1]
+
+
+def test_the_interval_over_sets_has_their_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(1)
+    draws = np.tile(rng.normal(size=5), (2, 1))  # rows without any error: one draw like the data
+    found = estimate(draws, range(5))
+    low, high = over_sets(found)["strategy"]
+    expected = ttest_1samp(draws[0], 0.0)
+    assert (low, high) == pytest.approx(expected.confidence_interval())
+    assert over_sets(found)["p"] == pytest.approx(expected.pvalue)
 
 
 def test_rows_drawn_by_group_count_as_the_table_has_them() -> None:
     shares = {"Female": 0.3, "Male": 0.7}
     data = read_experiment(made({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}), ARMS, shares)
-    accuracy, gap, _ = bootstrap(data, redraw_sets=False, draws=50)["as answered"][0, 0]
+    accuracy, _, dp = bootstrap(data, draws=50)["as answered"][0, 0]
     right = [(data.said[0] == data.label)[data.group == group].mean() for group in (0, 1)]
     rates = [data.said[0][data.group == group].mean() for group in (0, 1)]
     assert accuracy == pytest.approx(0.3 * right[0] + 0.7 * right[1])
-    assert gap == pytest.approx(abs(rates[0] - rates[1]))
+    assert dp == pytest.approx(rates[1] - rates[0])
+
+
+def test_equal_prompts_are_one_set() -> None:
+    assert ask.equal_sets("B") == {"flipped-2": "random-2"}
+    assert not ask.equal_sets("A")
 
 
 def test_shuffled_weights_stand_beside_other_rows() -> None:
@@ -78,9 +96,10 @@ def test_verdicts_on_known_answers() -> None:
     assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == ["support", "support"]
     assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0)[0] == "refuted"
     assert judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0] == "these rows do not settle it"
-    few = [arm for arm in ARMS if not arm.endswith(("2", "3"))]
+    few = ["zero", "fwc-1", "balanced-1"]
     assert all(
-        "one set" in verdict for verdict in judged(dict.fromkeys(("zero", "fwc", "balanced"), 1.0), arms=few)
+        "three sets" in verdict
+        for verdict in judged(dict.fromkeys(("zero", "fwc", "balanced"), 1.0), arms=few)
     )
 
 

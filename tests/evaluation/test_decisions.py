@@ -40,35 +40,30 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
     assert chat.data["api"] == "chat"
     with serving() as url:
         for api in ("decisions", "systemone"):
-            options = {**SMALL, "base_url": url, "api": api, "consistency": True}
+            options = {**SMALL, "base_url": url, "api": api}
             asked = evaluate(CENSUS, "surrogate", out=tmp_path / api, **options)
             columns = ["arm", "row", "answer"]
             assert asked.answers()[columns].equals(chat.answers()[columns])
             p_yes = chat.answers()["p_yes"].tolist()
             assert asked.answers()["p_yes"].tolist() == pytest.approx(p_yes, abs=2e-6)
             assert (asked.data["api"], asked.data["simulated_answers"]) == (api, True)
-            for arm in asked.arms:
-                counts = {name: (one["n"], one["contradictions"]) for name, one in arm["wordings"].items()}
-                assert counts == {"negation": (16, 0), "paraphrase": (16, 0)}
             settings = RunFolder(asked.folder).describe()["settings"]
             assert (settings["api"], settings["template"]) == (api, "decision")
             experiment = (asked.folder / "experiment.toml").read_text()
             assert f'api = "{api}"' in experiment
-            assert "consistency = true" in experiment
         again = evaluate(CENSUS, "surrogate", out=asked.folder, **options)
         with Journal(again.folder) as journal:
             assert again.data == score(RunFolder(again.folder), journal)
-        for other in ({"api": "systemone", "consistency": True}, {"api": "decisions"}, {}):
-            with pytest.raises(FwcError, match=r"holds another run \((api|consistency): "):
+        for other in ({"api": "systemone"}, {}):
+            with pytest.raises(FwcError, match=r"holds another run \(api: "):
                 evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other)
         with pytest.raises(FwcError, match=r"\(api: chat, now decisions\)"):
             evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions")
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
     assert "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
-    assert "zero: 0 of 16 answers (0%) contradict those to the question's negation" in page
     document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
-    assert (document["api"], set(document["wordings"])) == ("systemone", {"zero", "random"})
+    assert document["api"] == "systemone"
 
 
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
@@ -148,7 +143,7 @@ def sparrow() -> Iterator[str]:
 @pytest.mark.slow
 def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> None:
     result = evaluate(
-        CENSUS, "sparrow", arms=("zero", "balanced"), n_test=40, api="systemone", consistency=True,
+        CENSUS, "sparrow", arms=("zero", "balanced"), n_test=40, api="systemone",
         base_url=sparrow, out=tmp_path / "run",
     )  # fmt: skip
     zero, balanced = result.arms
@@ -157,8 +152,7 @@ def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> Non
     assert not result.data["simulated_answers"]
     p = result.answers().set_index("arm")["p_yes"]
     assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
-    assert zero["wordings"]["negation"]["contradictions"] > 20, "it hardly hears a negation"
-    assert balanced["wordings"]["negation"]["n"] == 40
+    assert balanced["n"] == 40
     shown = " ".join(as_text(run_table(result.folder, verbose=True), 400).split())
     assert "balanced: P(yes) is 0." in shown
     assert "whatever the row (40 answers): it hardly depends on the row" in shown

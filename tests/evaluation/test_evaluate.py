@@ -115,13 +115,13 @@ def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Served, 
 
 @pytest.mark.parametrize("template", ["default", "decodingtrust", "paper"])
 def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Path) -> None:
-    """Rows of one request, P(yes) and models that read no prompt give what they give with yes and no."""
+    """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
     options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
     answers = []
     for task in (census, in_words):
-        result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), rows_per_request=3, **options)
+        result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), **options)
         answers.append(result.answers()[["arm", "row", "variant", "answer", "p_yes"]])
         assert set(answers[-1]["answer"]) <= {"yes", "no"}
     assert answers[0].equals(answers[1])
@@ -193,7 +193,7 @@ def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 0}, "repeats.*0"), ({"redraw": "daily"}, "redraw.*daily"), ({"arms": ()}, "no arm"),
+        ({"repeats": 0}, "repeats.*0"), ({"arms": ()}, "no arm"),
         ({"arms": ("zero", "zero")}, "named twice"), ({"orders": ("sideways",)}, "sideways"),
         ({"templates": "default"}, "templates.*tuple"), ({"tempalte": "paper"}, "did you mean 'template'"),
         ({"templates": ("default", "default")}, "named twice"), ({"m": "many"}, "m: .*many"),

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Client, FwcError, Message, Messages, Reply, Result, evaluate
-from fwc_llm.answers import parse_answer
+from fwc_llm import Client, FwcError, Message, Messages, Result, evaluate
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
-from fwc_llm.models import open_model
 from fwc_llm.report.formats import render
-from fwc_llm.runs.multi_row_requests import split_record
 from fwc_llm.runs.perturbations import FIRST_NAME, Proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, census_task
-from tests.faults.loopback import serving
 from tests.metrics.worlds import answers_of
 
 CENSUS = census_task(60, 400)
@@ -116,124 +111,6 @@ def test_only_the_proxies_of_a_row_change_and_its_match_is_of_the_other_group() 
         assert {name for name in given if changed[name] != given[name]} <= set(proxies.columns)
 
 
-# --- Several rows in one request
-
-
-def of_arm(result: Result) -> dict[str, dict[str, Any]]:
-    (arm,) = result.audit().to_dict()["arms"]
-    return {one["group"]: one for one in arm["probes"]}
-
-
-@pytest.mark.parametrize("api", ["chat", "decisions", "systemone"])
-def test_the_surrogate_answers_every_record_by_itself(api: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 40, "rows_per_request": 7, "api": api}
-    with serving() as url:
-        client = Client() if api == "chat" else Client(base_url=url)
-        result = evaluate(CENSUS, "surrogate", client=client, out=tmp_path / "run", **options)
-    assert result.data["requests"] == 2 * (40 + 6)
-    for arm in result.audit().to_dict()["arms"]:
-        for one in arm["probes"]:
-            assert (one["changed"]["value"], one["accuracy"]["value"], one["lost"]) == (0.0, 0.0, 0)
-            assert one["p_yes"]["value"] == pytest.approx(0.0, abs=1e-6) or api == "chat"
-    page = render([result.folder], "md", None, None)
-    assert "Several rows in one request" in page
-
-
-class Crowded:
-    """Says yes to everybody in company, and no to whoever is alone; `broken` says how a list is not one."""
-
-    def __init__(self, broken: str = "") -> None:
-        self.broken, self.asked = broken, 0
-
-    def __call__(self, messages: Messages) -> str:
-        self.asked += 1
-        records = len(re.findall(r"^Record \d+:$", messages[-1]["content"], re.MULTILINE))
-        if not records:
-            return "no"
-        lines = [f"{n}: yes" for n in range(1, records + 1)]
-        damage = {"short": lines[:-1], "swapped": lines[::-1]}
-        damage |= {"said": ["Here:", *lines], "more": [*lines, "99: no"]}
-        return "\n".join(damage.get(self.broken, lines))
-
-
-def test_a_model_that_is_swayed_by_company_is_found_out(tmp_path: Path) -> None:
-    crowded = Crowded()
-    result = run_zero(crowded, tmp_path / "run", rows_per_request=20)
-    everyone = of_arm(result)["all"]
-    assert (everyone["n"], everyone["changed"]["value"], everyone["yes"]["value"]) == (40, 1.0, 1.0)
-    labels = result.answers().query("variant == ''")["label"]
-    assert everyone["accuracy"]["value"] == pytest.approx(2 * (labels == "yes").mean() - 1)
-    assert crowded.asked == 40 + 2
-    assert run_zero(crowded, tmp_path / "run", rows_per_request=20).data == result.data
-    assert crowded.asked == 42, "nothing is asked twice"
-    assert set(of_arm(result)) == {"all", *result.audit().to_dict()["arms"][0]["groups"]}
-
-
-@pytest.mark.parametrize("broken", ["short", "swapped", "said", "more"])
-def test_a_list_that_is_not_whole_is_lost_and_shifts_nothing(broken: str, tmp_path: Path) -> None:
-    result = run_zero(Crowded(broken), tmp_path / "run", rows_per_request=20)
-    everyone = of_arm(result)["all"]
-    assert (everyone["n"], everyone["lost"]) == (0, 40)
-    joint = result.answers().query("variant != ''")
-    assert set(joint["reason"]) == {"other"}
-    assert result.unanswered == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "answers"),
-    [
-        ("<think>1: no</think>\n**1:** Yes\nRecord 2: no, because\n\n3) ~~yes~~", ["yes", "no", None]),
-        ("1: !yes\n2. ≠ yes\n3: no", [None, None, "no"]),
-        (f"{'1' * 5000}. Yes\n2. No\n3. No", [None, None, None]),
-        ("1: yes\n2: no\n3: no\nDone.", [None, None, None]),
-    ],
-)
-def test_rows_of_one_request_are_parsed_by_the_same_rules(text: str, answers: list[str | None]) -> None:
-    request = {"variant": "rows:0", "row": '["a", "b", "c"]'}
-    record = {**request, "text": text, "p_yes": 0.9, "logprobs": [["yes", -0.1]]}
-    assert [parse_answer(each["text"]).value for each in split_record(record)] == answers
-
-
-def test_criteria_of_a_task_reach_every_question() -> None:
-    task = replace(CENSUS, criteria={"yes": "above $50k", "no": "at most $50k"})
-    model = open_model("jev", Client(base_url="http://127.0.0.1:9/v1"), api="systemone")
-    settings = Settings(n_test=4, base_parity=None, api="systemone", rows_per_request=2)
-    plan = prepare(task, model, ("zero",), settings, Client()).plan
-    bodies = [model.request_body(call.messages)["questions"] for call in plan.calls()]  # type: ignore[attr-defined]
-    assert [len(questions) for questions in bodies] == [1, 1, 1, 1, 2, 2]
-    for question in (each for questions in bodies for each in questions.values()):
-        assert question["criteria"] == {"true": "above $50k", "false": "at most $50k"}
-
-
-def test_the_rows_are_shuffled_by_the_seed_and_what_cannot_be_is_refused() -> None:
-    options = {"n_test": 40, "base_parity": None, "rows_per_request": 20}
-    plan, again, other = (
-        prepare(CENSUS, "surrogate", ("zero",), Settings(**options, seed=seed), Client()).plan
-        for seed in (0, 0, 1)
-    )
-    groups = plan.requests(plan.repeats[0])
-    assert groups == again.requests(again.repeats[0]) != other.requests(other.repeats[0])
-    assert sorted(groups.values()) == [0] * 20 + [1] * 20
-    assert list(groups) != sorted(groups)
-    assert plan.n_calls == len(list(plan.calls())) == 42
-    with pytest.raises(FwcError, match="rows_per_request"):
-        prepare(CENSUS, "surrogate", ("balanced",), Settings(**options, redraw="per-row"), Client())
-    with pytest.raises(FwcError, match="rows_per_request"):
-        Settings(rows_per_request=401)
-
-
-def test_only_requests_about_several_rows_have_room_for_several_answers() -> None:
-    settings = Settings(n_test=22, base_parity=None, rows_per_request=20)
-    job = prepare(CENSUS, "gpt-4", ("zero",), settings, Client())
-    limits = [job.model.request_body(call.messages)["max_tokens"] for call in job.plan.calls()]  # type: ignore[attr-defined]
-    assert limits == [20] * 22 + [20 + 8 * 20, 20 + 8 * 2]
-    assert job.forecast().completion_tokens == sum(limits)
-    budget = prepare(CENSUS, "gpt-4", ("zero",), settings, Client(max_cost=1)).budget()
-    assert budget is not None
-    alone, *_, last = (budget.dollars(budget.worst_case(call.messages)) for call in job.plan.calls())
-    assert last - alone > 8 * 2 * 60e-6, "gpt-4's replies cost 60 dollars per million tokens"
-
-
 one_group = partial(answers_of, groups="a", label=1)
 
 
@@ -262,16 +139,3 @@ def test_changes_are_paired_and_requests_count_once() -> None:
     assert (missing["n"], missing["lost"]) == (2, 1)
     assert [missing[name]["value"] for name in ("changed", "yes", "accuracy")] == [0.5, -0.5, -0.5]
     assert missing["yes"]["low"] < -0.5 < missing["yes"]["high"]
-
-
-def test_a_request_without_a_reply_is_one_that_is_asked_again(tmp_path: Path) -> None:
-    broken = {"on": True}
-
-    def model(messages: Messages) -> Any:
-        joint = "Record 1:" in messages[-1]["content"]
-        return Reply(None, error="gone") if joint and broken["on"] else Crowded()(messages)
-
-    result = run_zero(model, tmp_path / "run", rows_per_request=20)
-    assert (result.unanswered, result.data["requests"]) == (2, 42)
-    broken["on"] = False
-    assert run_zero(model, tmp_path / "run", rows_per_request=20).unanswered == 0

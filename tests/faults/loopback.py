@@ -6,11 +6,13 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import responses
 from typing import Any
 
+from fwc_llm.models.base import HEADER, SIMULATED
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.server import SurrogateServer
+from fwc_llm.models.surrogate.protocol import encoded, read_call, respond, simulated
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,6 @@ async def serve(handler: Handler) -> AsyncIterator[str]:
 
 
 @contextmanager
-def serving(key: str | None = None, name: str = "surrogate", model: Surrogate | None = None) -> Iterator[str]:
-    """The surrogate's server on a free port, in a thread; gives the base URL."""
-    with SurrogateServer(model or Surrogate(), key=key, name=name) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
 def serve_in_thread(handler: Handler) -> Iterator[str]:
     """`serve` in a thread of its own, for tests that start other processes. The handler runs there."""
     ready = threading.Event()
@@ -114,6 +103,19 @@ def serve_in_thread(handler: Handler) -> Iterator[str]:
     finally:
         state["loop"].call_soon_threadsafe(state["stop"].set)
         thread.join(10.0)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The surrogate behind loopback HTTP; gives the base URL."""
+
+    def answer(request: HttpRequest) -> HttpReply:
+        body = respond(read_call(request.path, request.body), partial(simulated, Surrogate()))
+        kind, content = encoded(body)
+        return HttpReply(content, headers={"content-type": kind, HEADER: SIMULATED})
+
+    with serve_in_thread(answer) as url:
+        yield f"{url}/v1"
 
 
 class Service:

@@ -12,37 +12,34 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evals.leaderboard.page import build
 from fwc_llm.cli.eval import evaluate
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.data.task_inference import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import Job
+from fwc_llm.evaluation.verification import verify
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
-from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.protocol import Failure, encoded, read_call, respond, simulated
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
-from fwc_llm.report.verification import verify
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.group import expanded
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record
-from fwc_llm.runs.listing import expanded, list_runs
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.recorded_run import score_run as score
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import parse_json, replace_invisible
+from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
 from tests.conftest import CHECKOUT
@@ -51,7 +48,6 @@ from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
 from tests.models.four_members import FourMembers
 
 RECORDED = CHECKOUT / "tests" / "recorded_runs" / "v0"
-ENTRIES = CHECKOUT / "evals" / "leaderboard" / "entries"
 TASK = b"""
 title = "Made"
 question = "Is it?"
@@ -90,21 +86,6 @@ def _lines(rows: Iterable[object]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-_PERSON = json.loads((RECORDED / "run" / "prompts" / "zero.json").read_text())
-_FORM = {
-    "properties": {"a": {"$ref": "#/$defs/b"}, "c": {"type": "boolean"}},
-    "$defs": {"b": {"enum": ["yes", "no"]}},
-}
-_QUESTION = {"type": "predicate", "instructions": "Does this person earn more?"}
-_REQUESTS = {  # to the embedded server, by path
-    "/v1/chat/completions": {"model": "surrogate", "messages": _PERSON, "max_tokens": 5, "logprobs": True, "n": 1,
-                             "top_logprobs": 2, "temperature": 0.5, "stream": False, "tools": [], "seed": 1,
-                             "response_format": {"type": "json_schema", "json_schema": {"schema": _FORM}}},
-    "/v1/responses": {"model": "surrogate", "input": _PERSON, "instructions": "Answer.", "stream": False,
-                      "tool_choice": "required", "tools": [{"type": "function", "name": "f", "parameters": _FORM}]},
-    "/v1/decisions": {"model": "surrogate", "input": _PERSON, "questions": [_QUESTION]},
-    "/v1/systemone": {"model": "surrogate", "state": "age 39", "questions": {"a": {"type": "noul", "instructions": "About record 1: Is it?"}}},
-}  # fmt: skip
 _PRICES = (
     b'date = 2026-11-01\nsource = "s"\n[models]\n"test-model" = { input = 2.5, cached = 1.25, output = 10 }\n'
 )
@@ -123,9 +104,7 @@ _DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
 )
 _ASKED = AuditOptions(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
 _ASKED_OUTPUT = AuditOptions(protected=("sex",), answer="decision", label="hired")
-_EXTERNAL = [  # of promptfoo, MLflow, OpenAI's Evals and its Batch API
-    *(path.read_bytes() for path in sorted((CHECKOUT / "tests" / "report" / "external_results").glob("*.json"))),
-    _lines({"item": {"sex": "fm"[k % 2], "hired": "yes"}, "sample": {"output_text": "yes"}} for k in range(4)),
+_EXTERNAL = [  # of the Batch API
     _lines({"custom_id": str(k), "sex": "fm"[k % 2], "hired": "no", "response": {"status_code": 200, "body": json.loads(_REPLY)}}
            for k in range(4)),
 ]  # fmt: skip
@@ -234,16 +213,6 @@ def batch_state(rng: random.Random) -> None:
     batches_under_way(folder)
 
 
-def served(rng: random.Random) -> None:
-    """The body of a request to the embedded server, and its response."""
-    path, good = rng.choice(tuple(_REQUESTS.items()))
-    with contextlib.suppress(Failure):
-        call = read_call(path, hostile(json.dumps(good).encode(), rng))
-        kind, content = encoded(respond(call, partial(simulated, Surrogate())))
-        if kind == "application/json":
-            parse_json(content, strict=True)
-
-
 def parquet(rng: random.Random) -> None:
     """A Parquet table of decisions, damaged or with columns of any type."""
     path, values = _folder("parquet") / "decisions.parquet", _decisions()
@@ -287,7 +256,7 @@ def _read_task(path: Path) -> None:
 def _run() -> Path:
     """A folder as a run writes it, with examples; its model answers without being asked."""
     task, _ = _task()
-    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None, rows_per_request=4))
+    plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None))
     folder = _folder("good") / "run"
     Job(plan, _Answers(), Client()).run(folder)
     (folder / "tuning.json").write_text(json.dumps(_TUNING))
@@ -305,9 +274,7 @@ _OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], 
                        lambda path: audit_of_file(path, _ASKED)),
     "external_results": ("results.json", lambda: _EXTERNAL, lambda path: audit_of_file(path, _ASKED_OUTPUT)),
     "models": ("models.json", lambda: [b'{"format": "fwc-llm-models/1", "models": ["a", "b"]}'],
-               lambda path: (list_runs(path.parent), list(expanded([path.parent])))),
-    "leaderboard": ("entry.json", lambda: [(ENTRIES / "surrogate.json").read_bytes()],
-                    lambda path: build(path.parent, path.with_suffix(".md"))),
+               lambda path: list(expanded([path.parent]))),
 }  # fmt: skip
 
 
@@ -324,7 +291,7 @@ def _of_file(name: str) -> Callable[[random.Random], None]:
 
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
     **{target.__name__: target for target in (reply, headers, table, shots, run_folder, batch_line, batch_state,
-                                              served, parquet, evidence)},
+                                              parquet, evidence)},
     **{name: _of_file(name) for name in _OF_FILES},
 }  # fmt: skip
 

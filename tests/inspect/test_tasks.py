@@ -59,7 +59,7 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -
         ({"epsilon": "small"}, "epsilon"), ({"base_parity": 2}, "parity"), ({"shots": "nobodys"}, "nobodys"),
         ({"shots": ""}, "no arm is named"), ({"shots": 3}, "shots"), ({"shots": "gone.json"}, "gone.json"),
         ({"template": "none"}, "no template set"), ({"counterfactual": "perhaps"}, "counterfactual"),
-        ({"options": "x"}, "options"), ({"rows_per_request": 4}, "one row"),
+        ({"options": "x"}, "options"),
         ({"file": None}, "takes the task argument 'file'"), ({"file": "gone.toml"}, "gone.toml"),
     ],
 )  # fmt: skip

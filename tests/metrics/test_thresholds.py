@@ -21,13 +21,7 @@ from fwc_llm.metrics.decision_thresholds import (
     two_halves,
 )
 from fwc_llm.metrics.intervals import clopper_pearson
-from fwc_llm.metrics.predicted_probabilities import (
-    BINS,
-    calibrate,
-    contradictions,
-    decision_notes,
-    probability_gap,
-)
+from fwc_llm.metrics.predicted_probabilities import BINS, calibrate, decision_notes, probability_gap
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from tests.metrics.worlds import answers_of, metrics_of
@@ -155,18 +149,6 @@ def test_too_few_probabilities_make_no_score() -> None:
     (arm,) = audit(frame).to_dict()["arms"]
     assert arm["probabilities"] is None
     assert "brier_difference" not in arm
-
-
-def test_contradictions_are_counted_by_kind() -> None:
-    p, other = [0.9, 0.9, 0.1, 0.1, np.nan, 0.5], [0.8, 0.2, 0.3, 0.6, 0.5, 0.5]
-    opposite, same = contradictions(p, other, True), contradictions(p, other, False)
-    assert opposite == {
-        "n": 5, "contradictions": 3, "yes_to_both": 2, "no_to_both": 1,
-        "mean_distance": pytest.approx((0.7 + 0.1 + 0.6 + 0.3 + 0) / 5),
-    }  # fmt: skip
-    assert (same["contradictions"], same["yes_to_both"], same["no_to_both"]) == (2, 2, 1)
-    assert same["mean_distance"] == pytest.approx((0.1 + 0.7 + 0.2 + 0.5) / 5)
-    assert contradictions([np.nan], [0.5], True)["mean_distance"] is None
 
 
 def test_probabilities_that_do_not_move_are_said() -> None:

@@ -17,12 +17,11 @@ from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refus
 from tests.models.asking import KEY, ask, over_http, sent
 
 QUESTION: Message = {"role": "question", "content": "Is it?"}
-NEGATION: Message = {"role": "question", "content": "Is it not?", "name": "negation"}
 EXAMPLE: Message = {"role": "user", "content": "Example"}
 RECORD: Message = {"role": "user", "content": "Record"}
 SYSTEM: Message = {"role": "system", "content": "Look."}
 TEXT = [EXAMPLE, RECORD, QUESTION]
-CHAT = [SYSTEM, EXAMPLE, {"role": "assistant", "content": "yes"}, RECORD, QUESTION, NEGATION]
+CHAT = [SYSTEM, EXAMPLE, {"role": "assistant", "content": "yes"}, RECORD, QUESTION]
 AS_TEXT = "Look.\n\nExample\n\nAnswer: yes\n\nRecord"
 
 
@@ -64,22 +63,22 @@ def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> N
         "prompt_cache_key": "census",
     }
     assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
-    assert (reply.text, reply.p_yes, reply.others, reply.model) == ("yes", 0.75, None, "gpt-6-luna")
+    assert (reply.text, reply.p_yes, reply.model) == ("yes", 0.75, "gpt-6-luna")
     assert reply.usage == Usage(100, 1, 64)
     assert model.notices == [], "nothing about reasoning or temperature"
     assert model.parameters == {"api": "decisions", "prompt_cache_key": "census"}
 
 
 def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRouter) -> None:
-    route = provider.post("/decisions").respond(json=decision(0.25, names=("answer", "negation")))
+    route = provider.post("/decisions").respond(json=decision(0.25))
     named: list[Message] = [
         {"role": "system", "content": "Example", "name": "example_user"},
         {"role": "system", "content": "yes", "name": "example_assistant"},
     ]
     reply = ask(quick(), [CHAT[0], *named, *CHAT[3:]])
     assert sent(route)["input"] == CHAT[:4], "a name that stands for a role becomes the role"
-    assert [question["name"] for question in sent(route)["questions"]] == ["answer", "negation"]
-    assert (reply.text, reply.p_yes, reply.others) == ("no", 0.25, {"negation": 0.25})
+    assert [question["name"] for question in sent(route)["questions"]] == ["answer"]
+    assert (reply.text, reply.p_yes) == ("no", 0.25)
 
 
 @pytest.mark.parametrize(
@@ -110,59 +109,58 @@ def test_system_one_takes_a_state_and_named_questions() -> None:
         return nouls(0.99, "gpt-6-luna-1", names=list(request.json()["questions"]), usage={"input_tokens": 7})
 
     found, seen = exchange(reply, CHAT, "systemone")
-    words = {"answer": "Is it?", "negation": "Is it not?"}
-    questions = {name: {"type": "noul", "instructions": asked} for name, asked in words.items()}
+    questions = {"answer": {"type": "noul", "instructions": "Is it?"}}
     assert seen == [{"model": "gpt-6-luna", "state": AS_TEXT, "questions": questions}]
-    assert (found.p_yes, found.others, found.usage.prompt_tokens) == (0.99, {"negation": 0.99}, 7)
+    assert (found.p_yes, found.usage.prompt_tokens) == (0.99, 7)
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_criteria_go_with_the_question_alone(api: str) -> None:
+def test_criteria_go_with_the_question(api: str) -> None:
     meant: list[Message] = [
         {"role": "question", "name": "criteria:true", "content": "above $50k"},
         {"role": "question", "name": "criteria:false", "content": "no more than that"},
     ]
     body = quick(api, base_url="http://127.0.0.1:9/v1").request_body([*CHAT, *meant])
     if api == "systemone":
-        asked, negation = body["questions"].values()
+        (asked,) = body["questions"].values()
         assert asked["criteria"] == {"true": "above $50k", "false": "no more than that"}
-        assert "criteria" not in negation
     else:
-        asked, negation = body["questions"]
+        (asked,) = body["questions"]
         assert asked["instructions"] == "Is it?\nTrue: above $50k\nFalse: no more than that"
-        assert negation["instructions"] == "Is it not?"
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
-def test_a_refusal_is_a_refusal_and_of_another_question_no_loss(api: str) -> None:
-    no = {"type": "refusal", "name": "answer"}
-    yes = {"type": "predicate", "name": "negation", "probability": 0.2, "noul": 0.2}
-    answers: Any = [no, yes] if api == "decisions" else {"answer": no, "negation": yes}
+def test_a_refusal_is_a_refusal(api: str) -> None:
+    refused = {"type": "refusal", "name": "answer"}
+    answers: Any = [refused] if api == "decisions" else {"answer": refused}
     reply, _ = exchange(decision(answers=answers), CHAT, api)
-    assert (parse_answer(reply).reason, reply.p_yes, reply.others) == ("refused", None, {"negation": 0.2})
-    answered, refused = {**yes, "name": "answer"}, {**no, "name": "negation"}
-    answers = [answered, refused] if api == "decisions" else {"answer": answered, "negation": refused}
-    reply, _ = exchange(decision(answers=answers), CHAT, api)
-    assert (reply.text, reply.others) == ("no", {"negation": None})
+    assert (parse_answer(reply).reason, reply.p_yes) == ("refused", None)
 
 
-def test_answers_are_found_by_name_else_by_order() -> None:
-    by_name = decision(answers=decision(0.9, names=["negation"])["answers"] + decision(0.2)["answers"])
-    nameless = decision(answers=[{"type": "predicate", "probability": p} for p in (0.2, 0.9)])
+def test_an_answer_is_found_by_name_or_is_the_only_one() -> None:
+    by_name = decision(answers=decision(0.9, names=["other"])["answers"] + decision(0.2)["answers"])
+    nameless = decision(answers=[{"type": "predicate", "probability": 0.2}])
     for body in (by_name, nameless):
         reply, _ = exchange(body, CHAT)
-        assert (reply.p_yes, reply.others) == (0.2, {"negation": 0.9})
+        assert reply.p_yes == 0.2
 
 
-@pytest.mark.parametrize("api", ["decisions", "systemone"])
 @pytest.mark.parametrize(
-    "names", [("answer", "other"), ("negation", "paraphrase"), ("answer", "answer"), ("answer", None)]
+    ("api", "names"),
+    [
+        ("decisions", ("other",)),
+        ("decisions", ("negation", "paraphrase")),
+        ("decisions", ("answer", "answer")),
+        ("decisions", ("answer", None)),
+        ("systemone", ("other",)),
+        ("systemone", ("negation", "paraphrase")),
+    ],
 )
 def test_an_answer_that_is_named_for_another_question_is_never_taken(api: str, names: Any) -> None:
     answers: Any = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
     if api == "systemone":
         answers = {str(name): answer for name, answer in zip(names, answers, strict=True)}
-    with pytest.raises(AttemptError, match="without an answer to every question"):
+    with pytest.raises(AttemptError, match="without an answer to the question"):
         quick(api, base_url="http://127.0.0.1:9/v1").read(decision(answers=answers), CHAT)
 
 
@@ -179,7 +177,7 @@ def refuses_lists(request: HttpRequest) -> Any:
 def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api: str) -> None:
     notices: list[str] = []
     reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
-    assert (reply.p_yes, reply.others, len(seen)) == (0.25, {"negation": 0.25}, 2)
+    assert (reply.p_yes, len(seen)) == (0.25, 2)
     assert seen[-1]["state"] == AS_TEXT
     assert len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
 

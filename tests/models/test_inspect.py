@@ -154,7 +154,7 @@ def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) 
 def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are the same."""
     small: Any = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4}
-    with serving(key=KEY) as url:
+    with serving() as url:
         asked = {"logprobs": True, "base_url": url, "out": tmp_path / "a", **small}
         there = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)
     again = evaluate("census", "inspect:openai-api/mine/surrogate", **asked)  # the server is gone

@@ -117,6 +117,6 @@ def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
     long = ask(small, [{"role": "user", "content": "7" * 300}])  # this model reads every digit as one token
     assert "--param n_ctx" in str(long.error)
     late = ask(open_model("smollm2", deadline=1e-3))
-    assert "no reply within the deadline of 0.001 s" in str(late.error)
+    assert late.text, "a local reply is limited by its tokens, not by the clock"
     with pytest.raises(ProviderError, match=r"failed 10 times in a row .*seed"):
         ask(open_model("smollm2", params={"seed": "none"}, max_tokens=1), times=10)

@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,15 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
-from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.ablation_steps import ablation, ablation_steps
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.runs.ablation_arms import ARMS, OPTIONS, STEPS
-from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder, file_name
+from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
-from fwc_llm.shots import load_shots
-from fwc_llm.tasks import census_task
 from tests.models.four_members import FourMembers
 from tests.people import TOML, make_people, write_people
 from tests.report.conftest import MakeRun, write_run
@@ -237,45 +231,3 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
     assert "a,rows_lost: no value in hours,40" in csv
     assert json.loads(render([folder], "json"))["runs"][0]["rows"] == rows
     assert "48 of 300 rows were lost" in " ".join(as_text(run_table(folder)).split())
-
-
-# --- The ablation
-
-
-@pytest.mark.slow
-def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None:
-    task = census_task(1_200, 400, seed=1)
-    run, options = tmp_path / "run", {"m": 8, "n_test": 16, "repeats": 5, "strategy_options": OPTIONS}
-    result = evaluate(task, "surrogate", ARMS, out=run, progress=False, **options)
-    cells, rows, sets = {}, {}, {}
-    for arm in ARMS:
-        files = [run / "shots" / f"{file_name(arm)}-{repeat}.json" for repeat in range(5)]
-        shown = [load_shots(file, task).examples for file in files]
-        cells[arm] = [Counter((str(e.values["sex"]), e.label) for e in one) for one in shown]
-        rows[arm] = [[example.row for example in one] for one in shown]
-        sets[arm] = [sorted(one) for one in rows[arm]]
-    assert cells["strata"] == cells["fwc"] != cells["balanced"]
-    assert sets["strata"] != sets["fwc"]
-    assert rows["fwc+unweighted@alternate"] == rows["fwc@alternate"]
-    assert sets["fwc@random"] == sets["fwc"] == sets["fwc@alternate"]
-    assert rows["fwc@random"] != rows["fwc"] != rows["fwc@alternate"]
-    prompts = {arm: (run / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
-    weighted = {arm for arm, text in prompts.items() if "Weight of this example" in text}
-    assert weighted == {"fwc@alternate", "fwc", "fwc@random"}
-
-    found = statistics(read_run(result.folder).answered)
-    steps = {step["part"]: step for step in ablation_steps(found)}
-    assert list(steps) == [step.part for step in STEPS]
-    assert {step["of"] for step in steps.values()} == {"this strategy"}
-    for metric in ("accuracy", "demographic_parity_difference"):
-        parts = [steps[part][metric]["difference"] for part in ("slots", "geometry", "weights", "order")]
-        assert sum(parts) == pytest.approx(steps["all of FWC"][metric]["difference"], abs=1e-12)
-    apart = {(test["first"], test["second"]): test for test in found["comparisons"]}
-    for step in STEPS:  # corrected over the steps alone, and what the report shows is left as it was
-        whole = apart[step.first, step.second]["accuracy"]["p_adjusted"]
-        assert steps[step.part]["accuracy"]["p_adjusted"] <= whole
-    assert len(ablation(found).rows) == len(STEPS)
-    assert "other draws of the examples" in ablation(found).notes[0]
-    for test in found["comparisons"]:  # as with fewer repeats than tell strategies apart
-        test["accuracy"]["p_value"] = None
-    assert "p " not in ablation(found).rows[0][3]

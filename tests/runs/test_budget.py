@@ -139,7 +139,7 @@ def _lost(body: Any, kind: str) -> HttpReply:
 
 
 @pytest.mark.parametrize("concurrency", [1, 96])
-@pytest.mark.parametrize("options", [{}, {"rows_per_request": 5}, {"api": "decisions"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"api": "decisions"}], ids=str)
 def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
     options: Any, concurrency: int, tmp_path: Path
 ) -> None:

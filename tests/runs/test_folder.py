@@ -211,10 +211,3 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == ["gone", "", ""]
     assert replies.row(question(rows[3], 1))["reason"] == "error"
     assert replies.models == ["first", "second"]
-
-
-def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        for row, text, others in (("a", "yes", {"not": 0.1}), ("b", "no", {"not": 0.2}), ("a", "no", {})):
-            journal.append(record(row, text, 1, p_yes=0.5, others=others))
-        assert Replies(journal).others == {"zero": [(0.5, {"not": 0.2})]}

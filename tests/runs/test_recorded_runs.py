@@ -74,14 +74,3 @@ def test_a_recorded_audit_is_verified(fwc: Run, recorded: Any) -> None:
     for arm in arms:
         ratios = {group: values["impact_ratio"] for group, values in arm["groups"].items()}
         assert ratios == recorded["impact_ratio"][arm["arm"]]
-
-
-def test_a_recorded_monitor_is_refused_with_what_to_do(fwc: Run, recorded: Any) -> None:
-    path, state = Path("monitor/decisions.csv"), Path("monitor/state.json")
-    columns = "--answer", "answer", "--label", "label", "--protected", "sex", "--key", "row"
-    options = (*columns, "--undecided", "pass", "--json", "--fail-if", "dp > 0.1", "--state")
-    before = state.read_bytes()
-    assert "begin a new one" in fwc("monitor", path, *options, state, code=2).line
-    assert state.read_bytes() == before
-    (entry,) = json.loads(fwc("monitor", path, *options, "monitor/state.db", code=0).out)["history"]
-    assert entry["rows"] == recorded["monitor"]["rows"]

@@ -16,7 +16,6 @@ from fwc_llm.report.formats import render
 from fwc_llm.runs.budget import forecast
 from fwc_llm.runs.journal import call_id
 from fwc_llm.runs.plan import make_plan
-from fwc_llm.runs.recorded_run import read_run
 from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
@@ -90,13 +89,6 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
     # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a little.
     assert arm["accuracy"]["high"] - arm["accuracy"]["low"] > 0.07
     assert any("Every prompt was asked 5 times" in note for note in found["notes"])
-
-
-def test_examples_drawn_anew_for_every_row_are_the_same_for_all_samples(task: Task, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"settings": SMALL, "samples": 2, "redraw": "per-row", "out": tmp_path / "run"}
-    run = read_run(evaluate(task, Dice(), ("balanced", "random"), **options).folder)
-    assert len(set(run.answered.answers["balanced"].examples.tolist())) == 40
-    assert len(set(run.answered.answers["random"].examples.tolist())) == 2
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
-from fwc_llm.report.verification import Checker, verify
+from fwc_llm.evaluation.verification import verify
 from fwc_llm.runs.execute import FIRST, UnreadError
 from fwc_llm.tasks import census_task
 from tests.command import Run
@@ -119,7 +119,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
         assert ("response_format" in json.loads((out / "run.json").read_text())["parameters"]) == held
-        assert verify(out, Checker(CENSUS))["differs"] == 0
+        assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         assert len(service.bodies) == len(forms)  # what was settled holds
@@ -133,10 +133,9 @@ def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
     task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
     service = Service(lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein")
     with serve_in_thread(service) as url:
-        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path, "rows_per_request": 5}
+        asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
         result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
-    alone = [body["response_format"] for body in service.bodies if "response_format" in body]
-    assert len(alone) == len(service.bodies) - 2 == 10  # rows in one request are answered in lines
-    assert alone[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
-    answers = result.answers()
-    assert set(answers[~answers["variant"].str.startswith("rows:")]["answer"]) == {"yes"}
+    forms = [body["response_format"] for body in service.bodies]
+    assert len(forms) == 10
+    assert forms[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
+    assert set(result.answers()["answer"]) == {"yes"}

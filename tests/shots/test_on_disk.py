@@ -163,7 +163,7 @@ def test_files_of_several_writers_are_one_table(folder: Path, monkeypatch: pytes
 # --- Survey weights
 
 
-DRAWN = ("random", "balanced", "strata", "minority", "counterfactual", "uncertain", "reweighing")
+DRAWN = ("random", "balanced", "strata", "reweighing")
 CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
 
 

@@ -90,7 +90,7 @@ def test_system_one_is_answered_through_the_same_transport() -> None:
         assert given.calls[0].messages == [{"role": "user", "content": "It is."}]
         given.use(Reply("I will not", refusal=True))
         assert post().json()["answers"] == {"q": {"type": "refusal"}}
-        assert post(questions={}).status_code == 422
+        assert post(questions={}).status_code == 400
         given.use(Failure(429, "slow down"))
         assert post().status_code == 429
 

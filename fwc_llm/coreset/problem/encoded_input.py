@@ -41,7 +41,7 @@ class EncodedInput:
 
 @dataclass(frozen=True)
 class ProblemParams:
-    """The parameters that `FairCoreset` (documented there), `FairWASP` and `certify` share."""
+    """The parameters that `FairCoreset` (documented there) and `certify` share."""
 
     epsilon: float | Mapping[Any, float] | None
     cost: str

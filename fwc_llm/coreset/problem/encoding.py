@@ -318,8 +318,8 @@ def warn_of_sizes(table: EncodedTable) -> None:
         warnings.warn(
             f"columns of X differ by orders of magnitude (column {most} typically by {size[most]:.3g}, "
             f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; the "
-            "columns of an array are not scaled, those of a DataFrame are: pass scale=True (FairCoreset, "
-            "FairWASP) or a DataFrame, or scale=False if they are meant as they are",
+            "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
+            "or a DataFrame, or scale=False if they are meant as they are",
             ScaleWarning,
             stacklevel=outside(),
         )

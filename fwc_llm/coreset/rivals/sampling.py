@@ -1,4 +1,4 @@
-"""Rivals that draw rows: uniformly, by reweighing, or by sensitivity."""
+"""Rivals that draw rows: by reweighing or by sensitivity."""
 
 from typing import Any
 
@@ -10,15 +10,6 @@ from fwc_llm.coreset.weights import random_order
 
 # The approximation parameter of the individually fair bound (docs/baselines.md, "Sensitivity sampling").
 _FAIRNESS_SLACK = 0.1
-
-
-def uniform(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None, sample_weight: Any = None
-) -> Coreset:
-    """m rows drawn without replacement, in proportion to `sample_weight`; each gets the weight n/m."""
-    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
-    chosen = rng.permutation(allowed) if rows.mass is None else allowed[random_order(rows.mass[allowed], rng)]
-    return rows.chosen(chosen[:m], np.full(m, rows.n / m))
 
 
 def reweighing(

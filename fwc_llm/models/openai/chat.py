@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation, more_tokens
+from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
 from fwc_llm.models.openai.retry import (
@@ -120,18 +120,6 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
-
-
-def raise_token_limit(sent: Mapping[str, Any], messages: Messages) -> dict[str, Any]:
-    """Adapt `sent` to messages about several rows: more tokens, lines in place of JSON."""
-    if not (more := more_tokens(messages)):
-        return dict(sent)
-    left_out = RESPONSE_FORMAT if asks_json(sent) else ""
-    return {
-        name: value + more if name in _LIMITS and parse_uint(value) else value
-        for name, value in sent.items()
-        if name != left_out
-    }
 
 
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
@@ -465,7 +453,7 @@ class ChatModel(Service):
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The request's body for `messages`, without refused parameters."""
-        return {"model": self._served_name, "messages": messages, **raise_token_limit(self._sent, messages)}
+        return {"model": self._served_name, "messages": messages, **self._sent}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""

@@ -15,7 +15,7 @@ evals/surrogate.md has the limits of the simulation.
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from operator import ne
 from pathlib import Path
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
-from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, apart, read
+from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 
 NAME = "surrogate"
 # Standard deviations of Adult's numeric attributes over adult.data, for the distance between people.
@@ -214,12 +214,7 @@ class Surrogate:
         return self.reply(messages)
 
     def reply(self, messages: Messages) -> Reply:
-        """`ask` without an event loop; numbered records are answered one by one."""
-        parts = apart(messages[-1]["content"]) if messages else []
-        if parts:
-            alone = [self.reply([*messages[:-1], {**messages[-1], "content": part}]) for part in parts]
-            lines = "\n".join(f"{number}: {reply.text}" for number, reply in enumerate(alone, 1))
-            return replace(alone[0], text=lines, logprobs=None)
+        """`ask` without an event loop."""
         reading = read(messages)
         p = self._p_yes(reading)
         if self.temperature == 0.0:

@@ -90,11 +90,6 @@ def read(messages: Messages) -> Reading:
     )
 
 
-def apart(text: str) -> list[str]:
-    """The texts of the numbered records ("Record 1:") in a message; [] without any."""
-    return re.split(r"^Record \d+:$", text, flags=re.MULTILINE)[1:]
-
-
 _LONGEST_FIRST = sorted((*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True)
 _NAMES = "|".join(_LONGEST_FIRST).replace(" ", "[ _-]")
 # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the words.

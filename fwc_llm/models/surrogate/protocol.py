@@ -1,29 +1,19 @@
-"""The server's side of Chat Completions, Responses, Decisions and System One.
-
-A parameter that would change the answer is honoured, or refused with status 400; others are ignored.
-"""
+"""Reads requests to OpenAI's interfaces and builds the bodies that answer them, for tests of applications."""
 
 import json
-import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
-
-from fwc_llm.models.base import SIMULATED, Message, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, Usage
 from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError, apart
+from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError
 
 PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = "/chat/completions", "/responses", "/decisions", "/systemone"
 _P_YES = {"predicate": "probability", "noul": "noul"}  # type of a yes/no question: the key of P(yes)
-# The surrogate can answer one question, and takes every yes/no question for it. A question that matches this
-# pattern is taken for its negation.
-_OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORECASE)
-_ABOUT_RECORD = re.compile(r"About record (\d+):")
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
@@ -74,146 +64,74 @@ class Call:
         return str(self.body.get("model", ""))
 
 
-class _ContentPart(BaseModel, strict=True):
-    text: str
-
-
-def _joined(content: str | list[_ContentPart]) -> str:
-    return content if isinstance(content, str) else "".join(part.text for part in content)
-
-
-class _InputMessage(BaseModel, strict=True):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[str | list[_ContentPart], AfterValidator(_joined)]
-    name: str | None = None
-
-
-_Messages = Annotated[list[_InputMessage], Field(min_length=1)]
-
-
-class _Schema(BaseModel, extra="allow"):
-    """A part of a request that may hold a JSON schema, or the schema itself."""
-
-    type: str | list[str] | None = None
-    name: str | None = None
-    enum: list[Any] | None = None
-    properties: "dict[str, _Schema] | None" = None
-    defs: Annotated["dict[str, _Schema] | None", Field(alias="$defs")] = None
-    schema_: Annotated["_Schema | None", Field(alias="schema")] = None
-    parameters: "_Schema | None" = None
-    function: "_Schema | None" = None
-    format: "_Schema | None" = None
-    json_schema: "_Schema | None" = None
-
-
-def _has_form(value: dict[str, Any]) -> dict[str, Any]:
-    _Schema.model_validate(value)
-    return value
-
-
-_Form = Annotated[dict[str, Any], AfterValidator(_has_form)]
-
-
-class _Asked(BaseModel, strict=True):
-    model: str
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    tools: list[_Form] | None = None
-    tool_choice: Literal["none", "auto", "required"] | _Form | None = None
-
-
-class _Chat(_Asked):
-    input: Annotated[_Messages, Field(alias="messages")]
-    n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stream: bool | None = None
-    seed: int | None = None
-    logprobs: bool | None = None
-    stream_options: dict[str, Any] | None = None
-    response_format: _Form | None = None
-    functions: None = None  # replaced by `tools`
-
-
-class _Responses(_Asked):
-    input: str | _Messages
-    instructions: str | None = None
-    include: list[str] | None = None
-    text: _Form | None = None
-    stream: Literal[False] | None = None
-    background: Literal[False] | None = None
-    previous_response_id: None = None  # the server stores no conversations
-    conversation: None = None
-
-
-class _Question(BaseModel, strict=True, extra="allow"):
-    instructions: str
-
-
-class _Decisions(BaseModel, strict=True):
-    model: str
-    input: str | _Messages
-    questions: Annotated[list[_Question], Field(min_length=1, max_length=400)]
-
-
-class _SystemOne(BaseModel, strict=True):
-    model: str
-    input: Annotated[str | dict[str, Any], Field(alias="state")]
-    questions: Annotated[dict[str, _Question], Field(min_length=1)]
-
-
-_BODIES: dict[str, type[BaseModel]] = dict(
-    zip(PATHS, (_Chat, _Responses, _Decisions, _SystemOne), strict=True)
-)
-
-
 def read_call(path: str, content: bytes) -> Call:
     """Parse a request to one of the `PATHS`; `Failure` for an invalid request."""
     try:
         body = json.loads(content)
-    except (ValueError, RecursionError):
-        raise Failure(400, "We could not parse the JSON body of your request") from None
-    interface = next(end for end in PATHS if path.endswith(end))
-    if interface == DECISIONS and isinstance(body, dict) and "state" in body:
-        interface = SYSTEMONE  # the System One format, sent to /decisions
-    try:
-        parsed: Any = _BODIES[interface].model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        failure = _invalid(f"{where or 'body'}: {first['msg']}", where or None)
-        raise replace(failure, status=422) if interface == SYSTEMONE else failure from None
-    given = parsed.input
-    if isinstance(given, dict):
-        given = "\n".join(f"- {name}: {value}" for name, value in given.items())
-    if isinstance(given, str):
-        messages: list[Any] = [{"role": "user", "content": given}]
-    else:
-        messages = [message.model_dump(exclude_none=True) for message in given]
-    if interface in (DECISIONS, SYSTEMONE):
-        asked = body["questions"]
-        if interface == SYSTEMONE:
-            asked = [{**question, "name": name} for name, question in asked.items()]
-        return Call(path, body, messages, questions=asked)
+        return _call(path, body)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _invalid(f"the request's body cannot be read: {error!r}") from None
+
+
+def _call(path: str, body: Mapping[str, Any]) -> Call:
+    if path.endswith((DECISIONS, SYSTEMONE)):
+        messages = _messages(body["state"] if "state" in body else body["input"])
+        questions = body["questions"]
+        if isinstance(questions, Mapping):
+            questions = [{**question, "name": name} for name, question in questions.items()]
+        if not questions:
+            raise _invalid("questions: at least one is needed", "questions")
+        return Call(path, body, messages, questions=questions)
+    is_chat = path.endswith(CHAT)
+    messages = _messages(body["messages"] if is_chat else body["input"])
     if body.get("instructions"):
         messages.insert(0, {"role": "system", "content": body["instructions"]})
-    tool, schema = _forced_tool(parsed)
-    form = body.get("response_format") or (body.get("text") or {}).get("format") or {}
-    if schema is None and (kind := form.get("type", "text")) != "text":
-        if kind not in ("json_object", "json_schema"):
-            raise _invalid(f"no text has the format {kind!r}")
-        schema = (form.get("json_schema") or form).get("schema") or {}
-    return Call(path, body, messages, form=schema, tool=tool)
+    tool = _forced_tool(body)
+    if tool is not None:
+        return Call(path, body, messages, form=tool.get("parameters") or {}, tool=tool["name"])
+    text_format = body.get("response_format") if is_chat else (body.get("text") or {}).get("format")
+    return Call(path, body, messages, form=_schema(text_format or {}))
 
 
-def _forced_tool(parsed: _Asked) -> tuple[str | None, Mapping[str, Any] | None]:
-    """(name, parameters) of the function that must be called, or (None, None)."""
-    if parsed.tool_choice in (None, "none", "auto"):
-        return None, None
-    choice = {} if isinstance(parsed.tool_choice, str) else parsed.tool_choice or {}
-    wanted = (choice.get("function") or choice).get("name")
-    for each in parsed.tools or ():
-        tool = each.get("function") or each  # the Responses API does not nest it
-        if tool.get("name") and wanted in (None, tool["name"]):
-            return str(tool["name"]), tool.get("parameters") or {}
+def _messages(given: Any) -> list[Any]:
+    """The messages of a request, whose content may be text or parts of text."""
+    if isinstance(given, Mapping):
+        given = "\n".join(f"- {name}: {value}" for name, value in given.items())
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return [{**message, "content": _joined(message["content"])} for message in given]
+
+
+def _joined(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content)
+
+
+def _schema(text_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The JSON schema of a text format; None for plain text."""
+    kind = text_format.get("type", "text")
+    if kind == "text":
+        return None
+    if kind not in ("json_object", "json_schema"):
+        raise _invalid(f"no text has the format {kind!r}")
+    named_schema = text_format.get("json_schema") or text_format
+    schema: Mapping[str, Any] = named_schema.get("schema") or {}
+    return schema
+
+
+def _forced_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The function that must be called, with its name and parameters; None for any answer."""
+    choice = body.get("tool_choice")
+    if choice in (None, "none", "auto"):
+        return None
+    required = None
+    if isinstance(choice, Mapping):
+        required = (choice.get("function") or choice).get("name")
+    for listed in body.get("tools") or ():
+        tool: dict[str, Any] = listed.get("function") or listed  # the Responses API does not nest it
+        if tool.get("name") and required in (None, tool["name"]):
+            return tool
     raise _invalid("tool_choice names no function among the tools", "tool_choice")
 
 
@@ -255,7 +173,7 @@ def simulated(model: Surrogate, call: Call) -> Reply:
     """The surrogate's reply to a chat or question; a chat may set temperature and seed."""
     try:
         if call.question is not None:
-            p = _simulated_p_yes(call, call.question, model)
+            p = _simulated_p_yes(model, call.messages)
             return Reply("", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED)
         temperature, seed = call.body.get("temperature"), call.body.get("seed")
         reply = Surrogate(
@@ -295,18 +213,11 @@ def _filled(schema: Mapping[str, Any], yes: bool) -> dict[str, Any]:
     return values
 
 
-def _simulated_p_yes(call: Call, question: Mapping[str, Any], model: Surrogate) -> float:
-    """The simulated P(yes) of a question about a call's input."""
-    messages, instructions = call.messages, str(question.get("instructions", ""))
-    about = _ABOUT_RECORD.match(instructions)
-    if about and (parts := apart(messages[-1]["content"])) and 0 < int(about[1]) <= len(parts):
-        before = messages[-1]["content"].partition("Record 1:")[0]
-        part = before + parts[int(about[1]) - 1]
-        messages = [*messages[:-1], {**messages[-1], "content": part}]
+def _simulated_p_yes(model: Surrogate, messages: Messages) -> float:
+    """The simulated P(yes) about an input, whatever its questions say."""
     if not any(message["role"] == "assistant" for message in messages):
         messages = conversation("\n\n".join(message["content"] for message in messages))
-    p = model.p_yes(messages)
-    return 1.0 - p if _OPPOSITE.search(instructions.partition("\nTrue: ")[0]) else p  # ignores the criteria
+    return model.p_yes(messages)
 
 
 def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fwc_llm.coreset import FairCoreset, FairWASP, certify
+from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
@@ -83,9 +83,9 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, (rng.random(120) < 0.3 + 0.4 * d).astype(int), d
 
 
-@pytest.mark.parametrize("model", [FairCoreset(8, random_state=0, n_init=1), FairWASP()])
-def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table, model) -> None:
+def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> None:
     x, y, d = table
+    model = FairCoreset(8, random_state=0, n_init=1)
     frame = pd.DataFrame(x, columns=["pay", "age"])
     scaled = model.set_params(scale=True).fit(x, y, d).objective_
     assert model.set_params(scale="auto").fit(frame, y, d).objective_ == pytest.approx(scaled, rel=1e-9)
@@ -114,7 +114,6 @@ def test_one_warning_a_fit_names_the_columns_and_the_line_that_called(table) -> 
     x, y, d = table
     for fit in (
         lambda: FairCoreset(8).fit(x, y, d),
-        lambda: FairWASP().fit(x, y, d),
         lambda: certify(x, y, d, x[:8], y[:8], d[:8], epsilon=None),
     ):
         with pytest.warns(ScaleWarning, match=r"column 0 typically by .*column 1 by") as caught:
@@ -130,8 +129,8 @@ def test_what_is_given_explicitly_or_alike_in_size_is_silent(table) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for scale in (True, False):
-            FairWASP(scale=scale).fit(x, y, d)
-        FairWASP().fit(pd.DataFrame(x), y, d)
+            FairCoreset(8, scale=scale).fit(x, y, d)
+        FairCoreset(8).fit(pd.DataFrame(x), y, d)
         for quiet in (
             x[:, 1:],
             np.column_stack([x[:, 1], rare]),  # a rare yes is not a small column

@@ -60,12 +60,12 @@ def test_wrong_shapes_are_refused() -> None:
     X, y, d = table()
     for changed, message in (((X, y[:5], d), "y has 5 rows"), ((X, y, d[:5]), "sensitive has 5 rows")):
         with pytest.raises(FwcError, match=message):
-            rivals.uniform(*changed, 5)
+            rivals.reweighing(*changed, 5)
     with pytest.raises(FwcError, match="m is 0"):
-        rivals.uniform(X, y, d, 0)
+        rivals.reweighing(X, y, d, 0)
     uneven = np.repeat([0, 1], [200, 100])
     for rival, level, option, message in (
-        (rivals.uniform, d, {"candidates": np.ones(3, bool)}, "candidates must be a boolean mask"),
+        (rivals.reweighing, d, {"candidates": np.ones(3, bool)}, "candidates must be a boolean mask"),
         (rivals.kmedoids, d, {"metric": "cosine"}, "metric is 'cosine'"),
         (rivals.fairlets, d, {"clustering": "x"}, "clustering is 'x'"),
         (rivals.fairlets, uneven, {"balance": (1, 1)}, "no fairlets of balance 1/1"),

@@ -1,1 +1,0 @@
-"""A leaderboard of models that decide about rows of tables, by fairness: ask, check, and make the page."""

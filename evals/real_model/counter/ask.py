@@ -1,0 +1,148 @@
+"""Ask the questions of the plan in its order, and gather the replies in answers.csv."""
+
+import asyncio
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.real_model.counter.draw import (
+    ARMS,
+    HERE,
+    ROUNDS,
+    SETS,
+    TASK,
+    THRESHOLD_ROUND,
+    ZERO,
+    read_rows,
+    read_sets,
+)
+from evals.real_model.parts import FILES, fetch
+from fwc_llm.models import Client
+from fwc_llm.models.local import LocalModel
+from fwc_llm.models.recorded import FILE_NAME, read_records
+from fwc_llm.prompts import Prompt
+from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json, parsed
+from fwc_llm.runs.plan import rows_of
+from fwc_llm.tasks import Task, load_task
+
+ANSWERS = HERE / "answers.csv"
+ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
+_SAME = 0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
+_TOKENS = 6  # most likely tokens that are recorded
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One set of one arm in one round: its rows are asked one after the other."""
+
+    arm: str
+    number: int
+    turn: int
+
+    @property
+    def name(self) -> str:
+        """The arm's name in the journal."""
+        return f"{self.arm}-{self.number}"
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The rounds of rows.csv that are asked; the rows for the threshold come first."""
+        return (THRESHOLD_ROUND, 1) if self.turn == 1 else (self.turn,)
+
+
+def units() -> Iterator[Unit]:
+    """All units in the order of asking; zero-shot belongs to the first round alone."""
+    for turn in range(1, ROUNDS + 1):
+        for number in range(1, SETS + 1):
+            if turn == 1:
+                yield Unit(ZERO, number, turn)
+            for arm in ARMS:
+                yield Unit(arm, number, turn)
+
+
+def calls(task: Task, asked: Iterable[Unit]) -> Iterator[PlannedCall]:
+    """The questions of the units, in the order of asking."""
+    sets = read_sets(task)
+    rows = read_rows()
+    values = dict(rows_of(task.test().loc[rows["row"]]))
+    for unit in asked:
+        prompt = Prompt(task, sets.get((unit.arm, unit.number)))
+        of_unit = rows[(rows["set"] == unit.number) & rows["round"].isin(unit.rounds)]
+        for row in of_unit["row"]:
+            messages = prompt.build(values[row])
+            yield PlannedCall(unit.name, 0, row, "", messages, fixed=len(prompt.prefix))
+
+
+def ask(models: Path, out: Path, threads: int) -> None:
+    """Ask what the journal in `out` does not hold. Stopped at any moment, it goes on where it was."""
+    path = fetch(FILES["1.5b"], models)
+    model = LocalModel(f"gguf:{path}", Client(params={"threads": threads}))
+    out.mkdir(parents=True, exist_ok=True)
+    asyncio.run(_ask(model, list(calls(load_task(TASK), units())), out))
+
+
+async def _ask(model: LocalModel, planned: list[PlannedCall], out: Path) -> None:
+    parameters = parameters_json(model)
+    try:
+        with Journal(out) as journal:
+            await _ask_again(model, planned, parameters, journal)
+            for call in planned:
+                request = call_id(parameters, call)
+                if not journal.answered(request):
+                    reply = await model.ask(call.messages)
+                    journal.append(make_record(request, call, reply))
+    finally:
+        await model.aclose()
+
+
+async def _ask_again(
+    model: LocalModel, planned: list[PlannedCall], parameters: str, journal: Journal
+) -> None:
+    """Exit where a question that was answered before has another answer now."""
+    known = {record["request"]: record for record in journal.records() if record["text"] is not None}
+    first = {call.arm: call for call in reversed(planned) if call_id(parameters, call) in known}
+    for call in list(first.values())[::-1][:ASKED_AGAIN]:
+        recorded = known[call_id(parameters, call)]
+        reply = await model.ask(call.messages)
+        p_yes = parsed(reply)["p_yes"]
+        print(
+            f"{call.arm}, {call.row}: {reply.text} {p_yes}; recorded: {recorded['text']} {recorded['p_yes']}"
+        )
+        if reply.text != recorded["text"] or abs(p_yes - recorded["p_yes"]) > _SAME:
+            sys.exit("the same question has another answer now: neither can stand beside the other")
+
+
+def collect(out: Path) -> None:
+    """Write every reply of the journal, whose run may be under way, to answers.csv."""
+    task = load_task(TASK)
+    rows = read_rows().set_index("row")
+    table = task.test().loc[rows.index]
+    facts = dict(zip(rows.index, zip(task.sensitive(table), task.labels(table), strict=True), strict=True))
+    lines = []
+    for record in read_records(out / FILE_NAME):
+        if record["text"] is None:
+            continue
+        arm, _, number = record["arm"].rpartition("-")
+        group, label = facts[record["row"]]
+        tokens = [[token, round(p, 3)] for token, p in record["logprobs"][:_TOKENS]]
+        lines.append({
+            "arm": arm,
+            "set": number,
+            "round": rows["round"][record["row"]],
+            "row": record["row"],
+            "group": group,
+            "label": ("no", "yes")[label],
+            "reply": record["text"],
+            "p_yes": f"{record['p_yes']:.6g}",
+            "top_tokens": json.dumps(tokens, separators=(",", ":")),
+            "prompt_tokens": record["usage"]["prompt_tokens"],
+            "seconds": round(record["latency"], 2),
+        })  # fmt: skip
+    with ANSWERS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    print(f"{ANSWERS.name} has {len(lines):,} replies")

@@ -1,0 +1,124 @@
+"""Metrics within periods, pooled over periods, with intervals that hold at every look.
+
+Two groups are compared within each period, so that a changing mix of groups or a season is no gap.
+Of a pair with n and m decisions in period p, the weight is w = n m / (n + m) (Mantel & Haenszel
+1959). A group's pooled rate is the mean of its rates with these weights, and its effective number
+of decisions is (Σ w)² / Σ (w² / n).
+
+The interval has Clopper and Pearson's limits of both groups, combined by MOVER. Its critical value
+is that of the normal mixture (Robbins 1970; asymptotically for estimated variances: Waudby-Smith et
+al. 2024), with the pair's information Σ w as the time: all looks together err with a probability of
+at most `error`. Only counts enter: neither the order of rows nor their division into calls matters.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, lambertw, ndtr
+
+from fwc_llm.metrics.counts import RATES, Codes, Floats, Metric
+from fwc_llm.metrics.intervals import ratio_limits
+
+MIN_DECISIONS = 30  # effective decisions of a group before it is compared
+ERROR = 0.05  # largest probability that any of a file's intervals ever leaves out the true value
+_TIGHTEST = 1_000  # decisions, of two equally large groups, at which an interval is tightest
+
+
+def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
+    """Return value, low and high (3, ...) of a metric, from counts (..., P, G, 2, 3).
+
+    The counts are by period, group, label and answer (no, yes, unread). `error` (...) is shared by the pairs
+    of groups and by the rates of the metric. Without two groups of `MIN_DECISIONS`, a gap or ratio is NaN.
+    """
+    level = np.asarray(error, np.float64) / len(metric.rates)
+    if metric.kind == "share":
+        return _share(counts.sum((-4, -3)), metric, level)
+    pairs = list(combinations(range(counts.shape[-3]), 2))
+    if not pairs:
+        return np.full((3, *counts.shape[:-4]), np.nan)
+    compared = [_pairs(counts, rate, metric.kind, pairs, level / len(pairs)) for rate in metric.rates]
+    together = np.concatenate(compared, axis=-1)
+    pick = np.fmin if metric.kind == "ratio" else np.fmax
+    return np.asarray(np.clip(pick.reduce(together, axis=-1), 0.0, 1.0))
+
+
+def rates_of_groups(counts: Codes, rate: str) -> Floats:
+    """Return the rates (..., G) of counts (..., G, 2, 3); NaN where nothing is counted."""
+    counted, hits = _counted(counts, rate)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(hits / counted)
+
+
+def _counted(counts: Codes, rate: str) -> tuple[Floats, Floats]:
+    """Return the decisions that a rate counts, and its hits among them (...)."""
+    definition = RATES[rate]
+    counted = counts[..., definition.counted].sum(-1).astype(np.float64)
+    hits = counts[..., definition.hits].sum(-1).astype(np.float64)
+    return counted, hits
+
+
+def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
+    """Value, low and high (3, ...) of a share of all decisions, from counts (..., 2, 3)."""
+    counted, hits = _counted(counts, metric.rates[0])
+    known = np.where(counted >= MIN_DECISIONS, counted, np.nan)
+    value = hits / known
+    low, high = _limits(value, known, _critical_value(known, level))
+    return np.array([value, low, high])
+
+
+@np.errstate(invalid="ignore", divide="ignore")
+def _pairs(counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], level: Floats) -> Floats:
+    """Value, low and high (3, ..., pairs) of the gap or ratio of each pair of groups."""
+    counted, hits = _counted(counts, rate)
+    rates = np.nan_to_num(hits / counted)
+    first, second = np.array(pairs).T
+    n = counted[..., first]
+    m = counted[..., second]
+    weight = np.nan_to_num(n * m / (n + m))
+    information = weight.sum(-2)
+    one = (weight * rates[..., first]).sum(-2) / information
+    other = (weight * rates[..., second]).sum(-2) / information
+    n_effective = information**2 / np.nan_to_num(weight**2 / n).sum(-2)
+    m_effective = information**2 / np.nan_to_num(weight**2 / m).sum(-2)
+    enough = np.minimum(n_effective, m_effective) >= MIN_DECISIONS
+    one = np.where(enough, one, np.nan)
+    critical = _critical_value(4.0 * information, level[..., None])
+    one_low, one_high = _limits(one, n_effective, critical)
+    other_low, other_high = _limits(other, m_effective, critical)
+    if kind == "ratio":
+        return _ratio(one, one - one_low, one_high - one, other, other - other_low, other_high - other)
+    gap = one - other
+    down = np.hypot(one - one_low, other_high - other)
+    up = np.hypot(one_high - one, other - other_low)
+    low = np.maximum(gap - down, -gap - up)
+    high = np.maximum(gap + up, down - gap)
+    return np.array([np.abs(gap), low, high])
+
+
+def _ratio(
+    one: Floats, one_below: Floats, one_above: Floats, other: Floats, other_below: Floats, other_above: Floats
+) -> Floats:
+    """Value, low and high of the smaller over the larger rate."""
+    value = np.minimum(one, other) / np.maximum(one, other)
+    of_one = ratio_limits(one, one_below, other, other_above)
+    of_other = ratio_limits(other, other_below, one, one_above)
+    return np.array([value, np.minimum(of_one, of_other), 1.0 / np.maximum(of_one, of_other)])
+
+
+def _critical_value(decisions: Floats, level: Floats) -> Floats:
+    """The normal mixture's boundary after so many decisions, in standard errors."""
+    tightest = -lambertw(-(level**2) / np.e, -1).real - 1.0
+    time = tightest * decisions / _TIGHTEST
+    return np.asarray(np.sqrt((time + 1.0) / time * np.log((time + 1.0) / level**2)))
+
+
+def _limits(share: Floats, n: Floats, critical: Floats) -> tuple[Floats, Floats]:
+    """Clopper and Pearson's limits (1934) of shares of n, at the normal level of a critical value."""
+    tail = ndtr(-critical)
+    yes = share * n
+    no = n - yes
+    low = np.where(yes > 0.0, betaincinv(yes, no + 1.0, tail), 0.0)
+    high = np.where(no > 0.0, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
+    unknown = np.isnan(share)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)

@@ -1,0 +1,76 @@
+"""Folders with several runs, one per model."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import is_file
+from fwc_llm.models.recorded import FILE_NAME as JOURNAL
+from fwc_llm.models.recorded import read_records
+from fwc_llm.runs.folder import GROUP_FILE, THRESHOLD, RunFolder, file_name
+
+FORMAT = "fwc-llm-models/1"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A folder with one run for each of `models`, listed in models.json."""
+
+    path: Path
+    models: tuple[str, ...]
+
+    @classmethod
+    def begin(cls, path: Path | None, task: str, models: Sequence[str]) -> "Group":
+        """Create the folder, or continue; `FwcError` if it is for other models."""
+        default = RunFolder.default(task, f"{len(models)}-models").path
+        group = cls(path or default, tuple(models))
+        folder, before = RunFolder(group.path), cls.find(group.path)
+        others = before.models if before else (folder.describe()["model"],) if folder.begun else models
+        if tuple(others) != group.models:
+            what = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
+            raise FwcError(f"{what}: name the same models to continue, or a new folder with --out")
+        if before is None:
+            folder.create()
+            folder.write_json(GROUP_FILE, {"format": FORMAT, "models": list(models)})
+        return group
+
+    @classmethod
+    def find(cls, path: Path) -> "Group | None":
+        """The group in a folder, or None; `FwcError` for a damaged models.json."""
+        if not is_file(path / GROUP_FILE):
+            return None
+        content = RunFolder(path).read_json(GROUP_FILE)
+        models = content.get("models")
+        if content.get("format") != FORMAT or not isinstance(models, list) or not models:
+            raise FwcError(f"{path / GROUP_FILE} is not of format {FORMAT}: it was not written by this tool")
+        return cls(path, tuple(map(str, models)))
+
+    def folder(self, model: str) -> Path:
+        """The folder of one model's run."""
+        return self.path / file_name(model)
+
+
+def expanded(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield paths, replacing groups by their runs; `FwcError` for a group without runs."""
+    for path in paths:
+        group = Group.find(path)
+        models = map(group.folder, group.models) if group else ()
+        runs = [run for run in models if RunFolder(run).begun] if group else [path]
+        if not runs:
+            raise FwcError(
+                f"{path}: no model has been asked yet; first repeat the `fwc-llm eval` command of this folder"
+            )
+        yield from runs
+
+
+def answered_requests(folder: Path) -> int:
+    """The number of a run's requests that have a reply in its journal."""
+    if not is_file(folder / JOURNAL):
+        return 0
+    answered = {
+        record["request"]
+        for record in read_records(folder / JOURNAL)
+        if record["text"] is not None and record.get("variant") != THRESHOLD
+    }
+    return len(answered)

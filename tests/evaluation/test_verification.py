@@ -1,0 +1,143 @@
+"""`verify`: an untouched folder is the same everywhere; a changed number, cell or reply is named."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import evaluate
+from fwc_llm.evaluation.verification import verify
+from fwc_llm.models import Client
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.runs import batch as batch_module
+from fwc_llm.runs.folder import RunFolder
+from tests.command import Run
+from tests.data.tables import write_task
+from tests.faults.batch_service import BatchService
+from tests.faults.loopback import serve_in_thread
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("verify") / "run"
+    evaluate("census", "surrogate", arms=["zero", "balanced"], n_test=24, m=4, counterfactual=True, out=out)
+    return out
+
+
+def with_status(folder: Path, status: str = "differs") -> list[tuple[str, str]]:
+    findings = verify(folder)["findings"]
+    return [(one["file"], one["detail"]) for one in findings if one["status"] == status]
+
+
+def change(path: Path, pattern: str, replacement: str) -> None:
+    text = path.read_text()
+    changed = re.sub(pattern, replacement, text, count=1)
+    assert changed != text
+    path.write_text(changed)
+
+
+def test_an_untouched_run_is_the_same_elsewhere(untouched: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(untouched, tmp_path / "elsewhere")
+    assert verify(moved)["differs"] == 0
+    assert [file for file, _ in with_status(moved, "not checked")] == ["experiment.toml"]
+    names = sorted(path.name for path in untouched.iterdir())
+    assert sorted(path.name for path in moved.iterdir()) == names
+    (moved / "notes.txt").write_text("mine")
+    assert ("notes.txt", "nothing else confirms its content") in with_status(moved, "not checked")
+    (moved / "journal.jsonl").unlink()
+    assert ("journal.jsonl", "it is missing, although its hash is recorded") in with_status(moved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
+def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
+    options: dict[str, Any] = {
+        "assisted": {"assist": True, "probe": ["names"]},
+        "threshold": {"threshold": "fit"},
+        "batch": {},
+    }[how]
+    out = tmp_path / "run"
+    with serve_in_thread(BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")) as url:
+        client = Client(base_url=f"{url}/v1", batch=True) if how == "batch" else Client()
+        model = "test-model" if how == "batch" else "surrogate"
+        evaluate("adult", model, arms=["zero", "fwc"], n_test=32, m=4, out=out, client=client, **options)
+    assert with_status(out) == []
+
+
+CHANGES = {
+    "journal.jsonl": (r'("prompt":\[\{"role":"user","content":")', r"\1Hint: yes. ", "its prompt, the model"),
+    "questions.jsonl": ('"no"', '"yes"', "is recorded, not recomputed"),
+    "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
+    "results.json": (r'"equalized_odds_difference": 0\.', '"equalized_odds_difference": 0.1', "is recorded"),
+    "run.json": ('"seed": 0', '"seed": 1', "is recorded, not recomputed"),
+    "prompts/zero.json": ("age", "name", "is recorded, not recomputed"),
+    "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
+}
+
+
+@pytest.mark.parametrize("hashes", [True, False], ids=["hashes written anew", "hashes as they were"])
+@pytest.mark.parametrize("file", CHANGES)
+def test_a_change_is_named_by_its_file(untouched: Path, tmp_path: Path, file: str, hashes: bool) -> None:
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    pattern, replacement, detail = CHANGES[file]
+    change(folder / file, pattern, replacement)
+    if hashes:
+        RunFolder(folder).write_hashes()
+    found = with_status(folder)
+    if not hashes:
+        assert any(name == file and "its sha256 is" in text for name, text in found)
+    if file == "run.json":
+        assert any("line" in text for _, text in found), "another seed draws other rows"
+    elif file in ("shots/balanced-0.json", "answers.csv"):
+        assert found
+    else:
+        assert any(name == file and re.search(detail, text) for name, text in found)
+
+
+def test_an_audit_is_repeated_from_its_table(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]},0.{k % 10}" for k in range(60)]
+    Path("a.csv").write_text("\n".join(["sex,hired,p", *lines]) + "\n")
+    fwc(
+        "audit",
+        "a.csv",
+        "--answer",
+        "hired",
+        "--p-yes",
+        "p",
+        "--protected",
+        "sex",
+        "-o",
+        "audit.json",
+        code=0,
+    )
+    fwc("verify", ".", code=0)
+    audit: dict[str, Any] = json.loads(Path("audit.json").read_text())
+    audit["audit"]["attributes"][0]["arms"][0]["groups"]["f"]["impact_ratio"] = 0.99
+    Path("audit.json").write_text(json.dumps(audit))
+    assert "impact_ratio: 0.99 is recorded" in fwc("verify", ".", code=5).line
+    Path("a.csv").rename("mine.csv")
+    assert "a.csv is missing" in fwc("verify", ".", code=0).out
+    fwc("verify", ".", "--data", "mine.csv", code=5)
+
+
+def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -> None:
+    """Whoever wrote the folder may have written all of it: task and table are the checker's."""
+    lines = [f"{k % 9},{'rgb'[k % 3]},{'fm'[k % 2]},{('no', 'yes')[k % 5 < 2]}" for k in range(80)]
+    task = Path(write_task(tmp_path, "\n".join(["x,colour,sex,y", *lines]) + "\n"))
+    invented = tmp_path / "invented"
+    invented.mkdir()
+    shutil.copy(task, invented / task.name)
+    (invented / "data.csv").write_text(re.sub("0,r,f,no", "0,r,f,yes", (tmp_path / "data.csv").read_text()))
+    answer: Callable[..., str] = lambda messages: "Yes"  # noqa: E731
+    evaluate(invented / task.name, answer, arms=["balanced"], n_test=12, m=4, out=tmp_path / "forged")
+    fwc("verify", tmp_path / "forged", code=0)
+    fwc("verify", tmp_path / "forged", "--task", invented / task.name, code=0)
+    assert "not the table" in fwc("verify", tmp_path / "forged", "--task", task, code=5).line
