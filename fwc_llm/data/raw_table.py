@@ -377,9 +377,20 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         typed = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_string, kinds.is_large_string
         if any(check(column.type) for check in typed):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
-        return column.to_pylist()
+        try:
+            return column.to_pylist()
+        except (OverflowError, ValueError):  # a time or date outside the years that Python knows
+            return [_python_value(cell) for cell in column]
 
     return RawTable(path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers))
+
+
+def _python_value(cell: Any) -> Any:
+    """The value of an Arrow scalar; for one that Python cannot hold, its number as text."""
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return f"{cell.type} {getattr(cell, 'value', 'out of range')}"
 
 
 # --- Excel

@@ -92,6 +92,9 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
     """Check hashes, then recompute the run in a temporary folder and compare the files."""
     for name, digest in folder.hashes().items():
         yield from _hashed(folder.path, name, digest)
+    if folder.hashes("changing"):
+        why = "the command that last wrote here was stopped: it, or `fwc-llm rescore`, ends the work"
+        yield Finding(HASHES, NOT_CHECKED, why)
     lacking = [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]
     if lacking:
         yield Finding(lacking[0], NOT_CHECKED, "it is missing: nothing can be recomputed")
@@ -110,6 +113,8 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
     if table is None:
         status = DIFFERS if "not the table" in missing else NOT_CHECKED
         yield Finding("questions.jsonl", status, f"rows, examples and prompts need the table: {missing}")
+    sources = _sources(folder, described)
+    functions = [name for name in sources if ":" in name and not name.endswith(".json")]
     with tempfile.TemporaryDirectory() as temporary:
         again = RunFolder(Path(temporary) / "run")
         shutil.copytree(folder.path, again.path)
@@ -119,8 +124,11 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
                 yield Finding(
                     "questions.jsonl", NOT_CHECKED, "tuning and logs of Inspect are not planned again"
                 )
+            elif functions:
+                why = f"arm {functions[0]!r} is a function, and what a folder names is not run"
+                yield Finding("questions.jsonl", NOT_CHECKED, why)
             elif table is not None:
-                plan = make_plan(table, _sources(folder, described), _settings(folder, described))
+                plan = make_plan(table, sources, _settings(folder, described))
                 until = run.results.get("until_decided")
                 plan = plan.part(until["rows"]) if until else plan
                 plan, chosen = _with_kept_examples(folder, plan)
@@ -149,10 +157,9 @@ def _hashed(folder: Path, name: str, digest: str) -> Iterator[Finding]:
 
 def _sources(folder: RunFolder, described: Mapping[str, Any]) -> list[str]:
     """The strategies and the folder's copies of shots files, by the experiment file."""
-    try:
+    names = list(described["arms"])
+    with suppress(OSError, ValueError, KeyError, AttributeError):
         names = parse_toml(read_text(folder.path / "experiment.toml"))["shots"].split(",")
-    except (OSError, ValueError, KeyError, AttributeError):
-        return list(described["arms"])
     return [str(folder.path / name) if name.startswith("given/") else name for name in names]
 
 

@@ -190,7 +190,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},
         prompts={arm: run.prompt(arm) for arm in run.arms},
-        cost=cost(run.results),
+        cost=cost(run.results, run.described.get("parameters") or {}),
         tuning=read_tuning(run.folder, run.results),
         threshold=threshold_section(run),
     )

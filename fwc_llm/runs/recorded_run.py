@@ -296,9 +296,11 @@ def score_run(
     parse: bool = True,
 ) -> dict[str, Any]:
     """Score a run, with values and verdicts in results.json; return what `score` does."""
+    folder.begin_change()
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
+        folder.write_hashes()
         return results
     run = with_predictions(read_run(folder.path), task)
     for arm in results["arms"]:
