@@ -343,10 +343,10 @@ def _open_parquet(path: Path, content: bytes) -> Any:
 
 
 def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
+    file = _open_parquet(path, content)
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    file = _open_parquet(path, content)
     schema = file.schema_arrow
     numbers = range(1, file.metadata.num_rows + 1)
     leaves: list[tuple[str, int, tuple[str, ...]]] = []
