@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fwc_llm.sanitize import redact
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -31,6 +33,9 @@ class FwcError(Exception):
 
     exit_code = 2
     result: Scored | None = None
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*(redact(word) if isinstance(word, str) else word for word in words))
 
 
 class InputError(FwcError, ValueError):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import key_remover
 
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
@@ -92,9 +93,9 @@ def json_text(content: Any) -> str:
 
 
 def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
-    """Write to `path`: a regular file atomically, a pipe or a device directly."""
+    """Write to `path`: a regular file atomically, a pipe or a device directly; a text without keys."""
     if isinstance(content, str):
-        content = content.encode("utf-8", "backslashreplace")
+        content = key_remover()(content).encode("utf-8", "backslashreplace")
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")

@@ -1,13 +1,16 @@
-"""Sanitizes untrusted JSON, numbers and texts from services, files and cells."""
+"""Sanitizes untrusted JSON, numbers and texts from services, files and cells; takes out API keys."""
 
+import html
 import json
 import math
+import os
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import lru_cache, partial
 from typing import Any
+from urllib.parse import quote
 
 LONGEST_TEXT = 65_536  # characters of one text; the limit of Python's CSV reader is twice as large
 LARGEST_VALUE = 1_000_000  # characters of all texts of one JSON value together
@@ -20,6 +23,11 @@ _TAG = re.compile(r"<[^<>]{1,500}>")
 LIKE_A_KEY = re.compile(
     r"\b(?:Bearer|Basic)\s+\S{8}|\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12}", re.IGNORECASE
 )
+# The same for messages, where "basic education" is a group.
+_LIKE_A_WHOLE_KEY = re.compile(r"\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12,}|\bBearer\s+\S{8,}", re.IGNORECASE)
+_NAME_OF_KEY = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(?:_|\d|$)", re.IGNORECASE)
+_PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
+_KEY_VARIABLES = set[str]()  # that --api-key-env named
 _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
 
 
@@ -86,16 +94,48 @@ def listed(texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, b
 
 
 def as_single_line(text: str) -> str:
-    """`text` on one line of at most 300 characters, for terminals, without HTML."""
-    line = " ".join(_TAG.sub(" ", truncate(text, 10 * _LONGEST_LINE)).split())
+    """`text` on one line of at most 300 characters, for terminals, without HTML and keys."""
+    line = " ".join(_TAG.sub(" ", truncate(redact(text), 10 * _LONGEST_LINE)).split())
     return truncate(replace_invisible(utf8_safe(line)), _LONGEST_LINE)
 
 
-def redactor(*keys: str) -> Callable[[str], str]:
-    """A function that replaces API keys. Parse JSON first: its escapes could hide a key."""
-    longest_first = sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
-    return partial(pattern.sub, "[key]")
+def hide_variable(name: str) -> None:
+    """From now on, the value of this environment variable is a key, whatever its name."""
+    _KEY_VARIABLES.add(name)
+
+
+def key_remover() -> Callable[[str], str]:
+    """A function that replaces the keys in the environment by [key], for texts with other people's data."""
+    return partial(_pattern(frozenset(_keys())).sub, "[key]")
+
+
+def redact(text: str) -> str:
+    """Replace the keys in the environment, and whatever has the form of one, for messages."""
+    return _LIKE_A_WHOLE_KEY.sub("[key]", key_remover()(text))
+
+
+def _keys() -> Iterator[str]:
+    """The keys in the environment: by the variable's name, in headers, and in addresses."""
+    for name, value in os.environ.items():
+        if name in _KEY_VARIABLES or _NAME_OF_KEY.search(name):
+            yield value.strip()
+        elif "@" in value:
+            yield from _PASSWORD.findall(value)
+    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
+        header = line.partition(":")[2].strip()
+        yield header
+        yield header.rpartition(" ")[2]
+
+
+@lru_cache(maxsize=8)
+def _pattern(keys: Set[str]) -> re.Pattern[str]:
+    """A pattern for keys, plain or as they stand in JSON, HTML and addresses."""
+    spelled = set[str]()
+    for key in keys:
+        if len(key) >= _SHORTEST_KEY and not os.path.exists(key):  # a variable may name a file with a key
+            spelled |= {key, json.dumps(key)[1:-1], html.escape(key), quote(key, safe="")}
+    longest_first = sorted(spelled, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
 
 
 def escape_formula(text: str) -> str:
@@ -108,13 +148,19 @@ def unescape_formula(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
-def sanitize_json(value: Any, clean: Callable[[str], str] = utf8_safe) -> Any:
-    """Parsed JSON with every text passed through `clean` and cut to the limits above."""
+def clean_text(text: str) -> str:
+    """A reply's text without keys, as UTF-8, and cut to `LONGEST_TEXT`."""
+    return truncate(utf8_safe(key_remover()(text)))
+
+
+def sanitize_json(value: Any) -> Any:
+    """Parsed JSON, or a text, without keys and cut to the limits above."""
     left = LARGEST_VALUE
+    without_keys = key_remover()
 
     def text_of(text: str) -> str:
         nonlocal left
-        cleaned = truncate(utf8_safe(clean(text)), min(LONGEST_TEXT, max(left, 0)))
+        cleaned = truncate(utf8_safe(without_keys(text)), min(LONGEST_TEXT, max(left, 0)))
         left -= len(cleaned)
         return cleaned
 

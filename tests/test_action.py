@@ -57,7 +57,7 @@ def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int,
     """The steps of a use after the installation: the exit code, all that was printed, and the files."""
     command = folder / "bin" / "fwc-llm"
     command.parent.mkdir(exist_ok=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m fwc_llm "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m fwc_llm "$@"\n')  # as a console script
     command.chmod(0o755)
     (folder / "bin" / "python").unlink(missing_ok=True)
     (folder / "bin" / "python").symlink_to(sys.executable)
@@ -80,11 +80,12 @@ def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int,
             name: re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], text)
             for name, text in step["env"].items()
         }
-        script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
-        script = script if shell == "bash" else [sys.executable, "-c"]
-        done = subprocess.run(
-            [*script, step["run"]], cwd=folder, env=job | own, capture_output=True, text=True, check=False
-        )
+        if shell == "bash":
+            script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        else:  # as GitHub does with a shell of one's own
+            (folder / "temp" / "step.py").write_text(step["run"])
+            script = shell.replace("{0}", str(folder / "temp" / "step.py")).split()
+        done = subprocess.run(script, cwd=folder, env=job | own, capture_output=True, text=True, check=False)
         lines = files["GITHUB_OUTPUT"].read_text().splitlines()
         values.update(
             (f"steps.measure.outputs.{n}", v) for n, _, v in (line.partition("=") for line in lines)
@@ -174,7 +175,7 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
         "fwc-llm all people: passed ", "fwc-llm: error ", "fwc-llm: passed ", "fwc-llm: passed ",
         "fwc-llm all people: passed ",
     ]  # fmt: skip
-    assert len(list((tmp_path / "temp").iterdir())) == 5
+    assert len(list((tmp_path / "temp").glob("fwc-llm.*"))) == 5
     github.comments.insert(0, {"id": 0, "user": {"type": "User"}, "body": bodies[0]})  # a person quotes it
     for number, comment in enumerate(github.comments):
         comment["id"] = number

@@ -23,7 +23,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "sanitize", "version", "notebook", "plotting",
+    "sanitize", "errors", "apportion", "files", "lazy", "user_code", "version", "notebook", "plotting",
     "validation", "options", "words", "taskfile", "cell_rules",
     "coreset", "metrics", "progress", "data", "tasks", "prompt_rows", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",

@@ -1,19 +1,27 @@
 """Texts, numbers and JSON of others: nothing in them can stop, steer or fill the program."""
 
+import html
 import json
 import math
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import (
     LARGEST_VALUE,
+    as_single_line,
     escape_invisible,
+    hide_variable,
+    key_remover,
     parse_finite,
     parse_json,
     parse_uint,
-    redactor,
+    redact,
     replace_invisible,
     sanitize_json,
     truncate,
@@ -105,20 +113,49 @@ def test_a_tamed_value_has_a_size() -> None:
     assert len(json.dumps(sanitize_json(many))) < 4 * LARGEST_VALUE
 
 
-KEY = "sk-plant/ed+0123456789=abcDEFghij"
+KEY = "plant/ed+&0123456789=abcDEFghij"
 
 
-@pytest.mark.parametrize("text", [KEY, KEY.upper()])
-def test_a_key_is_taken_out_in_any_case(text: str) -> None:
-    assert redactor(KEY, "short")(f"short before {text} after") == "short before [key] after"
+@pytest.mark.parametrize(
+    "variable",
+    ["OPENAI_API_KEY", "SERVICE_APIKEY", "HF_TOKEN", "DB_PASSWORD", "aws_secret_2", "MY_KEY_BACKUP", "LOGIN"],
+)
+@pytest.mark.parametrize("form", [str, str.upper, html.escape, lambda key: quote(key, safe="")])
+def test_a_key_is_taken_out_in_every_form(
+    variable: str, form: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, KEY)
+    if variable == "LOGIN":
+        hide_variable(variable)
+    for take_out in (key_remover(), redact):
+        assert take_out(f"EMPTY before {form(KEY)} after") == "EMPTY before [key] after"
+    assert str(FwcError(f"bad {form(KEY)}")) == "bad [key]"
 
 
-def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:
+def test_keys_in_headers_and_addresses_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"x-team: seven\nAuthorization: Basic {KEY}")
+    monkeypatch.setenv("HTTPS_PROXY", "http://someone:correct-horse@proxy.example:8080")
+    assert redact(f"seven, {KEY}; correct-horse@proxy") == "seven, [key]; [key]@proxy"
+
+
+def test_what_has_the_form_of_a_key_is_taken_out_of_messages_alone() -> None:
+    data = "Basic education; sk-0123456789abcdef; Bearer 0123456789"
+    assert key_remover()(data) == data
+    assert redact(data) == "Basic education; [key]; [key]"
+
+
+def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("A_KEY", KEY)
     escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
-    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), redactor(KEY)))
+    told = json.dumps(sanitize_json(parse_json(f'{{"{KEY}": "bad {escaped}"}}')))
     assert told.count("[key]") == 2
-    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100, redactor(KEY))
+    assert KEY[:5] not in sanitize_json("x" * 65_490 + KEY + "y" * 100)
+    assert KEY[:5] not in as_single_line("x" * 290 + KEY)
 
 
-def test_a_word_is_no_key() -> None:
-    assert redactor("EMPTY")("an EMPTY reply") == "an EMPTY reply"
+def test_a_word_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", "EMPTY")
+    monkeypatch.setenv("MY_CREDENTIALS", str(Path(__file__).parent))  # a path that error messages need
+    assert redact(f"an EMPTY reply in {__file__}") == f"an EMPTY reply in {__file__}"

@@ -12,7 +12,7 @@ import typer
 
 from fwc_llm.cli.program import app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
-from fwc_llm.sanitize import replace_invisible, utf8_safe
+from fwc_llm.sanitize import redact, replace_invisible, utf8_safe
 
 # The base class of typer's errors for invalid arguments; only this subclass has a public name.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
@@ -38,8 +38,8 @@ def _common(
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
     atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
-    if "" not in sys.path:
-        sys.path.append("")  # models and strategies in Python files of the current folder
+    # Numba reads settings from the current folder: a folder of pickled code must not be one of them.
+    os.environ.setdefault("NUMBA_CACHE_DIR", "")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
             stream.reconfigure(errors="backslashreplace")
@@ -81,5 +81,5 @@ def _at_a_request_to_end(handler: Any) -> None:
 def _refuse(text: str, code: int) -> int:
     """Print the reason to standard error, sanitized: it may quote untrusted text."""
     with suppress(OSError):
-        print(replace_invisible(text), file=sys.stderr)
+        print(replace_invisible(redact(text)), file=sys.stderr)
     return code

@@ -12,17 +12,18 @@ from rich.segment import Segment
 
 from fwc_llm.errors import InterruptedRunError
 from fwc_llm.progress import Terminal
-from fwc_llm.sanitize import escape_invisible, replace_invisible
+from fwc_llm.sanitize import escape_invisible, key_remover, redact, replace_invisible
 
 
 class SafeConsole(Console):
-    """A console that replaces control characters, which rich would print unchanged."""
+    """A console that takes out keys, and control characters, which rich would print unchanged."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render one line of output, including progress bars and tables."""
+        without_keys = key_remover()
         for segment in super().render(renderable, options):
             text, style, control = segment
-            yield segment if control or text.isprintable() else Segment(replace_invisible(text), style)
+            yield segment if control else Segment(replace_invisible(without_keys(text)), style)
 
     def on_broken_pipe(self) -> None:
         """Stop printing once the reader has closed the pipe; keep the exit code."""
@@ -41,13 +42,13 @@ asking = shown.asking
 def notes(*lines: str, style: str = "") -> None:
     """Print notes to standard error without wrapping; skip empty lines."""
     for line in filter(None, lines):
-        err.print(line, style=style, soft_wrap=True)
+        err.print(redact(line), style=style, soft_wrap=True)
 
 
 def lines(*lines: str, style: str = "") -> None:
     """Print lines of a result to standard output without wrapping."""
     for line in lines:
-        out.print(line, style=style, soft_wrap=True)
+        out.print(key_remover()(line), style=style, soft_wrap=True)
 
 
 def write(text: str, is_json: bool = False) -> None:
@@ -55,7 +56,8 @@ def write(text: str, is_json: bool = False) -> None:
     if sys.stdout is None:  # closed by the caller (>&-)
         return
     try:
-        sys.stdout.write(escape_invisible(text) if is_json else replace_invisible(text))
+        safe = escape_invisible if is_json else replace_invisible
+        sys.stdout.write(safe(key_remover()(text)))
         sys.stdout.flush()
     except BrokenPipeError:
         let_go(sys.stdout)

@@ -75,9 +75,8 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
     if _writes_text(job):
         yield f"at most {numbers.completion_tokens:,} completion tokens"
     if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
-        why = f"no price of {name} is known; give a price file with --prices"
         unknown = f"{name} is your own function, whose requests to services are not known here"
-        yield f"cost unknown: {unknown if _is_function(job) else why}"
+        yield f"cost unknown: {unknown if _is_function(job) else job.why_unpriced}"
         return
     least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
     cost = most if least == most else f"{least} with the cache, {most} without"
@@ -258,7 +257,7 @@ def _print_results(
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
             name = f"{job.model.name}: " if group else ""
-            console.notes(f"{name}{cost_line(finished.data, job.price)}")
+            console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
     where = group.path if group else folders[0]
     console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 
@@ -312,14 +311,16 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     from fwc_llm.report.cost import cost
     from fwc_llm.report.reference_models import references_of
     from fwc_llm.report.threshold_section import threshold_section
+    from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.recorded_run import read_run
 
+    parameters = RunFolder(folder).describe().get("parameters") or {}
     document: dict[str, Any] = {
         "folder": str(folder),
         "results": dict(results),
         "statistics": None,
         "threshold": None,
-        "cost": cost(results, price),
+        "cost": cost(results, parameters, price),
     }
     if results["unanswered"] < results["requests"]:
         run = read_run(folder)

@@ -1,11 +1,12 @@
 """Cleans raw texts: filters rows, parses numbers, derives levels and outcomes."""
 
+import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 
-if TYPE_CHECKING:
-    from fwc_llm.data.disk_table import DiskTable
-
 _LEAST_DIFFERENCE = 0.02  # least difference between groups' shares of lost rows that gives a warning
 _SIGNIFICANT = 0.05
+_OPEN = 0.5  # a column is free text if a larger share of rows has a text that occurs only once
 _MANY_LEVELS = 20
 _MOST_VALUES = 8  # values of the outcome that a message lists
 # Pairs of outcome values that need no `positive`: their meaning is clear.
@@ -95,14 +94,14 @@ def _lost(counts: pd.Series) -> dict[str, int]:
 
 @dataclass
 class CleanedCounts:
-    """Counts accumulated over a table's blocks, for checks that need all rows."""
+    """Counts accumulated over a task's files, for checks that need all rows."""
 
     outcomes: Counter[str] = field(default_factory=Counter)  # values of the outcome column
     answers: Counter[str] = field(default_factory=Counter)  # what these values mean: yes or no
     levels: dict[str, Counter[str]] = field(default_factory=dict)  # by protected attribute
     integral: dict[str, bool] = field(default_factory=dict)  # by column: all numbers are whole
     filled: Counter[str] = field(default_factory=Counter)  # by column: missing values made a category
-    rows: list[pd.DataFrame] = field(default_factory=list)  # of each block, as in `RowCount.counts`
+    rows: list[pd.DataFrame] = field(default_factory=list)  # of each file, as in `RowCount.counts`
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
         """The dtype of every column by name; whole numbers are int64."""
@@ -113,13 +112,12 @@ class CleanedCounts:
 
 @dataclass(frozen=True)
 class CleanTables:
-    """The cleaned frames; one object for a table of one file, a sample of one on disk."""
+    """The cleaned frames; one object for a table of one file."""
 
     pool: pd.DataFrame
     test: pd.DataFrame
     notes: tuple[str, ...]
     rows: RowCount | None = None  # None if no row can be lost
-    disk_table: "DiskTable | None" = None
 
 
 def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
@@ -144,7 +142,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
 
 
 def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
-    """Clean a block of a table's texts, and add to `counts` for `check_whole`."""
+    """Clean a file's texts, and add to `counts` for `check_whole`."""
     raw = raw.copy()
     derived = {attribute.source: attribute for attribute in task.protected}
     used = [item for item in task.fields if item.use == "column" or item.name in derived]
@@ -377,3 +375,29 @@ def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> Non
             f"{where} has {values}: besides the positive ones name those that mean no, "
             'negative = ["…"], or write others = "no" or, with negative ones, "drop"'
         )
+
+
+def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:
+    """SHA-256 (hex) of row ids, columns and values of a clean table."""
+    digest = hashlib.sha256("\x1f".join(table.index.tolist()).encode())
+    for column in columns:
+        digest.update(f"\x1d{column.name}\x1f{column.kind}\x1e".encode())
+        cells = table[column.name]
+        if column.kind == "numeric":
+            digest.update(cells.to_numpy(dtype="<f8").tobytes())
+        else:
+            digest.update("\x1f".join(cells.tolist()).encode())
+    return digest.hexdigest()
+
+
+def domain_of(column: Column, cells: pd.Series) -> cell_rules.Domain:
+    """The domain of a clean column."""
+    if column.kind == "numeric" and not column.values:
+        return cell_rules.Domain(least=cells.min(), most=cells.max())
+    counts = cells.value_counts()
+    if column.kind == "numeric":
+        words = {cell_rules.as_number(text) for text in column.values}
+        known = frozenset(map(float, counts.index)) if words.issuperset(counts.index) else None
+        return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=known)
+    is_open = (counts == 1).sum() > _OPEN * counts.sum()
+    return cell_rules.Domain(values=None if is_open else frozenset(counts.index))

@@ -130,8 +130,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
     if source.format == "jsonl":
         return table_of_rows(path, json_rows(path, json_value(path, content)), source.markers)
     if source.format == "parquet":
-        file = open_parquet(path, content)
-        return arrow_table(path, file, source, range(1, file.metadata.num_rows + 1))
+        return _read_parquet(path, content, source)
     return _read_excel(path, content, source)
 
 
@@ -330,24 +329,25 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
 # --- Parquet and Arrow
 
 
-def open_parquet(path: Path, content: bytes | None = None) -> Any:
+def _open_parquet(path: Path, content: bytes) -> Any:
     """Open a pyarrow `ParquetFile`; `FwcError` for an invalid file or without pyarrow."""
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
     try:
-        return pq.ParquetFile(path if content is None else BytesIO(content))
+        return pq.ParquetFile(BytesIO(content))
     except Exception as error:  # pyarrow raises many types of errors for an invalid table
         raise FwcError(f"{path} is not a Parquet table: {error}") from error
 
 
-def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """Wrap a `ParquetFile`, or a `pyarrow.Table` with some of its rows."""
+def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    schema = file.schema_arrow if hasattr(file, "schema_arrow") else file.schema
+    file = _open_parquet(path, content)
+    schema = file.schema_arrow
+    numbers = range(1, file.metadata.num_rows + 1)
     leaves: list[tuple[str, int, tuple[str, ...]]] = []
 
     def add(title: str, position: int, keys: tuple[str, ...], kind: Any) -> None:
@@ -364,10 +364,10 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         _, position, keys = leaves[leaf]
         name, before = schema.names[position], schema.names[:position]
         try:
-            part = file.read(columns=[name]) if hasattr(file, "read") else file
+            part = file.read(columns=[name])
             same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[before.count(name)])
-        except Exception as error:  # as in `open_parquet`
+        except Exception as error:  # as in `_open_parquet`
             raise FwcError(f"{path} is not a Parquet table: {error}") from error
         for key in keys:
             column = pc.struct_field(column, key)
@@ -377,9 +377,20 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         typed = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_string, kinds.is_large_string
         if any(check(column.type) for check in typed):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
-        return column.to_pylist()
+        try:
+            return column.to_pylist()
+        except (OverflowError, ValueError):  # a time or date outside the years that Python knows
+            return [_python_value(cell) for cell in column]
 
     return RawTable(path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers))
+
+
+def _python_value(cell: Any) -> Any:
+    """The value of an Arrow scalar; for one that Python cannot hold, its number as text."""
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return f"{cell.type} {getattr(cell, 'value', 'out of range')}"
 
 
 # --- Excel

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -18,7 +19,7 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
-from fwc_llm.models.openai.prices import Price, no_price, price_of
+from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
@@ -135,10 +136,10 @@ def prepare(
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "no_rows": no_rows, "fail_if": list(fail_if) or None,
-        "reference": reference, "data": table.data or None,
+        "reference": reference,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
-    return Job(plan, answerer, client, asked, reference)
+    return Job(plan, answerer, client, asked, reference, notice)
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,19 @@ class Job:
     client: Client
     asked: Mapping[str, Any] = field(default_factory=dict)  # options that are not in plan and client
     reference: bool = False
+    notice: Callable[[str], None] | None = None
 
     @cached_property
     def price(self) -> Price | None:
         """The model's price; None if unknown."""
         if traits(self.model).local:
             return no_price(self.model.name)
-        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
+
+    @property
+    def why_unpriced(self) -> str:
+        """Why `price` is None, and what to do."""
+        return why_unpriced(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
 
     @cached_property
     def expected_questions(self) -> dict[str, Any] | None:
@@ -199,6 +206,7 @@ class Job:
             try:
                 described = self._description(folder.path)
                 if begun:
+                    folder.begin_change()
                     folder.begin(described)
                 else:
                     write_examples(folder, self.plan)
@@ -286,6 +294,8 @@ class Job:
         most, about = self.client.max_cost, traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
+        if self.price is None:
+            raise FwcError(f"--max-cost cannot be kept: {self.why_unpriced}")
         return Budget(self.model, self.price, most, elsewhere=elsewhere)
 
     def ask(
@@ -303,13 +313,45 @@ class Job:
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> ExecutionSummary:
-            if batch or cancel_batch or batches_under_way(folder):  # `Execution` sends what batches leave
+            if batch or cancel_batch or batches_under_way(folder):
                 begin = batch and not cancel_batch
-                await BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch).run()
+                batches = BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch)
+                await batches.run()
+                left, answered = self._unanswered(calls(), journal)
+                if left and begin and not self.client.finish_live:
+                    stopped = batches.stopped or self._why_left(left, journal)
+                    return ExecutionSummary(0, len(left), answered, stopped)
+                if left and begin and self.notice is not None:
+                    self.notice(f"asked live, because batches left them: {self._price_of(left)}")
             asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
             return await Execution(model, calls(), journal, *asked, watch).run()
 
         return run_async(work())
+
+    def _unanswered(self, calls: Iterable[PlannedCall], journal: Journal) -> tuple[list[PlannedCall], int]:
+        """The calls without a reply, and the number of those with one."""
+        parameters, left, answered = parameters_json(self.model), list[PlannedCall](), 0
+        for call in calls:
+            if journal.answered(call_id(parameters, call)):
+                answered += 1
+            else:
+                left.append(call)
+        return left, answered
+
+    def _price_of(self, calls: Sequence[PlannedCall]) -> str:
+        dollars = forecast(self.model, calls, self.price).dollars_most
+        price = "the price is not known" if dollars is None else f"at most ${dollars:.2f}"
+        return f"{len(calls):,} requests, {price}"
+
+    def _why_left(self, left: Sequence[PlannedCall], journal: Journal) -> str:
+        """Why batches left calls without a reply, and what it costs to ask them live."""
+        parameters = parameters_json(self.model)
+        requests = {call_id(parameters, call) for call in left}
+        last = {each["request"]: str(each.get("error")) for each in journal.records()}
+        reasons = Counter(why for request, why in last.items() if request in requests)
+        told = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
+        remedy = f"--finish-live asks them one by one: {self._price_of(left)}"
+        return f"batches left {len(left):,} requests without a reply ({told}): {remedy}"
 
     def settle_format(
         self,
@@ -370,7 +412,6 @@ class Job:
         told = {
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
-            "data": task.data and relative(task.data, folder),
             "no_rows": self.asked.get("no_rows"),
             "fail_if": self.asked.get("fail_if"),
         }

@@ -6,6 +6,7 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages, Model, Reply, RowContext, Training, Traits, Usage, traits
 from fwc_llm.models.client import Client, is_local
+from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
 Asked = RowContext  # its public name
 
@@ -52,6 +53,11 @@ def open_model(
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
     client = client or Client(**options)
+    if LIKE_A_KEY.search(name):
+        remedy = "name a model, and the key's environment variable with --api-key-env"
+        raise FwcError(f"the model's name has the form of a key: {remedy}")
+    if client.api_key_env is not None:
+        hide_variable(client.api_key_env)
     default_service = client.base_url is None
     if not default_service and name.startswith(("python:", "gguf:", "replay:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")

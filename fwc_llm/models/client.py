@@ -22,8 +22,8 @@ def is_local(url: str | None) -> bool:
 class Client(Options):
     """Options for asking a model: service, request parameters, rate limits and cost.
 
-    For a model object only `concurrency`, `batch`, `no_watch`, `max_cost` and `prices` apply: it has its own
-    service and parameters.
+    For a model object only `concurrency`, `batch`, `finish_live`, `no_watch`, `max_cost` and `prices` apply:
+    it has its own service and parameters.
     """
 
     base_url: str | None = option(
@@ -53,6 +53,9 @@ class Client(Options):
     deadline: float = option(300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0)
     concurrency: int = option(8, "Largest number of simultaneous requests.", SERVICE, ge=1, le=10_000)
     batch: bool = option(False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE)
+    finish_live: bool = option(
+        False, "Ask requests live that a batch refused or lost, at the full price.", SERVICE
+    )
     max_cost: float | None = option(None, "Stop before the run costs more than this, in dollars.", COST)
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST

@@ -245,4 +245,4 @@ class DecisionModel(ChatModel):
             remedy = f"check the base URL, or try --api {other} or --api chat"
         else:
             return super().explain(failure)
-        return self.redact(f"{self.where} {why} ({failure}): {remedy}")
+        return f"{self.where} {why} ({failure}): {remedy}"

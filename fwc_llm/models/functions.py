@@ -10,7 +10,6 @@ from contextlib import redirect_stdout
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from importlib.metadata import entry_points
 from numbers import Real
 from operator import attrgetter
@@ -22,7 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.sanitize import as_single_line, parse_finite, replace_invisible, truncate, utf8_safe
+from fwc_llm.sanitize import as_single_line, clean_text, parse_finite, replace_invisible
+from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
 ENTRY_POINTS = "fwc_llm.models"
@@ -199,7 +199,7 @@ def read_answer(answer: Any) -> Reply:
     if isinstance(answer, Reply):
         return _checked(answer)
     if isinstance(answer, str):
-        return Reply(text=truncate(utf8_safe(answer)))
+        return Reply(text=clean_text(answer))
     if isinstance(answer, bool) or not isinstance(answer, Real):
         return Reply(text=None, error=f"it returned {_kind(answer)}: {_WANTED}")
     value: Any = answer
@@ -223,7 +223,7 @@ def _checked(reply: Reply) -> Reply:
     error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
     return replace(
         reply,
-        text=None if reply.text is None else truncate(utf8_safe(reply.text)),
+        text=None if reply.text is None else clean_text(reply.text),
         error=None if error is None else as_single_line(error),
         logprobs=tuple(pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None) or None,
         latency=parse_finite(reply.latency) or 0.0,
@@ -289,7 +289,7 @@ def imported_model(name: str, timeout: float) -> Model:
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
         raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")
-    module = _run(f"{name!r} cannot be imported", lambda: import_module(module_name))
+    module = _run(f"{name!r} cannot be imported", lambda: import_named(module_name))
     try:
         value = attrgetter(path)(module)
     except AttributeError:

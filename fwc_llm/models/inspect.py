@@ -2,11 +2,10 @@
 
 import asyncio
 import math
-import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +16,7 @@ from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, 
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
-from fwc_llm.sanitize import as_single_line, redactor, sanitize_json, utf8_safe
+from fwc_llm.sanitize import as_single_line, sanitize_json
 from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 PREFIX = "inspect:"
 _NOT_SENT = ("ConnectError", "ConnectTimeout")  # httpx errors before anything was sent
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
-_HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 _SIMULATES = "fwc_llm_simulates"  # attribute set on Inspect's provider object
 _NAME = "name"  # metadata key for a message's name: Inspect's messages have none
 # Parameters that this client or its caller sets, or with which another model could answer.
@@ -130,14 +128,14 @@ def is_simulated(output: "ModelOutput") -> bool:
     return is_simulation(output.model, (output.metadata or {}).get(HEADER))
 
 
-def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> Reply:
-    """Convert Inspect's output to a `Reply`; `clean` is applied to all texts."""
+def to_reply(output: "ModelOutput") -> Reply:
+    """Convert Inspect's output to a `Reply`."""
     usage, seconds, refused = output.usage, output.time or 0.0, output.error
     # If the prompt is too long, Inspect returns the service's error message as the completion.
     if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
         refused = output.completion
     if not output.choices or refused:
-        why = as_single_line(clean(refused or "a response without choices"))
+        why = as_single_line(refused or "a response without choices")
         return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
     choice = output.choices[0]
     content, details, text = choice.message.content, choice.stop_details, choice.message.text
@@ -165,7 +163,7 @@ def to_reply(output: "ModelOutput", clean: Callable[[str], str] = utf8_safe) -> 
             },
         },
     }
-    return chat.read_reply(sanitize_json(body, clean), latency=seconds)
+    return chat.read_reply(sanitize_json(body), latency=seconds)
 
 
 class InspectModel(chat.Service):
@@ -243,7 +241,7 @@ class InspectModel(chat.Service):
         self._failed_in_a_row = 0
         mark(output, model)
         self.simulated |= is_simulated(output)
-        reply = to_reply(output, self.redact)
+        reply = to_reply(output)
         if reply.usage is not None:
             self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
         if client.logprobs and reply.text is not None and reply.logprobs is None:
@@ -263,9 +261,6 @@ class InspectModel(chat.Service):
         if self._model is None:
             variable = self._options.api_key_env
             key = None if variable is None else chat.read_key(variable, self.name)
-            # Inspect's providers read keys from variables whose names are unknown here.
-            keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
-            self.redact = redactor(*keys, key or "")
             try:
                 from inspect_ai.model import get_model
 
@@ -281,11 +276,11 @@ class InspectModel(chat.Service):
         return self._model
 
     def _error_text(self, error: BaseException) -> str:
-        """An error's message on one line, without keys and colour markup."""
+        """An error's message on one line, without colour markup."""
         words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
-        return as_single_line(self.redact(words)) or type(error).__name__
+        return as_single_line(words) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify an exception of Inspect by the HTTP status and body in its causes."""
@@ -299,6 +294,5 @@ class InspectModel(chat.Service):
             if isinstance(status, int) and status >= 400:
                 told = body if isinstance(body, Mapping) else {"message": self._error_text(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
-                failure.reason = self.redact(failure.reason)
             cause = cause.__cause__
         return failure

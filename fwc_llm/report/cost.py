@@ -8,8 +8,10 @@ from fwc_llm.models.base import Usage
 from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
-def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
-    """Requests, tokens and dollars of a run; `results` is results.json."""
+def cost(
+    results: Mapping[str, Any], parameters: Mapping[str, Any], price: Price | None = None
+) -> dict[str, Any]:
+    """Requests, tokens and dollars of a run; `results` is results.json, `parameters` those of requests."""
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
     costs: dict[str, Any] = {
         "requests": results.get("requests"),
@@ -19,7 +21,7 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
     if results.get("truncated"):
         costs["truncated"] = results["truncated"]
     model, api = str(results["model"]), str(results.get("api") or "chat")
-    price = price or (no_price(model) if results.get("local") else price_of(model, api=api))
+    price = price or (no_price(model) if results.get("local") else price_of(model, None, api, parameters))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
         mean = (live + batched).prompt_tokens // max(costs["requests"] or 0, 1)
         costs["dollars"] = price.dollars(live, longest=mean)
@@ -30,9 +32,9 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
     return costs
 
 
-def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
+def cost_line(results: Mapping[str, Any], parameters: Mapping[str, Any], price: Price | None = None) -> str:
     """The usage and cost of a run in one line; arguments as in `cost`."""
-    costs = cost(results, price)
+    costs = cost(results, parameters, price)
     usage = costs["usage"]
     cut = f"the service truncated {costs['truncated']:,} inputs; " if "truncated" in costs else ""
     replies = (costs["requests"] or 0) > (costs["unanswered"] or 0)

@@ -143,13 +143,13 @@ def find_task(
     from fwc_llm.tasks import Task, load_task, recorded_task
 
     text = run.described.get("task_file") if named is None else None
-    beside, data = (run.described.get(name) for name in ("task_folder", "data"))
+    beside = run.described.get("task_folder")
     try:
         if isinstance(named, Task):
             task = named
         elif text:
             folder = run.folder / beside if beside else None
-            task = recorded_task(text, run.task, folder, data_dir, str(run.folder / data) if data else "")
+            task = recorded_task(text, run.task, folder, data_dir)
         else:
             task = load_task(named or run.task, data_dir)
         if task.locate() is None:
@@ -190,7 +190,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
         missing=missing,
         examples={arm: _examples(run, arm) for arm in run.arms},
         prompts={arm: run.prompt(arm) for arm in run.arms},
-        cost=cost(run.results),
+        cost=cost(run.results, run.described.get("parameters") or {}),
         tuning=read_tuning(run.folder, run.results),
         threshold=threshold_section(run),
     )

@@ -31,7 +31,7 @@ from fwc_llm.models.openai.batch_api import (
 from fwc_llm.models.openai.chat import FILTERED, read_reply
 from fwc_llm.models.openai.retry import AttemptError, http_failure
 from fwc_llm.progress import Progress
-from fwc_llm.runs.budget import Budget
+from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
 from fwc_llm.sanitize import parse_json, parse_uint
 from fwc_llm.validation import first_error
@@ -66,7 +66,7 @@ class BatchRun:
     """Sends all unanswered `calls` through the Batch API, and waits for the replies.
 
     No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
-    service is first asked to stop those.
+    service is first asked to stop those. `stopped` is the reason why the budget left requests out of batches.
     """
 
     model: Model
@@ -84,6 +84,8 @@ class BatchRun:
         self.folder = self.journal.path.parent / "batch"
         self.parts = _read_state(self.folder)
         self.skipped = 0
+        self.stopped: str | None = None
+        self.worst_case = self.budget.worst_case if self.budget is not None else WorstCase(self.model)
 
     async def run(self) -> None:
         """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
@@ -141,8 +143,9 @@ class BatchRun:
             if answered or request in had:
                 continue
             if self.budget is not None:
-                most = self.budget.worst_case(call.messages)
+                most = self.worst_case(call.messages)
                 if not self.budget.reserve(self.budget.dollars(most, batch=True)):
+                    self.stopped = self.budget.why
                     return
             had.add(request)
             yield request, call
@@ -203,7 +206,8 @@ class BatchRun:
             why = state.errors or "no reason given"
             again = "the same command submits it again; without --batch its requests are asked live"
             raise ProviderError(f"the Batch API refused a batch ({why}): {again}")
-        calls, told = dict(self._index(part)), set[str]()
+        calls = dict(self._index(part))
+        failures = dict[str, AttemptError]()
         for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
             if file_id is None:
                 continue
@@ -212,41 +216,61 @@ class BatchRun:
                 await self.client.download(file_id, path)
             with failing_as(StorageError, f"cannot read {path}: "), open_binary(path) as lines:
                 for line in lines:
-                    told.add(self._take(line.decode("utf-8", "replace"), calls))
-        untold = [each for each in calls.items() if each[0] not in told]
-        if state.status != "completed":  # only the number that the service completed, the longest requests
-            untold.sort(key=lambda each: -len(str(each[1].messages)))
-            untold = untold[: max(state.completed - len(told), 0)]
-        self._lose(untold)
+                    self._take(line.decode("utf-8", "replace"), calls, failures)
+        self._record_losses(calls, failures, state)
         part.collected = True
         self._save()
 
-    def _take(self, line: str, calls: dict[str, PlannedCall]) -> str:
-        """Take in a result; return the id of a request that is answered or was not charged."""
+    def _take(self, line: str, calls: Mapping[str, PlannedCall], failures: dict[str, AttemptError]) -> None:
+        """Take in a result: a reply into the journal, or a request's failure into `failures`."""
         result = self.client.read_body(line)
         request = result.get("custom_id") if isinstance(result, dict) else None
-        if not isinstance(request, str) or request not in calls:
-            return ""
-        if self.journal.answered(request):
-            return request
+        if not isinstance(request, str) or request not in calls or self.journal.answered(request):
+            return
         try:
             reply = batch_reply(result)
-        except AttemptError as failure:  # the request stays unanswered
-            return "" if failure.billed else request
-        self.journal.append(make_record(request, calls[request], reply, self.journal.words) | {"batch": True})
-        if self.budget is not None and reply.usage is not None:
-            most = self.budget.worst_case(calls[request].messages)
-            self.budget.learn(self.budget.dollars(most), self.budget.dollars(reply.usage))
-        return request
-
-    def _lose(self, requests: Iterable[tuple[str, PlannedCall]]) -> None:
-        """Count towards the cost limit the unanswered requests that may have been charged."""
-        if self.budget is None:
+        except AttemptError as failure:
+            failures[request] = failure
             return
+        call = calls[request]
+        record = make_record(request, call, reply, self.journal.words) | {"batch": True}
+        if reply.usage is None:
+            record |= self._unknown(call)
+        elif self.budget is not None:
+            expected = self.budget.dollars(self.worst_case(call.messages))
+            self.budget.learn(expected, self.budget.dollars(reply.usage))
+        self.journal.append(record)
+
+    def _record_losses(
+        self, calls: Mapping[str, PlannedCall], failures: Mapping[str, AttemptError], state: BatchState
+    ) -> None:
+        """Record why requests of a batch that ended have no reply."""
+        left = [each for each in calls.items() if not self.journal.answered(each[0])]
+        for request, call in left:
+            if request in failures:
+                failure = failures[request]
+                self._lose([(request, call)], f"the batch has no reply to it ({failure})", failure.billed)
+        untold = [each for each in left if each[0] not in failures]
+        billed = len(untold)
+        if state.status != "completed":  # only the number that the service completed, the longest requests
+            untold.sort(key=lambda each: -len(str(each[1].messages)))
+            billed = max(state.completed - (len(calls) - len(left)), 0)
+        self._lose(untold[:billed])
+        self._lose(untold[billed:], f"the batch ended before it was asked ({state.status})", billed=False)
+
+    def _lose(
+        self,
+        requests: Iterable[tuple[str, PlannedCall]],
+        why: str = "the batch has lost the reply",
+        billed: bool = True,
+    ) -> None:
+        """Record why requests have no reply, and that they may have been charged."""
         for request, call in requests:
-            record = make_record(request, call, Reply(None, error="the batch has lost the reply"))
-            most = dict(vars(self.budget.worst_case(call.messages)))
-            self.journal.append(record | {"batch": True, "unknown_attempts": 1, "most_usage": most})
+            record = make_record(request, call, Reply(None, error=why)) | {"batch": True}
+            self.journal.append(record | (self._unknown(call) if billed else {}))
+
+    def _unknown(self, call: PlannedCall) -> dict[str, Any]:
+        return {"unknown_attempts": 1, "most_usage": dict(vars(self.worst_case(call.messages)))}
 
     def _index(self, part: _BatchPart) -> Iterator[tuple[str, PlannedCall]]:
         """Yield (request id, call) of a batch."""

@@ -71,28 +71,42 @@ def forecast(
     return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
 
 
+class WorstCase:
+    """The most tokens that one attempt can use, by the prompt's length and the limit of the reply's."""
+
+    def __init__(self, model: Model, counter: TokenCounter | None = None) -> None:
+        self._model, self._counter = model, counter
+        self.factor = 1.0  # rises if a reply costs more than its worst case
+
+    def __call__(self, messages: Messages) -> Usage:
+        """The worst case of an attempt with these messages."""
+        self._counter = self._counter or TokenCounter(self._model.name)
+        margin = 1.0 if self._counter.exact else _ESTIMATE_MARGIN
+        tokens = self._counter.count(messages) * margin
+        sent = {name: self._model.parameters.get(name) for name in _COUNTED}
+        tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
+        prompt = ceil(tokens * self.factor)
+        completion = ceil(_completion_limit(self._model) * self.factor)
+        return Usage(prompt, completion, 0, prompt)
+
+
 class Budget:
     """A cost limit in dollars; attempts are allowed if their worst case fits."""
 
     def __init__(
         self,
         model: Model,
-        price: Price | None,
+        price: Price,
         max_cost: float,
         counter: TokenCounter | None = None,
         elsewhere: float = 0.0,  # cost of other runs under the same limit
     ) -> None:
-        if price is None:
-            raise FwcError(
-                f"no price of {model.name} is known, so --max-cost cannot be kept: give a file with --prices"
-            )
         if not max_cost > 0.0:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
         self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
-        self._price, self._counter = price, counter or TokenCounter(model.name)
-        self._model = model
+        self._price = price
+        self.worst_case = WorstCase(model, counter or TokenCounter(model.name))
         self._reserved, self.under_way = 0.0, 0  # attempts that may return a part of their reserve
-        self._dearest = 1.0  # the factor for worst cases; rises if a reply costs more than its worst case
         self._estimated = False
 
     @property
@@ -107,14 +121,6 @@ class Budget:
         self.spent = self._elsewhere + journal.cost(self._price)
         self._estimated = journal.unknown + journal.unknown_batch != Usage()
         self._reserved, self.under_way = 0.0, 0
-
-    def worst_case(self, messages: Messages) -> Usage:
-        """The most tokens that one attempt can use."""
-        tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
-        sent = {name: self._model.parameters.get(name) for name in _COUNTED}
-        tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
-        prompt = ceil(tokens * self._dearest)
-        return Usage(prompt, ceil(_completion_limit(self._model) * self._dearest), 0, prompt)
 
     def dollars(self, usage: Usage, batch: bool = False) -> float:
         """The cost of one attempt in dollars."""
@@ -139,7 +145,7 @@ class Budget:
     def learn(self, expected: float, dollars: float) -> None:
         """Raise the factor for worst cases if an attempt cost more than `expected`."""
         if dollars > expected > 0.0:
-            self._dearest *= dollars / expected
+            self.worst_case.factor *= dollars / expected
 
 
 def _completion_limit(model: Model) -> int:

@@ -12,7 +12,7 @@ from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
 from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
-from fwc_llm.runs.budget import Budget
+from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
 from fwc_llm.sanitize import replace_invisible
 
@@ -66,6 +66,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
+        self.worst_case = self.budget.worst_case if self.budget is not None else WorstCase(self.model)
         self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
         if self.progress is not None and self.about.local and self.about.ask_row is None:
             self.calls = list(self.calls)
@@ -157,7 +158,7 @@ class Execution:
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         record = make_record(request, call, reply, self.journal.words)
         if attempts.unknown:
-            record |= {"unknown_attempts": attempts.unknown, "most_usage": dict(vars(attempts.most))}
+            record |= {"unknown_attempts": attempts.unknown, "most_usage": dict(vars(attempts.most()))}
         self.journal.append(record)
 
     async def wait(self) -> bool:
@@ -191,22 +192,20 @@ class _Attempts(Attempts):
 
     def __init__(self, run: Execution, call: PlannedCall) -> None:
         self._run, self._budget, self._call = run, run.budget, call
-        self.most = Usage()
-        self._reserved: float | None = None  # dollars reserved for the current attempt
+        self._open = False  # whether an attempt is under way
+        self._reserved = 0.0  # dollars for it
         self.unknown = 0  # attempts that may be charged, but whose usage the service did not report
 
     async def again(self) -> bool:
         """Reserve an attempt's worst case, perhaps after a wait; False if none is allowed."""
-        if self._budget is None:
-            return True
-        self.most = self._budget.worst_case(self._call.messages)
-        dollars = self._budget.dollars(self.most)
-        while not self._budget.reserve(dollars):
-            if not self._budget.under_way:
-                self._run.stop(self._budget.why)
-            if not await self._run.wait():
-                return False
-        self._reserved = dollars
+        if self._budget is not None:
+            self._reserved = self._budget.dollars(self._run.worst_case(self._call.messages))
+            while not self._budget.reserve(self._reserved):
+                if not self._budget.under_way:
+                    self._run.stop(self._budget.why)
+                if not await self._run.wait():
+                    return False
+        self._open = True
         return True
 
     def lost(self, billed: bool) -> None:
@@ -217,16 +216,24 @@ class _Attempts(Attempts):
     def settle(self, reply: Reply) -> None:
         """Count the successful attempt, and earlier ones made without permission."""
         unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
-        if reply.usage is None or self._budget is None:
+        if reply.usage is None:
             self._close(0.0, unknown + 1)
         else:
-            self._close(self._budget.dollars(reply.usage), unknown)
+            dollars = 0.0 if self._budget is None else self._budget.dollars(reply.usage)
+            self._close(dollars, unknown)
+
+    def most(self) -> Usage:
+        """The largest usage of one attempt, by what is known now."""
+        return self._run.worst_case(self._call.messages)
 
     def _close(self, dollars: float, unknown: int) -> None:
-        if self._budget is not None and self._reserved is not None:
+        if not self._open:
+            return
+        self._open = False
+        if self._budget is not None:
             self._budget.settle(self._reserved, dollars, unknown)
+        if self._budget is not None or self._run.about.ask_within is not None:  # others ask no service
             self.unknown += unknown
-            self._reserved = None
 
 
 class UnreadError(ProviderError):

@@ -24,7 +24,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, failing_as, json_text, open_binary, read_text, sha256, whole_file
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
-from fwc_llm.sanitize import escape_formula, parse_json, unescape_formula
+from fwc_llm.sanitize import escape_formula, key_remover, parse_json, unescape_formula
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.validation import check
 
@@ -52,7 +52,7 @@ _LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combin
 # Keys of run.json and of its settings that may differ when a run is continued: they do not change the
 # questions. `simulated` may become true by a reply.
 _FREE = {
-    "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
+    "calls", "created", "versions", "command", "task_folder", "simulated", "simulated_answers",
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys of run.json that earlier versions lack.
@@ -154,9 +154,9 @@ class RunFolder:
         self.write_text(name, json_text(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file atomically."""
+        """Write a text file atomically, without keys."""
         with self._writing(name) as file:
-            file.write(text)
+            file.write(key_remover()(text))
 
     def write_answers(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write answers.csv: `ANSWER_COLUMNS`, further columns; formulas escaped."""
@@ -232,16 +232,23 @@ class RunFolder:
 
     def write_hashes(self, *names: str) -> None:
         """Write the SHA-256 of all files, or of the files `names`, to hashes.json."""
-        recorded = self.hashes()
+        recorded = self.hashes("changing") | self.hashes()
         recorded |= {name: sha256(self.path / name) for name in names or self.own_files()}
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
-    def hashes(self) -> dict[str, str]:
+    def begin_change(self) -> None:
+        """Record that the files may change until `write_hashes`: a kill in between is no forgery."""
+        recorded = self.hashes()
+        if recorded:
+            changing = self.hashes("changing") | recorded
+            self.write_json(HASHES, {"format": HASHES_FORMAT, "files": {}, "changing": changing})
+
+    def hashes(self, key: str = "files") -> dict[str, str]:
         """The recorded SHA-256 by file; {} if nothing is recorded."""
         with suppress(FwcError):
             content = self.read_json(HASHES)
-            if content.get("format") == HASHES_FORMAT and isinstance(content.get("files"), dict):
-                return {str(name): str(digest) for name, digest in content["files"].items()}
+            if content.get("format") == HASHES_FORMAT and isinstance(content.get(key), dict):
+                return {str(name): str(digest) for name, digest in content[key].items()}
         return {}
 
     @contextmanager

@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
 from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import clean_text, key_remover, parse_json
 from fwc_llm.words import YES_NO, Words
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def call_id(parameters: str, call: PlannedCall) -> str:
 
 
 def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
-    """The journal's record of one reply, with the answer parsed by `words`."""
+    """The journal's record of one reply, without keys, with the answer parsed by `words`."""
+    if reply.text is not None:
+        reply = replace(reply, text=clean_text(reply.text))
     record = {
         "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
         **vars(reply),
@@ -197,7 +199,7 @@ class Journal:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
-        data = line.encode("utf-8", "backslashreplace")
+        data = key_remover()(line).encode("utf-8", "backslashreplace")
         self.check_in_place()
         try:
             written = os.write(self._file, data)

@@ -238,7 +238,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return replace(run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()})
-    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
+    if task is None or task.fingerprint != fingerprint:
         return run
     try:
         assists = assisted_answers(run.answered, table_of(task)).assists
@@ -296,9 +296,11 @@ def score_run(
     parse: bool = True,
 ) -> dict[str, Any]:
     """Score a run, with values and verdicts in results.json; return what `score` does."""
+    folder.begin_change()
     results = score(folder, journal, stopped, parse)
     reparsed = results.pop("reparsed", None)
     if results["unanswered"] == results["requests"]:
+        folder.write_hashes()
         return results
     run = with_predictions(read_run(folder.path), task)
     for arm in results["arms"]:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.shots.base import Request, Shots, Strategy
+from fwc_llm.user_code import import_named
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
@@ -46,9 +48,12 @@ def is_kept(name: str) -> bool:
 def find_strategy(name: str) -> Strategy:
     """The strategy `name`, which may be `module:function`."""
     if name in _BUILT_IN:
-        return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
-    if target := _plugins().get(name, name if ":" in name else ""):
-        return _load(name, target)
+        return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}", import_module)
+    plugins = _plugins()
+    if name in plugins:
+        return _load(name, plugins[name], import_module)
+    if ":" in name:
+        return _load(name, name, import_named)
     raise FwcError(f"unknown strategy {name!r} (your own: module:function){did_you_mean(name, strategies())}")
 
 
@@ -93,10 +98,10 @@ def _plugins() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
-def _load(name: str, target: str) -> Strategy:
+def _load(name: str, target: str, import_it: Callable[[str], ModuleType]) -> Strategy:
     module_name, _, attribute = target.partition(":")
     try:
-        function = getattr(import_module(module_name), attribute)
+        function = getattr(import_it(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise FwcError(f"strategy {name!r} cannot be loaded from {target!r}: {error}") from None
     if not callable(function) or isinstance(function, type):

@@ -164,7 +164,7 @@ def _key(
     depends = [meaning, dict(task.column_weights), columns, choice, versions]
     digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass"))
     rows = task.pool() if pool is None else pool
-    if rows is not task.pool() or task.disk_table is not None:  # the fingerprint does not say which rows
+    if rows is not task.pool():  # the fingerprint does not say which rows
         from pandas.util import hash_pandas_object
 
         digest.update(hash_pandas_object(rows).to_numpy().tobytes())

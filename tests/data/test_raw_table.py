@@ -361,3 +361,24 @@ def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
         archive.writestr("a.csv", "")
         archive.writestr("b.csv", "")
     assert "holds 2 files" in fwc("audit", tmp_path / "t.zip", *asked, code=2).line
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.timestamp("us"),
+        pa.timestamp("s", "UTC"),
+        pa.date64(),
+        pa.duration("s"),
+        pa.list_(pa.timestamp("us")),
+    ],
+)
+def test_a_time_that_python_cannot_hold_is_a_text(kind: pa.DataType, tmp_path: Path, fwc: Run) -> None:
+    far = 2**62 - 2**62 % 86_400_000
+    times = pa.array(80 * [[far] if pa.types.is_list(kind) else far], kind)
+    columns = {"sex": ["f", "m"] * 40, "said": ["yes", "no", "no", "yes"] * 20, "seen": times}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    words = ("audit", tmp_path / "t.parquet", "--answer", "said", "--protected", "sex", "--json")
+    for more in ((), ("--given", "seen")):  # not used, and used
+        (arm,) = json.loads(fwc(*words, *more, code=0).out)["statistics"]["sex"]["arms"]
+        assert (arm["n"], arm["demographic_parity_difference"]["value"]) == (80, 0.0)

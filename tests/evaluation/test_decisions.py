@@ -90,8 +90,8 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
         "model": "gpt-6-luna", "api": "decisions", "simulated": False,
         "usage": {"prompt_tokens": 2_000_000, "completion_tokens": 5_000, "cached_tokens": 0},
     }  # fmt: skip
-    assert cost(results)["dollars"] == pytest.approx(0.2)
-    assert cost_line(results).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
+    assert cost(results, {})["dollars"] == pytest.approx(0.2)
+    assert cost_line(results, {}).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
     mine = tmp_path / "prices.toml"
     mine.write_text('date = "2026-01-01"\n[models]\n"jev" = { input = 1, output = 2 }\n')
     price = price_of("jev", mine, "systemone")
@@ -173,4 +173,4 @@ def test_answers_about_a_part_of_a_row_are_counted_where_results_are_shown(tmp_p
     assert 0 < forties < 40
     page = render([result.folder], "md", None, None)
     assert re.search(rf"truncated \| {forties} \|", page)
-    assert f"the service truncated {forties} inputs" in cost_line(result.data)
+    assert f"the service truncated {forties} inputs" in cost_line(result.data, {})

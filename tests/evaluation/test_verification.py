@@ -1,6 +1,7 @@
 """`verify`: an untouched folder is the same everywhere; a changed number, cell or reply is named."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from fwc_llm.models import Client
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.recorded_run import score_run
 from tests.command import Run
 from tests.data.tables import write_task
 from tests.faults.batch_service import BatchService
@@ -71,11 +74,11 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
 
 CHANGES = {
     "journal.jsonl": (r'("prompt":\[\{"role":"user","content":")', r"\1Hint: yes. ", "its prompt, the model"),
-    "questions.jsonl": ('"no"', '"yes"', "is recorded, not recomputed"),
+    "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
     "results.json": (r'"equalized_odds_difference": 0\.', '"equalized_odds_difference": 0.1', "is recorded"),
-    "run.json": ('"seed": 0', '"seed": 1', "is recorded, not recomputed"),
-    "prompts/zero.json": ("age", "name", "is recorded, not recomputed"),
+    "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
+    "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
 }
 
@@ -141,3 +144,55 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
     fwc("verify", tmp_path / "forged", code=0)
     fwc("verify", tmp_path / "forged", "--task", invented / task.name, code=0)
     assert "not the table" in fwc("verify", tmp_path / "forged", "--task", task, code=5).line
+
+
+def test_a_function_that_a_folder_names_is_not_run(
+    untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    (folder / "its_strategy.py").write_text("raise SystemExit('it ran')\n")
+    for name in (
+        "run.json",
+        "experiment.toml",
+        "results.json",
+        "journal.jsonl",
+        "questions.jsonl",
+        "answers.csv",
+    ):
+        path = folder / name
+        path.write_text(path.read_text().replace("balanced", "its_strategy:choose"))
+    monkeypatch.chdir(folder)
+    details = [detail for _, detail in with_status(folder, "not checked")]
+    assert "arm 'its_strategy:choose' is a function, and what a folder names is not run" in details
+
+
+@pytest.mark.parametrize("written", ["answers.csv", "results.json", "hashes.json"])
+def test_a_rescore_that_is_stopped_is_no_forgery(
+    written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped when this file is written; run again, it leaves the folder as it would have been."""
+    folder = shutil.copytree(untouched, tmp_path / "run")
+    described = json.loads((folder / "run.json").read_text()) | {"parser": 1}
+    (folder / "run.json").write_text(json.dumps(described))
+    RunFolder(folder).write_hashes()
+    stopping = 1 if written == "hashes.json" else 0  # hashes are written first, and last
+    replaced = os.replace
+
+    def replace_or_stop(source: Path, target: Path) -> None:
+        nonlocal stopping
+        if target.name == written:
+            stopping -= 1
+            if stopping < 0:
+                raise KeyboardInterrupt
+        replaced(source, target)
+
+    with monkeypatch.context() as patched, Journal(folder) as journal:
+        patched.setattr(os, "replace", replace_or_stop)
+        with pytest.raises(KeyboardInterrupt):
+            score_run(RunFolder(folder), journal)
+    assert verify(folder)["differs"] == 0, with_status(folder)
+    assert "was stopped" in dict(with_status(folder, "not checked"))["hashes.json"]
+    with Journal(folder) as journal:
+        score_run(RunFolder(folder), journal)
+    assert verify(folder)["differs"] == 0
+    assert "hashes.json" not in dict(with_status(folder, "not checked"))

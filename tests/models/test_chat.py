@@ -1,5 +1,8 @@
 """What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
+import asyncio
+import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -198,3 +201,61 @@ def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -
     notices: list[str] = []
     ask(quick(notice=notices.append), times=3)
     assert notices == ["OpenAI answers as 'llama-3', not as 'gpt-4'"]
+
+
+@pytest.mark.parametrize(
+    ("served", "is_said"),
+    [("gpt-4", False), ("openai/gpt-4-0613", False), ("gpt-4:latest", False), ("GPT-4", False),
+     ("gpt-4-turbo", True), ("gpt-4o", True), ("gpt-5", True), ("not-gpt-4", True)],
+)  # fmt: skip
+def test_a_version_is_the_same_model_and_a_smaller_one_is_not(
+    provider: respx.MockRouter, served: str, is_said: bool
+) -> None:
+    provider.post("/chat/completions").respond(json=completion("Yes", served))
+    notices: list[str] = []
+    ask(quick(notice=notices.append))
+    assert bool(notices) == is_said
+
+
+def test_two_different_choices_are_said(provider: respx.MockRouter) -> None:
+    body = completion("Yes", "gpt-4")
+    body["choices"].append(completion("No", "gpt-4")["choices"][0])
+    provider.post("/chat/completions").respond(json=body)
+    notices: list[str] = []
+    assert ask(quick(notice=notices.append)).text == "Yes"
+    assert notices == ["OpenAI gave several different choices in one reply: only the first is read"]
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+def test_a_response_that_nobody_asked_for_is_nobody_s_answer(pause: float) -> None:
+    """A broken proxy sends each response a second time, with the opposite word."""
+
+    def response(text: str) -> bytes:
+        return HttpReply(completion(text, "m")).encode()
+
+    async def serve_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(re.findall(rb"(?i)content-length: *(\d+)", head)[0]))
+                writer.write(response("Yes") + (b"" if pause else response("No")))
+                if pause:
+                    await asyncio.sleep(pause)
+                    writer.write(response("No"))
+        writer.close()
+
+    async def go() -> tuple[set[str | None], list[str]]:
+        server = await asyncio.start_server(serve_twice, "127.0.0.1", 0)
+        port, notices = server.sockets[0].getsockname()[1], list[str]()
+        model = quick("m", base_url=f"http://127.0.0.1:{port}/v1", notice=notices.append)
+        try:
+            replies = [await model.ask(MESSAGES) for _ in range(20)]
+        finally:
+            await model.aclose()
+            server.close()
+        return {reply.text for reply in replies}, notices
+
+    texts, notices = asyncio.run(go())
+    assert texts == {"Yes"}
+    if not pause:
+        assert ["more than one response" in notice for notice in notices] == [True]

@@ -106,7 +106,12 @@ def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused:
 def test_system_one_takes_a_state_and_named_questions() -> None:
     def reply(request: HttpRequest) -> Any:
         assert request.path == "/v1/systemone"
-        return nouls(0.99, "gpt-6-luna-1", names=list(request.json()["questions"]), usage={"input_tokens": 7})
+        return nouls(
+            0.99,
+            "gpt-6-luna-1",
+            names=list(request.json()["questions"]),
+            usage={"input_tokens": 7, "output_tokens": 0},
+        )
 
     found, seen = exchange(reply, CHAT, "systemone")
     questions = {"answer": {"type": "noul", "instructions": "Is it?"}}

@@ -23,6 +23,7 @@ from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import LARGEST_BATCH, as_model, qualified_name
 from fwc_llm.tasks import Task
+from tests.command import Run
 
 MESSAGES = [{"role": "user", "content": "Is it?"}]
 
@@ -307,3 +308,25 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, not
             os.kill(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "stopped 8\n"
         assert process.wait(30) == 0
+
+
+def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an exception and in a reply: not in a file, not on the screen."""
+    keys = {"SERVICE_APIKEY": "INVENTED-0123456789", "OPENAI_API_KEY": "INVENTED-abcdefghij"}
+    (tmp_path / "telling.py").write_text(
+        "import os\nKEYS = os.environ['SERVICE_APIKEY'] + ' ' + os.environ['OPENAI_API_KEY']\n"
+        "def fails(messages):\n    raise OSError('x' * 280 + KEYS)\n"
+        "def says(messages):\n    return 'Yes. ' + KEYS\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for variable, key in keys.items():
+        monkeypatch.setenv(variable, key)
+    for name in ("fails", "says"):
+        out = tmp_path / name
+        words = ("--task", "census", "--model", f"python:telling:{name}", "--shots", "zero", "--n-test", 13)
+        outcome = fwc("eval", *words, "--m", 4, "--out", out, code=4 if name == "fails" else 0)
+        assert "INVENTED" not in outcome.out + outcome.err
+        for path in out.rglob("*.*"):
+            assert "INVENTED" not in path.read_text(), path

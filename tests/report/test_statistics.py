@@ -72,17 +72,19 @@ def results(**changes: Any) -> dict[str, Any]:
 
 
 def test_dollars_are_tokens_times_prices() -> None:
-    price, found = price_of("gpt-4o"), cost(results())
+    price, found = price_of("gpt-4o"), cost(results(), {})
     assert found["dollars"] == pytest.approx(price.input + price.output / 1000)
     assert found["price_date"] == price.date
 
 
 def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
-    assert "dollars" not in cost(results(simulated=True))
-    assert "dollars" in cost(results(simulated=True, simulated_answers=False)), "a real model, simulated rows"
-    assert "dollars" not in cost(results(model="my-model"))
-    assert cost_line(results(model="my-model")).startswith("used 1,000,000 prompt tokens")
-    assert "$" in cost_line(results())
+    assert "dollars" not in cost(results(simulated=True), {})
+    assert "dollars" in cost(results(simulated=True, simulated_answers=False), {}), (
+        "a real model, simulated rows"
+    )
+    assert "dollars" not in cost(results(model="my-model"), {})
+    assert cost_line(results(model="my-model"), {}).startswith("used 1,000,000 prompt tokens")
+    assert "$" in cost_line(results(), {})
 
 
 # --- What a design finds and misses

@@ -3,16 +3,19 @@
 import asyncio
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
-from fwc_llm.models import Usage
+from fwc_llm.evaluation.evaluate import prepare
+from fwc_llm.models import Client, Usage
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
@@ -21,8 +24,10 @@ from fwc_llm.runs.batch import BatchRun, batches_under_way
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
+from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import census_task
 from tests.faults.batch_service import BatchService, answer_of
-from tests.faults.loopback import HttpReply, refusal, serve
+from tests.faults.loopback import HttpReply, HttpRequest, refusal, serve, serve_in_thread
 
 N = 23
 
@@ -113,6 +118,47 @@ def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert max(map(len, inputs)) <= 1000
     assert len(inputs) > 3
     assert answers(tmp_path) == expected()
+
+
+@pytest.mark.parametrize("blank", ["", " ", None])
+def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
+    class Blank(BatchService):
+        def __call__(self, request: HttpRequest) -> HttpReply:
+            reply = super().__call__(request)
+            if isinstance(reply.body, dict) and reply.body.get("object") == "batch":
+                files = {name: reply.body.get(name) or blank for name in ("output_file_id", "error_file_id")}
+                return replace(reply, body=reply.body | files)
+            return reply
+
+    asyncio.run(run(Blank(), tmp_path))
+    assert answers(tmp_path) == expected()
+
+
+@pytest.mark.parametrize("ends_as", ["completed", "expired"])
+def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as: str, tmp_path: Path) -> None:
+    service = BatchService(fails=lambda number: number > 2, ends_as=ends_as)
+    notices: list[str] = []
+    prices = tmp_path / "prices.toml"
+    prices.write_text('date = "2030-01-01"\nbatch = 0.5\n[models]\nmine = { input = 1000, output = 4000 }\n')
+
+    def go(url: str, **options: Any) -> dict[str, Any]:
+        client = Client(base_url=f"{url}/v1", batch=True, prices=prices, **options)
+        plan = Settings(n_test=13, m=4, base_parity=None)
+        job = prepare(census_task(600, 300), "mine", ["zero"], plan, client, notice=notices.append)
+        return job.run(tmp_path / "run").data
+
+    with serve_in_thread(service) as url:
+        left = go(url)
+        assert service.live.total() == 0
+        assert left["unanswered"] > 6
+        told = str(left["stopped"])
+        assert f"batches left {left['unanswered']} requests without a reply" in told
+        assert "1 of them: the batch has no reply to it (500: server error 3)" in told
+        assert re.search(r"--finish-live asks them one by one: \d+ requests, at most \$\d+\.\d\d", told)
+        assert go(url)["stopped"] == told, "asked again, it does nothing else"
+        assert go(url, finish_live=True)["unanswered"] == 0
+    assert service.live.total() == left["unanswered"]
+    assert re.search(r"asked live, .*: \d+ requests, at most \$", "\n".join(notices))
 
 
 def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:

@@ -4,21 +4,25 @@ import asyncio
 import itertools
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
 from fwc_llm.models.decisions import DecisionModel
-from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.models.openai.prices import Price, price_of
+from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.openai.prices import Price, price_of, why_unpriced
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution
 from fwc_llm.runs.journal import Journal, PlannedCall
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import HttpReply, HttpRequest, answered, serve_in_thread
+from tests.command import Run
+from tests.faults.loopback import HttpReply, HttpRequest, answered, completion, serve_in_thread
 
 PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
 
@@ -93,9 +97,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
-def test_a_limit_needs_a_price_and_a_positive_number() -> None:
-    with pytest.raises(FwcError, match="no price of my-model is known"):
-        Budget(Model("my-model"), None, 1.0)
+def test_a_limit_is_a_positive_number() -> None:
     with pytest.raises(FwcError, match="must be above 0"):
         Budget(Model("test"), PRICE, 0.0)
 
@@ -119,6 +121,30 @@ def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
     assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
     assert price_of("gpt-4", file) is None
+
+
+def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    listed = 'date = "2030-01-01"\n[models]\nmine = { input = 1, output = 2 }\n'
+    file.write_text(listed + "[parameters.service_tier]\nflex = 0.5\n[parameters.web]\nTrue = 3\n")
+    usual: Any = price_of("mine", file, sent={"temperature": 0, "max_tokens": 20})
+    changed: Any = price_of("mine", file, sent={"service_tier": "flex", "web": True})
+    assert (usual.input, usual.output) == (1.0, 2.0)
+    assert (changed.input, changed.cached, changed.output) == (1.5, 1.5, 3.0)
+    for sent in ({"service_tier": "priority"}, {"web": False}, {"tools": []}, {"extra_body": {"x": 1}}):
+        assert price_of("mine", file, sent=sent) is None
+        assert next(iter(sent)) in why_unpriced("mine", file, "chat", sent)
+
+
+def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
+    words = ("eval", "--task", "census", "--n-test", 13, "--shots", "zero", "--m", 4)
+    service = ("--base-url", "http://127.0.0.1:9/v1", "--max-cost", 1, "--out", tmp_path / "run")
+    assert "no price of my-model is known" in fwc(*words, "--model", "my-model", *service, code=2).line
+    tier = ("--model", "gpt-5-mini", "--param", "service_tier=priority")
+    assert "the parameter service_tier is not known" in fwc(*words, *tier, *service, code=2).line
+    free = ("--model", "gpt-5-mini", "--param", "seed=1")
+    free = (*free, "--param", "service_tier=default")
+    assert "$" in fwc(*words, *free, "--dry-run", code=0).out
 
 
 @pytest.mark.parametrize(
@@ -172,6 +198,74 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
             spent = bill[0]
             with Journal(tmp_path / "run") as journal:
                 assert spent <= journal.cost(price) <= most
+
+
+def _understates(value: Any) -> bool:
+    """A service can lie (SECURITY.md); this is about counts that are none."""
+    return (
+        isinstance(value, float | int) and not isinstance(value, bool) and 0 < value < 1e9 and value % 1 == 0
+    )
+
+
+NO_COUNT = (
+    st.none() | st.booleans() | st.integers(max_value=0) | st.integers(min_value=10**9) | st.floats()
+    | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(st.sampled_from(["total", "cached_tokens", "input"]), st.integers(), max_size=2)
+).filter(lambda value: not _understates(value))  # fmt: skip
+USAGES = NO_COUNT | st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": st.just(100) | NO_COUNT, "completion_tokens": st.just(1) | NO_COUNT,
+        "total_tokens": st.just(101) | NO_COUNT, "prompt_tokens_details": NO_COUNT,
+        "input_tokens": st.just(100),
+    },
+)  # fmt: skip
+
+
+@given(st.lists(USAGES, min_size=1, max_size=6))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(tmp_path: Path, usages: list[Any]) -> None:
+    """A first pass without a limit counts, too: what it does not know is estimated upwards."""
+    cost, asked = PRICE.dollars(Usage(100, 1)), itertools.count()
+
+    def service(request: HttpRequest) -> HttpReply:
+        usage = usages[next(asked) % len(usages)]
+        return HttpReply(completion("Yes") | {"usage": usage})
+
+    async def go(url: str, folder: Path) -> None:
+        for most in (None, 12 * cost, 20 * cost):
+            model = ChatModel("test", base_url=f"{url}/v1", backoff=0.001)
+            planned = calls(60 if most else 4)
+            with Journal(folder) as journal:
+                budget = None if most is None else Budget(model, PRICE, most, Counter())  # type: ignore[arg-type]
+                outcome = await Execution(model, planned, journal, 3, budget=budget).run()
+            assert not most or outcome.stopped
+
+    with serve_in_thread(service) as url, TemporaryDirectory(dir=tmp_path) as folder:
+        asyncio.run(go(url, Path(folder)))
+    assert 4 <= next(asked) <= 20
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 1}, Usage(100, 1)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160}, Usage(100, 60)),  # it reasoned
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}},
+         Usage(100, 1, 64)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 101}},
+         Usage(100, 1)),
+        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": -1}},
+         None),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, None),
+        ({"prompt_tokens": 100, "completion_tokens": 0}, None),
+        ({"prompt_tokens": 100}, None),
+        ({"total_tokens": 101}, None),
+        ({"input_tokens": 100, "output_tokens": 1}, None),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_of_a_usage_is_not_zero(usage: dict[str, Any], expected: Usage | None) -> None:
+    assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
 
 
 def test_what_costs_more_than_its_worst_case_is_expected_from_then_on(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.retry import AttemptError, FailureScope
-from fwc_llm.sanitize import as_single_line, parse_uint
+from fwc_llm.sanitize import as_single_line, parse_uint, redact
 
 if TYPE_CHECKING:
     import openai
@@ -145,7 +145,7 @@ class BatchClient:
             if failure.scope is FailureScope.RUN:
                 raise ProviderError(self._model.explain(failure))
             if failure.scope is not FailureScope.ATTEMPT:
-                raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
+                raise ProviderError(f"the Batch API refuses this ({failure}): {_LIVE}")
             if attempt < _ATTEMPTS:
                 await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
         raise ProviderError(
@@ -166,7 +166,7 @@ class BatchClient:
     def _id(self, answer: Any, name: str = "id") -> str:
         """The id in a service's answer, validated because it becomes part of URLs."""
         value = getattr(answer, name, None)
-        if not isinstance(value, str) or not ID.fullmatch(value) or self._model.redact(value) != value:
+        if not isinstance(value, str) or not ID.fullmatch(value) or redact(value) != value:
             raise AttemptError(FailureScope.ATTEMPT, f"the service's answer has no usable {name}")
         return value
 
@@ -179,11 +179,11 @@ class BatchClient:
             for error in (details if isinstance(details, list) else [])[:3]
         ]
         files = [
-            None if getattr(batch, name, None) is None else self._id(batch, name)
+            None if not str(getattr(batch, name, None) or "").strip() else self._id(batch, name)
             for name in ("output_file_id", "error_file_id")
         ]
         done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
-        words = as_single_line(self._model.redact("; ".join(texts)))
+        words = as_single_line("; ".join(texts))
         return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
 
 

@@ -30,10 +30,11 @@ from fwc_llm.models.openai.retry import (
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
     as_single_line,
+    hide_variable,
     parse_finite,
     parse_json,
     parse_uint,
-    redactor,
+    redact,
     replace_invisible,
     sanitize_json,
     truncate,
@@ -67,6 +68,7 @@ _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
     r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
 )
+_OF_VERSION = re.compile(r"(?:[-_.:@](?:v?\d[\d.-]*|latest|preview|exp|gguf|i?q\d\w*|[bf]p?f?\d+))*")
 _LONGEST_NAME = 200  # characters of a token or a model's name
 _MOST_LOGPROBS = 100
 _MOST_TOKENS = 1_000_000_000  # of one request; a larger count is invalid
@@ -146,7 +148,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
         refusal=bool(refusal) or calls_tool or finish == "refusal",
         reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
         logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
-        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
+        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens", bool(text)),
         model=name_in(body, "model"),
         fingerprint=name_in(body, "system_fingerprint"),
         latency=latency,
@@ -170,21 +172,46 @@ def json_answer(text: str) -> Any:
     return reply.get("answer") if isinstance(reply, dict) else None
 
 
-def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
-    """Counts in `usage` under these names, missing ones as 0; None without `usage`."""
+def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
+    """Counts in `usage` under these names; None if one of them is not known.
+
+    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the total that
+    are in neither count, such as reasoning, were written by the model.
+    """
     if not isinstance(usage, Mapping):
+        return None
+    names = (prompt, completion, "total_tokens")
+    asked, said, total = (parse_uint(usage.get(name), _MOST_TOKENS) for name in names)
+    if not asked or said is None or (has_text and not said):
         return None
     details = usage.get(f"{prompt}_details")
     details = details if isinstance(details, Mapping) else {}
-    cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
-    counts = (usage.get(prompt), usage.get(completion), cached, written)
-    return Usage(*(parse_uint(count, _MOST_TOKENS) or 0 for count in counts))
+    cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
+    written = details.get("cache_write_tokens") or 0
+    written = parse_uint(written, asked - cached + 1)
+    if written is None:
+        return None
+    return Usage(asked, max(said, (total or 0) - asked), cached, written)
 
 
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
     """The text in a field of a service's response, shortened; None for other values."""
     value = body.get(field)
     return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
+
+
+def _content(choice: Any) -> str:
+    """What a choice of a response says."""
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    return json.dumps(message.get("content") if isinstance(message, Mapping) else None)
+
+
+def _same_model(served: str, wanted: str) -> bool:
+    """Whether two names differ in nothing but a publisher, a version or a form of the weights."""
+    names = [name.rpartition("/")[2].lower().removesuffix("-latest") for name in (served, wanted)]
+    shorter, longer = sorted(names, key=len)
+    before, found, after = longer.partition(shorter)
+    return bool(found) and not before and bool(_OF_VERSION.fullmatch(after))
 
 
 def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
@@ -223,7 +250,7 @@ def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
 
 
 class Service:
-    """Base class of models of services: name, notices, redaction, failure limit."""
+    """Base class of models of services: name, notices, failure limit."""
 
     where, who = "", "the service"  # names of the service in messages
     where_to_look = "check its name"  # advice after "does not know the model"
@@ -232,7 +259,6 @@ class Service:
     _options: Client
     _sent: dict[str, Any]  # the parameters after adaptation; never part of a request's identity
     _answers: Sequence[str] = YES_OR_NO
-    redact: Callable[[str], str] = staticmethod(redactor())  # a text without keys, which a service might echo
 
     def __init__(self, name: str, notice: Notice | None, breaker: int) -> None:
         if not name.strip():
@@ -272,11 +298,11 @@ class Service:
             why, remedy = "says that the quota is used up", "check the account's billing"
         else:
             why, remedy = "rejects the key", self.key_hint
-        return self.redact(f"{self.where} {why} ({failure}): {remedy}")
+        return f"{self.where} {why} ({failure}): {remedy}"
 
     def _tell(self, notice: str) -> None:
         """Record and print a notice, unless it was given before."""
-        notice = self.redact(replace_invisible(notice))
+        notice = redact(replace_invisible(notice))
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
@@ -312,6 +338,7 @@ def _without_custom_headers() -> dict[str, Any]:
 
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` if it is missing or malformed."""
+    hide_variable(variable)
     # A user may pass the key instead of a variable's name: the message repeats only a plausible name.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     source = f"the environment variable {variable}" if is_name else "that variable"
@@ -457,7 +484,10 @@ class ChatModel(Service):
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
-        return read_reply(body)
+        reply = read_reply(body)
+        if len({_content(choice) for choice in body["choices"]}) > 1:
+            self._tell(f"{self.where} gave several different choices in one reply: only the first is read")
+        return reply
 
     async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
@@ -494,9 +524,8 @@ class ChatModel(Service):
             self._pace.succeeded(sent_at)
             if reply.usage is not None:
                 self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
-            served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]
-            alike = wanted in served or served in wanted or self._prefix  # a deployment may serve any model
-            if served and not alike:
+            # A deployment, whose name has a prefix, may serve any model.
+            if reply.model and not self._prefix and not _same_model(reply.model, self._served_name):
                 self._tell(f"{self.where} answers as {reply.model!r}, not as {self.name!r}")
             return reply
 
@@ -513,7 +542,6 @@ class ChatModel(Service):
                 raise AttemptError(FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
         except AttemptError as failure:
-            failure.reason = self.redact(failure.reason)
             if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
@@ -626,21 +654,20 @@ class ChatModel(Service):
         return sent if self._key_name else "no key was sent; name its variable with --api-key-env"
 
     def read_body(self, text: str) -> Any:
-        """Parse a response as sanitized JSON, or as sanitized text, without the key."""
+        """Parse a response as sanitized JSON, or as sanitized text."""
         try:
-            return sanitize_json(parse_json(text), self.redact)
+            return sanitize_json(parse_json(text))
         except ValueError:
-            return sanitize_json(text, self.redact)
+            return sanitize_json(text)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return as_single_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
+        return as_single_line(f"{type(cause).__name__}: {cause}".rstrip(": "))
 
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, created on first use; `FwcError` if that is impossible."""
         if self._sdk is None:
             key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
-            self.redact = redactor(key)  # "no-key" is too short to be redacted
             try:
                 import httpx2
 
@@ -649,7 +676,7 @@ class ChatModel(Service):
                 alive = max(self._options.concurrency, 100)
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
                 local = is_local(self.address)
-                http_client = BoundedClient(local, limits=limits, timeout=self._timeout)
+                http_client = BoundedClient(local, self._tell_of_rest, limits=limits, timeout=self._timeout)
                 self._sdk = self._make_sdk(key, max_retries=0, timeout=self._timeout, http_client=http_client)
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
@@ -661,6 +688,12 @@ class ChatModel(Service):
             if self._base_url is not None:
                 self._sdk.organization = self._sdk.project = None
         return self._sdk
+
+    def _tell_of_rest(self) -> None:
+        self._tell(
+            f"{self.where} sends more than one response to a request: only the first is read; if a proxy "
+            "stands in between, look at it"
+        )
 
     def _make_sdk(self, key: str, **options: Any) -> "openai.AsyncOpenAI":
         import openai

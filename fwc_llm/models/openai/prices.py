@@ -1,10 +1,11 @@
 """Token prices, parameters of model families, end dates of OpenAI's models."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,41 @@ _SOON_DAYS = 60
 LONG = (2.0, 1.5)  # price factors of input and output in a long request (prices.toml: `long`)
 
 
+# Request parameters that leave the price of a token as it is, whatever their value. Others change it
+# (service_tier, tools with a fee, routes to other models), or nobody knows: the price file says by how much.
+_FREE = {
+    "api",
+    "chat_template_kwargs",
+    "frequency_penalty",
+    "functions",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "metadata",
+    "min_p",
+    "presence_penalty",
+    "reasoning",
+    "reasoning_effort",
+    "repetition_penalty",
+    "response_format",
+    "response_schema",
+    "safety_identifier",
+    "seed",
+    "stop",
+    "stop_seqs",
+    "store",
+    "temperature",
+    "thinking",
+    "tool_choice",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "user",
+    "verbosity",
+}
+
+
 class Price(BaseModel, frozen=True):
     """One model's prices in US dollars per million tokens, with their date and source."""
 
@@ -35,6 +71,7 @@ class Price(BaseModel, frozen=True):
     long: int | None = None  # in a request with more prompt tokens, prices are multiplied by `LONG`
     batch: float = 1.0  # the Batch API's share of these prices
     context: int | None = None  # the context window in tokens
+    parameters: dict[str, dict[str, float]] = {}  # factors of all prices by a parameter's value
     date: str
     source: str = "a file of your own"
 
@@ -47,15 +84,36 @@ class Price(BaseModel, frozen=True):
         cost = prompts * times[0] + usage.completion_tokens * self.output * times[1]
         return cost * (self.batch if batch else 1.0) / 1e6
 
+    def unknown_parameter(self, sent: Mapping[str, Any]) -> str | None:
+        """The first parameter that may change the price, and nobody knows how."""
+        for name, value in sent.items():
+            if name not in _FREE and str(value) not in self.parameters.get(name, {}):
+                return name
+        return None
+
+    def of(self, sent: Mapping[str, Any]) -> "Price | None":
+        """The price of requests with these parameters; None if it is not known."""
+        if self.unknown_parameter(sent) is not None:
+            return None
+        factors = [
+            self.parameters[name][str(value)] for name, value in sent.items() if name in self.parameters
+        ]
+        factor = prod(factors)
+        changed = {name: factor * getattr(self, name) for name in ("input", "cached", "write", "output")}
+        return self.model_copy(update=changed)
+
 
 def no_price(model: str) -> Price:
     """The price of a model that runs in this process: 0."""
     return Price(model=model, input=0.0, output=0.0, date="any day", source="no service was asked")
 
 
-def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
+def price_of(
+    model: str, path: str | Path | None = None, api: str = "chat", sent: Mapping[str, Any] | None = None
+) -> Price | None:
     """The price of `model` in the file `path` or the built-in file, or None.
 
+    `sent` are the parameters of the requests: None also if one of them changes the price in an unknown way.
     A listed name covers its dated versions. A file with one list has it for every `api`; in a file of the
     user, the list for "decisions" holds for "systemone", too.
     """
@@ -64,7 +122,19 @@ def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> P
         api = "decisions"
     prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
     name = covering(model.removeprefix("azure:").rpartition("/")[2], prices)
-    return None if name is None else prices[name]
+    return None if name is None else prices[name].of(sent or {})
+
+
+def why_unpriced(model: str, path: str | Path | None, api: str, sent: Mapping[str, Any]) -> str:
+    """Why `price_of` gives None, and what to do."""
+    price = price_of(model, path, api)
+    parameter = None if price is None else price.unknown_parameter(sent)
+    if parameter is None:
+        return f"no price of {model} is known; give a price file with --prices"
+    return (
+        f"the price of {model} with the parameter {parameter} is not known; give a price file (--prices) "
+        f"that says under [parameters.{parameter}] by which factor each value changes the prices"
+    )
 
 
 def priced() -> tuple[str, ...]:
