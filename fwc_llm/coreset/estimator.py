@@ -47,10 +47,12 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_init: number of starts; the best is kept. "auto": with real rows, and possible coresets up
             to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small tables
             (n · m up to 4,000) get starts until four end at the best objective, at most 30. Larger ones of up
-            to 8,192 rows get two starts if swaps follow as in swaps="auto"; all others get one. With such
-            swaps, up to 8,192 rows, the best start is kicked if under four agree (docs/method.md, "Starts and
-            local optima").
+            to 8,192 rows get two starts if n · m is at most 32,000 and swaps follow as in swaps="auto"; all
+            others get one. With such swaps, up to 8,192 rows, the best start is kicked if under four agree,
+            as long as kicks pay (docs/method.md, "Starts and local optima").
         max_iter: largest number of iterations of one descent; an iteration moves all representatives.
+        tol: relative gain of an iteration that ends a descent on all rows. "auto": 0, but 2e-5 where samples
+            grow, and 2.5e-4 for free representatives with n · m above 2²⁰. 0 descends to the last digit.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
             "features" on up to 262,144 rows, and on the samples of larger tables. Free representatives are
@@ -60,8 +62,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             of the rows. The fit may then take several times as long.
         progressive: whether a start by "k-means++" or "random" uses growing samples, so that few iterations
             run on all rows. "auto": from 8,192 rows on; with support="free" only with at least 64 rows per
-            representative. The last iterations run on all rows. They end when one lowers the objective by
-            less than 2e-5 of it (by 1e-4 for free representatives with n · m above 2²⁰).
+            representative. The last iterations run on all rows, to `tol`.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
         scale: whether numeric columns become z-scores. "auto": in a DataFrame, but not in an array; if the

@@ -212,7 +212,7 @@ class Medoids:
         (n, p), m = self._values.shape, len(self._points)
         first = d_first + self.prices[self._cell_of[nearest]]
         second = d_second + self.prices[self._cell_of].max()
-        if space.cost.squared and not space.root:
+        if space.cost.root and not space.root:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second
         rises = d_second.astype(np.float64) - d_first
@@ -358,7 +358,7 @@ def best_exchanges(  # type: ignore[no-untyped-def]
             for w in range(width):
                 for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
                     away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
-                    limit[w, s] = (np.sqrt(away) if cost.squared else away) * _SLACK
+                    limit[w, s] = (np.sqrt(away) if cost.root else away) * _SLACK
                     gain[w, s] = removal[s]
         for w in range(width):
             changes[t * WIDTH + w] = 0.0

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.certificate import Represented
-from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, generator
+from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, check_not_negative, generator
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
@@ -21,6 +21,7 @@ from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams, s
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
 from fwc_llm.coreset.problem.frames import Columns
+from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Solver
@@ -28,8 +29,6 @@ from fwc_llm.coreset.transport.parity import imbalance, violation
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
-# Sampled rows per representative: the objective is then about 0.1 % above that of a fit of all rows.
-ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
 @dataclass(eq=False, repr=False)
@@ -48,6 +47,7 @@ class CoresetFit:
     init: str | np.ndarray | Sequence[Any] = "k-means++"
     n_init: int | str = "auto"
     max_iter: int = 300
+    tol: float | str = "auto"
     random_state: Any = None
     swaps: bool | str = "auto"
     progressive: bool | str = "auto"
@@ -152,6 +152,8 @@ class CoresetFit:
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
                 raise InputError(f"{name}={value!r}: use True, False or 'auto'")
+        if self.tol != "auto":
+            check_not_negative("tol", self.tol)
         if not isinstance(self.prove, bool) or (self.prove and self.support == "free"):
             raise InputError(
                 f"prove={self.prove!r}: use True or False; True needs support='rows' or 'features'"
@@ -231,7 +233,9 @@ class CoresetFit:
         rng = generator(self.random_state)
         starts = None if self.n_init == "auto" else int(self.n_init)
         n_jobs = check_jobs(self.n_jobs)
-        solver = Solver(problem, int(self.max_iter), self.swaps, self.progressive, n_jobs)
+        tolerance = None if self.tol == "auto" else float(self.tol)
+        terms = self.swaps, self.progressive, n_jobs, tolerance
+        solver = Solver(problem, int(self.max_iter), *terms)
         if isinstance(self.init, str):
             best, self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = best_start(
                 solver, self.init, rng, starts
@@ -239,11 +243,12 @@ class CoresetFit:
         else:
             self.n_starts_, self.n_agreeing_, self.proven_, self.spread_ = 1, 1, False, None
             best = solver.from_start(self._init_start(problem, rows), rng)
+            best = solver.finish(best, rng, kicks=False)
         return best, solver.steps
 
     def _sample_size(self) -> int:
         """Number of rows of a table on disk that are solved in memory."""
-        return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
+        return max(int(self.sample), COSTS[self.cost].sampled * int(self.m))
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
         seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))

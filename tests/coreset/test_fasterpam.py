@@ -10,14 +10,14 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
-from fwc_llm.coreset.search.schedule import swap
 from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.swaps import swap
 from fwc_llm.coreset.threads import Threads
 
 
 def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""
-    kind, k = "sqeuclidean" if space.cost.squared else "cityblock", -len(space.cost.unit)
+    kind, k = "sqeuclidean" if space.cost.root else "cityblock", -len(space.cost.unit)
     apart = cdist(space.values[:, :k], values[:, :k], kind)
     apart += (space.values[:, None, k:] != values[None, :, k:]).sum(axis=2)
     apart += space.move[cells][:, space.cell].T
@@ -32,7 +32,7 @@ def space(cost: str, n: int = 150, apart: float = 0) -> Space:
     move = np.array([[0, 1, 0.5], [1, 0, 1.5], [0.5, 1.5, 0]])
     cell = rng.integers(0, 3, n)
     values[:, :3] += apart * rng.integers(0, 9, (n, 1))
-    features = FeatureCost(cost != "l1", np.ones(2, np.float32))
+    features = FeatureCost(int(cost != "l1"), cost != "l1", np.ones(2, np.float32))
     return Space(values, features, cell, move, np.array([0.4, -0.7, 0.0]), root=cost == "l2")
 
 

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import UNIT, RowAssignment, centres, medoids
+from fwc_llm.coreset.descent.updates import UNIT, Centres, RowAssignment, medoids
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import Threads
 
 
 def toy(n=300, p=4, seed=0):
@@ -94,7 +95,7 @@ def test_means_medians_and_modes_minimise_their_shares():
     table = EncodedTable(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
     shares, start = shares_of(rng, 80, 3), np.zeros((3, 3))
     for cost, power in (("l1", 1), ("sqeuclidean", 2)):
-        moved = centres(table, shares, start, cost)
+        moved = Centres(table, cost, 3, Threads(1)).move(shares, start)
         for j in range(3):
             rows, weight = shares.grouped().of(j)
             assert weight.sum() == pytest.approx(shares.weights()[j])

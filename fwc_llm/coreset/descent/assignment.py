@@ -1,7 +1,7 @@
 """Compiled kernels that find each row's nearest representative in every cell.
 
 Bounds make most distances unnecessary. Results are the same for any number of threads. Bounds are distances
-in a metric (for squared L2, the root of the cost). For row i and cell g two numbers are kept:
+in a metric (for root L2, the root of the cost). For row i and cell g two numbers are kept:
 
     cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
     second[i, g]  lower bound of the distance to all other ones of g, in the iteration that `packed` notes
@@ -67,10 +67,10 @@ class Costs(NamedTuple):
 
 
 @part(forceinline=True)
-def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
+def _error(value, root, relative, absolute):  # type: ignore[no-untyped-def]
     """The largest error of a float32 cost."""
     inputs = absolute
-    if squared:
+    if root:
         inputs *= np.float32(2) * np.sqrt(value) + absolute
     return relative * value + inputs
 
@@ -79,7 +79,7 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
     """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number in doubt."""
     x, cell, _, cost, packed, second = rows
-    begin, squared = reps.first[g], costs.features.squared
+    begin, root = reps.first[g], costs.features.root
     block, out, best, next_best, place = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
@@ -101,14 +101,14 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     for lane in range(count):
         i = queue[g, lane]
         near, far = best[lane], next_best[lane]
-        error = _error(near, squared, costs.relative, costs.absolute)
-        error += _error(far, squared, costs.relative, costs.absolute)
+        error = _error(near, root, costs.relative, costs.absolute)
+        error += _error(far, root, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
         state = DOUBTFUL if doubt else FRESH
         packed[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
         cost[i, g] = near + costs.move[cell[i], g]
-        second[i, g] = np.sqrt(far) if squared else far
+        second[i, g] = np.sqrt(far) if root else far
     return doubtful
 
 
@@ -125,7 +125,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     x, cell, chosen, cost, packed, second = rows
     points, tile_start, first = reps.points, reps.tile_start, reps.first
     step, now, come = reps.step, reps.now, reps.come
-    features, squared, move = costs.features, costs.features.squared, costs.move
+    features, root, move = costs.features, costs.features.root, costs.move
     cells, doubtful = len(prices), 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
@@ -143,11 +143,11 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 other = max(second[i, g] - come[age, g], np.float32(0))
                 if age == now:  # AGES iterations old: `come` forgets it now
                     second[i, g] = other
-                other = other * other if squared else other
+                other = other * other if root else other
                 value = max(cost[i, g] - move[own, g], np.float32(0))
                 if turn > 0:
-                    bound = max((np.sqrt(value) if squared else value) - step[j], np.float32(0))
-                    bound = min(bound * bound if squared else bound, other) + move[own, g]
+                    bound = max((np.sqrt(value) if root else value) - step[j], np.float32(0))
+                    bound = min(bound * bound if root else bound, other) + move[own, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
                         packed[i, g] = word - state + STALE

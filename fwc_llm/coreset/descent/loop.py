@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres, medoids
+from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
@@ -34,7 +34,7 @@ class Steps:
         self.problem = problem
         self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
-        self._changes = Changes()
+        self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
 
     @cached_property
     def _columns(self) -> np.ndarray:
@@ -72,9 +72,7 @@ class Steps:
 
     def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
         """Return (m, p) the points of least cost for the rows that each representative carries."""
-        only = self._changes.find(shares, points)
-        moved = centres(self.problem.table, shares, points, self.problem.cost, only, self._threads)
-        return self._changes.keep(moved)
+        return self._centres.move(shares, points)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """Return (m,) the candidates of least cost among the rows that each representative carries."""

@@ -27,7 +27,7 @@ from fwc_llm.coreset.descent.assignment import (
     find_exactly,
 )
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.updates import RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import Changes, RowAssignment, medoids
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -57,6 +57,8 @@ class CompiledSteps(Steps):
         self._before: list[np.ndarray] = []  # (m, p) the representatives in each of the last AGES iterations
         self._drift = np.inf
         self._objective = 0.0
+        self._changes = Changes()
+        self._last_rows = np.full(problem.m, -1)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -109,10 +111,10 @@ class CompiledSteps(Steps):
         """See `Steps`."""
         table, reps = self.problem.table, self._place(points)[0]
         # The errors of rounding to float32, and of sums in float32.
-        x, squared = table.single, self.problem.feature_cost.squared
+        x, root = table.single, self.problem.feature_cost.root
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
-        absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
+        absolute = np.sqrt((rounding**2).sum()) if root else rounding.sum()
         relative = np.float32((table.p + 4) * _HALF_ULP)
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
         self._assign(costs, reps, EVERY, np.inf)
@@ -151,7 +153,7 @@ class CompiledSteps(Steps):
         near = np.ascontiguousarray(points - self._shift, np.float32)
         old, now = self._reps, (self._iteration + 1) % AGES
         step = np.full(len(points), np.inf) if old is None else self._measure_ways(near, old.points)
-        typical = np.sqrt(self._objective) if self.problem.feature_cost.squared else self._objective
+        typical = np.sqrt(self._objective) if self.problem.feature_cost.root else self._objective
         everything = old is None or bool(step.max() > typical / 2)
         come = np.zeros((AGES, cells), np.float32)
         if everything:
@@ -170,7 +172,7 @@ class CompiledSteps(Steps):
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
         """Distance (m,) from each earlier point in `before` (m, p) to its new point in `near` (m, p)."""
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
-        return np.sqrt(ways) if self.problem.feature_cost.squared else ways
+        return np.sqrt(ways) if self.problem.feature_cost.root else ways
 
     def _assign(
         self,
@@ -196,9 +198,9 @@ class CompiledSteps(Steps):
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
         """See `Steps`; a representative that carries the same rows as before stays."""
-        moved = medoids(self.problem, shares, rows, self._changes.find(shares, rows[:, None]))
-        self._changes.keep(moved[:, None])
-        return moved
+        changed = self._changes.find(shares) | (rows != self._last_rows)
+        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
+        return self._last_rows.copy()
 
 
 def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:

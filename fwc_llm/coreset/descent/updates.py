@@ -4,16 +4,16 @@ See docs/method.md, "Updates of the representatives".
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.ground_cost import COSTS
+from fwc_llm.coreset.problem.medians import Groups
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
-_ALONE = Threads(1)
 UNIT = 1 << 32  # the mass of a row in integer sums, which do not depend on the order
 
 
@@ -46,8 +46,11 @@ class RowAssignment:
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
         """Sum mass by representative and `code` (n,): (m, width) int64, in units of `Groups.unit`."""
         keys, part = self.label * width + code, self.part_units()
-        total = np.zeros(self.m * width, np.int64)
-        np.add.at(total, keys, UNIT if self.masses is None else self.masses.units)
+        if self.masses is None:
+            total = np.bincount(keys, minlength=self.m * width) * UNIT
+        else:
+            total = np.zeros(self.m * width, np.int64)
+            np.add.at(total, keys, self.masses.units)
         np.subtract.at(total, keys[self.part_row], part)
         np.add.at(total, self.part_label * width + code[self.part_row], part)
         return total.reshape(self.m, width)
@@ -57,105 +60,82 @@ class RowAssignment:
         unit = UNIT if self.masses is None else self.masses.units[self.part_row]
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
-    def grouped(self, only: np.ndarray | None = None) -> "Groups":
-        """Group rows and masses by representative: all representatives, or those in `only`."""
-        wanted = np.ones(self.m, bool) if only is None else np.isin(np.arange(self.m), only)
-        mine = wanted[self.label]
+    def grouped(self, wanted: np.ndarray | None = None) -> Groups:
+        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every one)."""
+        if wanted is None:
+            wanted = np.arange(self.m)
+        group = np.full(self.m, len(wanted), np.min_scalar_type(self.m))  # the last group is not wanted
+        group[wanted] = np.arange(len(wanted))
+        mine = group[self.label] < len(wanted)
         mine[self.part_row] = True
         rows, part = np.flatnonzero(mine), self.part_units()
         rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
-        label = np.concatenate([self.label[rows], self.part_label]).astype(np.min_scalar_type(self.m))
+        label = np.concatenate([group[self.label[rows]], group[self.part_label]])
         row, units = np.concatenate([rows, self.part_row]), np.concatenate([rest, part])
+        label[units <= 0] = len(wanted)
         order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
-        order = order[(units[order] > 0) & wanted[label[order]]]
-        start = np.searchsorted(label[order].astype(np.int64), np.arange(self.m + 1))
-        return Groups(row[order], units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Representative j carries `rows[start[j]:start[j + 1]]` with the masses `units` · `unit`."""
-
-    rows: np.ndarray
-    units: np.ndarray
-    start: np.ndarray
-    unit: float
-
-    def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of representative j, and their masses."""
-        part = slice(self.start[j], self.start[j + 1])
-        return self.rows[part], self.units[part] * self.unit
+        start = np.searchsorted(label[order], np.arange(len(wanted) + 1, dtype=label.dtype))
+        order = order[: start[-1]]
+        unit = 1 / UNIT if self.masses is None else self.masses.unit
+        return Groups(row[order], units[order], start, unit)
 
 
 class Changes:
-    """Finds the representatives to move: those that carry other rows than at the last move."""
+    """Finds the representatives that carry other rows than at the last move."""
 
     def __init__(self) -> None:
         self._label: np.ndarray | None = None  # (n,) labels at the last move; m for a split row
         self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
-        self._points = np.empty(0)
 
-    def find(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
-        """Return the representatives, now at `points` (m, p), that have to move."""
-        label, old = shares.label.copy(), self._label
+    def find(self, shares: RowAssignment) -> np.ndarray:
+        """Return the mask (m,) of the representatives with other rows; at first, of all."""
+        label = shares.label.copy()
         label[shares.part_row] = shares.m
         torn = np.concatenate([shares.label[shares.part_row], shares.part_label])
-        touched = np.ones(shares.m + 1, bool)
-        if old is not None:
-            touched[:-1] = (points != self._points).any(axis=1)
-            changed = np.flatnonzero(label != old)
-            for own in (self._torn, torn, old[changed], label[changed]):
-                touched[own] = True
-        self._label, self._torn = label, torn
-        return np.flatnonzero(touched[:-1])
-
-    def keep(self, moved: np.ndarray) -> np.ndarray:
-        """Store the new points of the representatives, and return them."""
-        self._points = moved.copy()
-        return moved
+        touched = np.full(shares.m + 1, self._label is None)
+        if self._label is not None:
+            changed = np.flatnonzero(label != self._label)
+            for which in (self._torn, torn, self._label[changed], label[changed]):
+                touched[which] = True
+        self._label = label
+        self._torn = torn
+        return touched[:-1]
 
 
-def centres(
-    table: EncodedTable,
-    shares: RowAssignment,
-    points: np.ndarray,
-    cost: str,
-    only: Any = None,
-    threads: Threads = _ALONE,
-) -> np.ndarray:
-    """Move points to weighted medians of numeric columns and modes of categories.
+class Centres:
+    """Moves points to the centres of their rows; the centres of unchanged rows are kept.
 
-    With the `cost` "sqeuclidean", to weighted means instead of medians. All values between the lower and the
-    upper median are equally good; a point moves to the nearest of these. Of equally heavy categories the
-    current one stays. `only` has the points to move; None: all.
+    Every value between the lower and the upper median is equally good: a point moves to the nearest of these.
+    Of equally heavy categories the current one stays.
     """
-    moved, groups = points.copy(), shares.grouped(only)
 
-    def move(j: int) -> None:
-        place = moved[j, : table.n_numeric]
-        if SQUARED[cost]:
-            rows, weight = groups.of(j)
-            place[:] = weight @ table.numbers_of(rows) / weight.sum()
-            return
-        part = slice(groups.start[j], groups.start[j + 1])
-        units, ordered = groups.units[part], np.ascontiguousarray(table.numbers[groups.rows[part]].T)
-        if (units == units[0]).all():
-            ordered.sort(axis=1)
-            low, high = ordered[:, (len(units) - 1) // 2], ordered[:, len(units) // 2]
-        else:
-            order, columns = np.argsort(ordered, axis=1), np.arange(table.n_numeric)
-            upto, total = np.cumsum(units[order], axis=1), units.sum()
-            at = (upto < (total + 1) // 2).sum(axis=1), (upto <= total // 2).sum(axis=1)
-            low, high = (ordered[columns, order[columns, middle]] for middle in at)
-        np.minimum(np.maximum(place, low, out=place), high, out=place)
+    def __init__(self, table: EncodedTable, cost: str, m: int, threads: Threads) -> None:
+        self._table = table
+        self._cost = COSTS[cost]
+        self._threads = threads
+        self._changes = Changes()
+        self._low = np.full((m, table.n_numeric), -np.inf)
+        self._high = np.full((m, table.n_numeric), np.inf)
 
-    threads.over(move, np.flatnonzero(np.diff(groups.start)))
-    for code, place in zip(table.codes.T, moved.T[table.n_numeric :], strict=True):
-        total = shares.units_by(code.astype(np.int64), int(max(code.max(), place.max())) + 1)
-        better = total.max(1) > total[np.arange(len(moved)), place.astype(np.int64)]
-        place[better] = total.argmax(1)[better]
-    return moved
+    def move(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
+        """Return the points (m, p) of least cost; a point without rows stays."""
+        table = self._table
+        changed = np.flatnonzero(self._changes.find(shares))
+        groups = shares.grouped(changed)
+        low, high = self._cost.centres(table.numbers, groups, self._threads)
+        empty = np.diff(groups.start) == 0
+        self._low[changed] = np.where(empty[:, None], -np.inf, low)
+        self._high[changed] = np.where(empty[:, None], np.inf, high)
+        moved = points.copy()
+        numbers, categories = np.split(moved, [table.n_numeric], axis=1)
+        np.clip(numbers, self._low, self._high, out=numbers)
+        for code, place in zip(table.codes.T, categories.T, strict=True):
+            width = int(max(code.max(), place.max())) + 1
+            total = shares.units_by(code.astype(np.int64), width)
+            better = total.max(1) > total[np.arange(len(moved)), place.astype(np.int64)]
+            place[better] = total.argmax(1)[better]
+        return moved
 
 
 def medoids(
@@ -166,13 +146,17 @@ def medoids(
     Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`.
     """
     table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
+    place = np.full(problem.m, -1)
+    place[np.arange(problem.m) if only is None else only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         own = np.flatnonzero(problem.cell_of == g)
         allowed = np.zeros(table.n, bool)
         allowed[pool] = True
-        for j in own[np.diff(groups.start)[own] > 0].tolist():
-            carried, weight = groups.of(j)
+        for j in own[place[own] >= 0].tolist():
+            carried, weight = groups.of(place[j])
+            if not len(carried):
+                continue
             places, weight = np.append(rows[j], carried), np.append(0.0, weight)
             costs = problem.feature_cost.at_rows(table, places, weight)
             taken[problem.ids[moved[own]]] = True

@@ -11,7 +11,7 @@ from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
-from fwc_llm.coreset.problem.ground_cost import COSTS
+from fwc_llm.coreset.problem.ground_cost import COSTS, check_costs
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -54,7 +54,7 @@ class ProblemParams:
     crossed: bool = True
 
     def __post_init__(self) -> None:
-        check_choice("cost", self.cost, COSTS)
+        check_choice("cost", self.cost, tuple(COSTS))
         check_epsilon(self.epsilon)
         check_penalty(self.penalty, self.epsilon)
         if not isinstance(self.crossed, bool) or (self.penalty is not None and not self.crossed):
@@ -94,7 +94,7 @@ class ProblemParams:
         used = None if masses is None else masses.positive
         if masses is not None and used is not None:
             table, masses = table.take(used), masses.take(used)
-        table.check_costs(self.cost)
+        check_costs(table, self.cost)
         return EncodedInput(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
 
 

@@ -6,14 +6,9 @@ from typing import Self, TypeAlias
 
 import numpy as np
 
-from fwc_llm.errors import InputError
-
-# Whether a ground cost squares the differences of numbers; "l2" is the root of one that does.
-SQUARED = {"l1": False, "sqeuclidean": True, "l2": True}
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
 _SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
-_LARGEST = 1e303  # largest cost of a row whose sum over all rows stays below float64's maximum
 _BLOCK = 16_384  # rows at once
 Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a range
 
@@ -99,17 +94,6 @@ class EncodedTable:
         single, span = self.numbers.dtype == np.float32, self.span.max(initial=0.0)
         offset = max(-self.numbers.min(initial=0.0), self.numbers.max(initial=0.0)) if single else 0.0
         return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
-
-    def check_costs(self, cost: str) -> None:
-        """Raise `InputError` if the cost of a row may exceed float64."""
-        with np.errstate(over="ignore"):
-            costs = self.span**2 if SQUARED[cost] else self.span
-        if costs.sum() > _LARGEST:
-            k = int(costs.argmax())
-            raise InputError(
-                f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
-                "for double precision; scale that column"
-            )
 
     def take(self, rows: Which) -> Self:
         """Return the table of some rows."""

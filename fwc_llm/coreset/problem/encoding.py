@@ -16,6 +16,7 @@ import pandas as pd
 
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
+from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
 
@@ -233,7 +234,7 @@ def _weighted(
     for k, column in enumerate(encoder.columns):
         factor, mean = weights[column.name], column.mean
         if column.kind != "categorical":
-            factor = factor**0.5 if cost == "sqeuclidean" else factor
+            factor = COSTS[cost].scale(factor)
             mean += 0.0 if factor else float(numbers[:, k].mean(dtype=np.float64)) * column.step
             numbers[:, k] *= factor
         columns.append(replace(column, factor=factor, mean=mean))

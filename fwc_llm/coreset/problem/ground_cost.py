@@ -5,65 +5,169 @@ See docs/method.md, "Ground cost and scaling".
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
-`column_weights` are included: in the encoded numbers, and in v_k of a categorical column. `FeatureCost` is
-the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost` are its compiled
-forms, for rows of numbers followed by codes. All agree (tests/coreset/problem/test_ground_cost.py).
+`column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that the solver
+knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in `_term`.
+`FeatureCost` is the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost`
+are its compiled forms, for rows of numbers followed by codes. All agree
+(tests/coreset/problem/test_ground_cost.py).
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fwc_llm.coreset.compiled import part, read_only
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoded_table import SQUARED, EncodedTable
+from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.medians import Groups, medians
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.errors import InputError
 
-COSTS = ("l1", "sqeuclidean")
 ROWS = 64  # rows per block
 WIDTH = 4  # representatives per tile
 _BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
+_LARGEST = 1e303  # largest cost of a row whose sum over all rows stays below float64's maximum
+
+
+class GroundCost(ABC):
+    """The cost of the differences of numbers."""
+
+    kind: int  # of `_term`
+    root: bool  # whether the triangle inequality holds for the cost's root, not for the cost
+    sampled: int  # rows of a sample per representative, with which a fit is within 0.1 % of one of all rows
+
+    @abstractmethod
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """Turn differences into costs, in place."""
+
+    @abstractmethod
+    def scale(self, weight: float) -> float:
+        """The factor of a column's numbers that multiplies its cost by `weight`."""
+
+    @abstractmethod
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest points (g, k) of least cost for the rows of each group."""
+
+    @abstractmethod
+    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """(r,) Σ_i w_i c(x_i, v) for every v among `values` (k, r), whose weighted means are 0."""
+
+
+class L1(GroundCost):
+    """Absolute differences: the centre is the median."""
+
+    kind = 0
+    root = False
+    sampled = 2000
+
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
+        return np.asarray(np.abs(difference, out=difference))
+
+    def scale(self, weight: float) -> float:
+        """See `GroundCost`."""
+        return weight
+
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+        """See `GroundCost`."""
+        return medians(numbers, groups, threads)
+
+    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
+        order = np.argsort(values, axis=1)
+        ordered = np.take_along_axis(values, order, axis=1)
+        weights = weight[order]
+        below = np.cumsum(weights, axis=1)
+        moment = np.cumsum(weights * ordered, axis=1)
+        costs = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
+        return np.bincount(order.ravel(), costs.ravel(), len(weight))
+
+
+class SquaredL2(GroundCost):
+    """Squared differences: the centre is the mean."""
+
+    kind = 1
+    root = True
+    sampled = 3200
+
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
+        return np.asarray(np.multiply(difference, difference, out=difference))
+
+    def scale(self, weight: float) -> float:
+        """See `GroundCost`."""
+        return float(weight**0.5)
+
+    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+        """See `GroundCost`."""
+        means = np.zeros((groups.count, numbers.shape[1]))
+
+        def find(j: int) -> None:
+            rows, weight = groups.of(j)
+            means[j] = weight @ numbers[rows].astype(np.float64) / weight.sum()
+
+        threads.over(find, np.flatnonzero(np.diff(groups.start)))
+        return means, means
+
+    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """See `GroundCost`."""
+        squares = values * values
+        return np.asarray((weight.sum() * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
+
+
+COSTS: dict[str, GroundCost] = {"l1": L1(), "sqeuclidean": SquaredL2()}
+
+
+def check_costs(table: EncodedTable, cost: str) -> None:
+    """Raise `InputError` if the cost of a row may exceed float64."""
+    with np.errstate(over="ignore"):
+        costs = COSTS[cost].of(table.span.copy())
+        total = costs.sum()
+    if total > _LARGEST:
+        k = int(costs.argmax())
+        raise InputError(
+            f"the numbers of column {k} of X are up to {table.span[k]:.3g} apart: the costs are too large "
+            "for double precision; scale that column"
+        )
 
 
 class FeatureCost(NamedTuple):
     """The cost between the features of two rows: numbers, then codes."""
 
-    squared: bool  # whether differences of numbers are squared
+    kind: int  # of the cost of numbers
+    root: bool  # see `GroundCost`
     unit: Any  # (c,) float32 cost of a mismatch in each column of codes
 
     @classmethod
     def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
-        """Make the cost "l1", "sqeuclidean" or "l2" (squared: callers take the root) of a table's columns."""
-        return cls(SQUARED[cost], read_only(table.mismatch))
+        """Make the cost of a table's columns; "l2" is "sqeuclidean", of which callers take the root."""
+        numbers = COSTS["sqeuclidean" if cost == "l2" else cost]
+        return cls(numbers.kind, numbers.root, read_only(table.mismatch))
+
+    @property
+    def numbers(self) -> GroundCost:
+        """The cost of numbers."""
+        return next(cost for cost in COSTS.values() if cost.kind == self.kind)
 
     def between(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Return costs (n,) of rows `values` (p, n) to one point (p,), or to a point for each row (p, n)."""
-        k, points = len(values) - len(self.unit), points.reshape(len(values), -1)
-        difference = values[:k] - points[:k]
-        if self.squared:
-            np.multiply(difference, difference, out=difference)
-        else:
-            np.abs(difference, out=difference)
-        total = difference.sum(0, dtype=np.float64)
+        k = len(values) - len(self.unit)
+        points = points.reshape(len(values), -1)
+        total = self.numbers.of(values[:k] - points[:k]).sum(0, dtype=np.float64)
         if len(self.unit):
             total += self.unit.astype(np.float64) @ (values[k:] != points[k:])
         return np.asarray(total)
 
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same rows."""
-        total, costs = weight.sum(), np.zeros(len(rows))
+        total = weight.sum()
+        numbers = np.ascontiguousarray(table.numbers[rows].T, np.float64)
+        numbers -= (weight * numbers).sum(1, keepdims=True) / total  # so that sums do not cancel
+        costs = np.zeros(len(rows))
         for unit, codes in zip(self.unit, table.codes[rows].T, strict=True):
             costs += unit * (total - np.bincount(codes, weight)[codes])
-        # Centred at the weighted mean, so that the sums do not cancel.
-        numeric = np.ascontiguousarray(table.numbers[rows].T, np.float64)
-        numeric -= (weight * numeric).sum(1, keepdims=True) / total
-        if self.squared:
-            squares = numeric * numeric
-            return np.asarray(costs + (total * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
-        order = np.argsort(numeric, axis=1)
-        ordered, weights = numeric[np.arange(len(order))[:, None], order], weight[order]
-        below, moment = np.cumsum(weights, axis=1), np.cumsum(weights * ordered, axis=1)
-        of_column = ordered * (2 * below - below[:, -1:]) - (2 * moment - moment[:, -1:])
-        return np.asarray(costs + np.bincount(order.ravel(), of_column.ravel(), len(rows)))
+        return np.asarray(costs + self.numbers.sums(numbers, weight))
 
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
@@ -97,33 +201,47 @@ def in_groups(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @part(forceinline=True)
+def _term(difference, kind):  # type: ignore[no-untyped-def]
+    """Return the cost of a difference of numbers."""
+    return difference * difference if kind == 1 else abs(difference)
+
+
+@part(forceinline=True)
 def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
-    """Set `out` (WIDTH, ROWS): costs from `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH)."""
+    """Set `out` (WIDTH, ROWS): costs from `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH).
+
+    Four columns are added in one inner loop, in their order: `out` is then read and written once for them.
+    """
     n_numeric = len(block) - len(cost.unit)
+    fours = n_numeric // 4 * 4
+    kind = cost.kind
     for w in range(WIDTH):
         for lane in range(ROWS):
             out[w, lane] = 0
-    for k in range(len(block)):
-        for w in range(WIDTH):
+        for k in range(0, fours, 4):
+            first, second = tiles[t, k, w], tiles[t, k + 1, w]
+            third, fourth = tiles[t, k + 2, w], tiles[t, k + 3, w]
+            for lane in range(ROWS):
+                total = out[w, lane] + _term(block[k, lane] - first, kind)
+                total += _term(block[k + 1, lane] - second, kind)
+                total += _term(block[k + 2, lane] - third, kind)
+                out[w, lane] = total + _term(block[k + 3, lane] - fourth, kind)
+        for k in range(fours, n_numeric):
             value = tiles[t, k, w]
-            if k >= n_numeric:
-                unit = cost.unit[k - n_numeric]
-                for lane in range(ROWS):
-                    out[w, lane] += unit if block[k, lane] != value else np.float32(0)
-            elif cost.squared:
-                for lane in range(ROWS):
-                    out[w, lane] += (block[k, lane] - value) * (block[k, lane] - value)
-            else:
-                for lane in range(ROWS):
-                    out[w, lane] += abs(block[k, lane] - value)
+            for lane in range(ROWS):
+                out[w, lane] += _term(block[k, lane] - value, kind)
+        for k in range(n_numeric, len(block)):
+            value = tiles[t, k, w]
+            unit = cost.unit[k - n_numeric]
+            for lane in range(ROWS):
+                out[w, lane] += unit if block[k, lane] != value else np.float32(0)
 
 
 def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     """Return the feature cost between the rows `x[i]` and `points[j]`."""
     total, n_numeric = x.dtype.type(0), x.shape[1] - len(cost.unit)
     for k in range(n_numeric):
-        apart = x[i, k] - points[j, k]
-        total += apart * apart if cost.squared else abs(apart)
+        total += _term(x[i, k] - points[j, k], cost.kind)
     for k in range(n_numeric, x.shape[1]):
         total += cost.unit[k - n_numeric] if x[i, k] != points[j, k] else np.float32(0)
     return total

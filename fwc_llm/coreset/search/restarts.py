@@ -14,13 +14,11 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.effort import TINY
 from fwc_llm.coreset.search.schedule import Solver
 
-_SMALL = 4000  # n · m up to which starts are repeated
-_MOST = 30  # starts, at most
 _WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # sum of n · m over all starts of a small table
 _LEAST = 4  # starts of a small table, at least
-_REPEATED = 2  # starts of a larger table that is kicked
 _AGREE = 4  # starts at the best objective that end the search
 _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 
@@ -38,18 +36,16 @@ def best_start(
         optimum = best_of_all(solver.steps, best)
         if optimum:
             return optimum, 1, 1, True, 0.0
-    most, problem = starts or 1, solver.problem
-    size = problem.table.n * problem.m
-    if not starts:
-        small = min(_MOST, max(_LEAST, _WORK[problem.support] // size))
-        most = small if size <= _SMALL else _REPEATED if solver.kicks else 1
+    size = solver.problem.table.n * solver.problem.m
+    most = starts or solver.effort.starts
+    if not starts and size <= TINY:
+        most = min(most, max(_LEAST, _WORK[solver.problem.support] // size))
     objectives = [best.objective]
     while len(objectives) < most and (starts or agreeing(objectives) < _AGREE):
         descent = solver.from_name(init, rng)
         objectives.append(descent.objective)
         best = min(best, descent, key=attrgetter("objective"))
-    if agreeing(objectives) < _AGREE:
-        best = solver.kick(best, rng)
+    best = solver.finish(best, rng, kicks=agreeing(objectives) < _AGREE)
     ends = objectives if len(objectives) > 1 else solver.ends
     spread = float(np.mean(ends) / min(ends) - 1) if len(ends) > 1 and min(ends) > 0 else None
     return best, len(objectives), agreeing(objectives), False, spread

@@ -8,8 +8,9 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.descent.steps import CompiledSteps
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, centres
+from fwc_llm.coreset.descent.updates import Centres, RowAssignment
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
+from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import read_weights
@@ -40,17 +41,38 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
     table, threads, label = numbers(x), Threads(2), rng.integers(0, m, n)
-    changes = {cost: Changes() for cost in ("l1", "sqeuclidean")}
-    points = {cost: rng.normal(size=(m, 3)) for cost in changes}
+    kept = {cost: Centres(table, cost, m, threads) for cost in ("l1", "sqeuclidean")}
+    points = {cost: rng.normal(size=(m, 3)) for cost in kept}
     for share in (0.0, 0.001, 0.1, 0.9, 0.0):
         changed = rng.random(n) < share
         label[changed] = rng.integers(0, m, changed.sum())
         for shares in (torn(label, m, rng), whole(label, m)):
-            for cost, own in changes.items():
-                expected = centres(table, shares, points[cost], cost)
-                only = own.find(shares, points[cost])
-                points[cost] = own.keep(centres(table, shares, points[cost], cost, only, threads))
+            for cost, centres in kept.items():
+                expected = Centres(table, cost, m, Threads(1)).move(shares, points[cost])
+                points[cost] = centres.move(shares, points[cost])
                 np.testing.assert_array_equal(points[cost], expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
+    rng = np.random.default_rng(int(weighted))
+    for trial in range(60):
+        n, m = rng.integers(1, 200), rng.integers(1, 9)
+        x = (rng.standard_cauchy((n, 2)) * 10.0 ** rng.integers(-8, 8)).astype(kind)
+        if trial % 3 == 0:  # ties
+            x = np.round(x)
+        start = np.searchsorted(np.sort(rng.integers(0, m, n)), np.arange(m + 1))
+        units = rng.integers(1, 1 << 40, n) if weighted else np.full(n, 1 << 32)
+        groups = Groups(rng.permutation(n), units, start, 1.0)
+        low, high = medians(x, groups, Threads(2))
+        for j in np.flatnonzero(np.diff(start)):
+            part = slice(start[j], start[j + 1])
+            for values, lower, upper in zip(x[groups.rows[part]].T, low[j], high[j], strict=True):
+                order = np.argsort(values)
+                upto = np.cumsum(units[part][order])
+                assert lower == values[order][upto.searchsorted((upto[-1] + 1) // 2)]
+                assert upper == values[order][upto.searchsorted(upto[-1] // 2, "right")]
 
 
 # --- The steps of weighted rows

@@ -28,7 +28,7 @@ def frame() -> pd.DataFrame:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 100})  # small samples
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 100)  # small samples
     rows = frame()
     for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
         rows.iloc[low:high].to_parquet(tmp_path / f"rows-{k}.parquet", row_group_size=130)

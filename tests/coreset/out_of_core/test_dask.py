@@ -42,7 +42,7 @@ def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCores
 
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 300})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
 
 
 def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

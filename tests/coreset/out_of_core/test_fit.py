@@ -18,7 +18,8 @@ N, M = 5000, 6
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables have more rows than the samples, and several blocks."""
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 300, "sqeuclidean": 400})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.SquaredL2.sampled", 400)
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
 
 
@@ -165,7 +166,7 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weight
 
 
 def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 100})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 100)
     x, y, d = made()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -195,7 +195,7 @@ def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
 def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 20})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 20)
     X, y, d = table()
     y[d == "c"] = 0  # a cell without rows
     np.save(tmp_path / "x.npy", X)
@@ -231,7 +231,7 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
 def test_each_attribute_keeps_its_limits(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.fit.ROWS_FOR_EACH", {"l1": 20})
+    monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 20)
     X, y, d = table()
     both = np.column_stack([d, np.where(X[:, 1] > 1, "old", "young")])
     both[d == "b", 1] = "young"  # an empty crossing

@@ -1,0 +1,131 @@
+"""Weighted medians of every numeric column for groups of rows, in one compiled call.
+
+The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the numbers,
+and compare faster. Passes over the keys narrow the range of a median, by interpolation of the numbers or by
+halving the range of keys, to values that occur, until one is left.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwc_llm.coreset.compiled import kernel
+from fwc_llm.coreset.threads import Threads
+
+_AT_ONCE = 8192  # rows per call, about: their numbers fit into the cache
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Group j has `rows[start[j]:start[j + 1]]` with the masses `units` · `unit`."""
+
+    rows: np.ndarray
+    units: np.ndarray  # int64
+    start: np.ndarray
+    unit: float
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.start) - 1
+
+    def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of group j, and their masses."""
+        part = slice(self.start[j], self.start[j + 1])
+        return self.rows[part], self.units[part] * self.unit
+
+
+def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and the upper median (g, k) of `numbers` (n, k); a group without rows gets 0."""
+    size = numbers.dtype.itemsize
+    whole = np.dtype(f"i{size}")
+    largest = whole.type(np.iinfo(whole).max)
+    sign = whole.type(8 * size - 1)
+    low = np.zeros((groups.count, numbers.shape[1]), whole)
+    high = np.zeros_like(low)
+
+    def find(part: np.ndarray) -> None:
+        start = groups.start[part[0] : part[-1] + 2]
+        rows = slice(start[0], start[-1])
+        values = np.ascontiguousarray(numbers[groups.rows[rows]])
+        keys = np.empty((numbers.shape[1], np.diff(start).max()), whole)
+        word = np.empty(1, whole)
+        terms = values.view(whole), groups.units[rows], start - start[0], sign, largest, keys
+        found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
+        find_medians(*terms, word, word.view(numbers.dtype), *found)
+
+    ends = np.flatnonzero(np.diff(groups.start[:-1] // _AT_ONCE)) + 1
+    parts = np.split(np.arange(groups.count), ends)
+    threads.over(find, parts if groups.count else [])
+    for found in (low, high):
+        found ^= (found >> sign) & largest
+    return low.view(numbers.dtype), high.view(numbers.dtype)
+
+
+@kernel
+def find_medians(bits, units, start, sign, largest, keys, word, number, low, high):  # type: ignore[no-untyped-def]
+    """Write the keys of the medians of groups to `low` and `high` (g, k).
+
+    `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for the rows of
+    the largest group. `word` and `number` (1,) are the same memory, to turn keys into numbers.
+    """
+    key = keys.dtype.type
+    columns = np.uintp(bits.shape[1])
+    for j in range(len(low)):
+        begin = np.uintp(start[j])
+        count = np.uintp(start[j + 1] - start[j])
+        total = np.int64(0)
+        even = True
+        for i in range(count):
+            total += units[begin + i]
+            even &= units[begin + i] == units[begin]
+            for c in range(columns):
+                found = bits[begin + i, c]
+                keys[c, i] = found ^ ((found >> sign) & largest)
+        for c in range(columns if count > 0 else np.uintp(0)):
+            least, most = largest, key(~largest)
+            for i in range(count):
+                least = min(least, keys[c, i])
+                most = max(most, keys[c, i])
+            # The mass of the values below `least`, and of those up to `most`.
+            under, upto = np.int64(0), total
+            turn = 0
+            while least < most:
+                middle = key((least & most) + ((least ^ most) >> 1))
+                if turn % 3 < 2:  # most often interpolation is faster than halving
+                    word[0] = least ^ ((least >> sign) & largest)
+                    lower = number[0]
+                    word[0] = most ^ ((most >> sign) & largest)
+                    share = (0.5 * total - under) / (upto - under)
+                    number[0] = lower + share * (number[0] - lower)
+                    middle = key(word[0] ^ ((word[0] >> sign) & largest))
+                    middle = min(max(middle, least), key(most - 1))
+                turn += 1
+                above, below = largest, least
+                if even:
+                    values = key(0)
+                    for i in range(count):
+                        value = keys[c, i]
+                        values = key(values + key(value <= middle))
+                        above = min(above, value if value > middle else largest)
+                        below = max(below, value if value <= middle else least)
+                    mass = values * units[begin]
+                else:
+                    mass = np.int64(0)
+                    for i in range(count):
+                        value = keys[c, i]
+                        mass += units[begin + i] if value <= middle else 0
+                        above = min(above, value if value > middle else largest)
+                        below = max(below, value if value <= middle else least)
+                if 2 * mass >= total:
+                    most, upto = below, mass
+                else:
+                    least, under = above, mass
+            low[j, c] = least
+            high[j, c] = least
+            if 2 * upto <= total:
+                following = largest
+                for i in range(count):
+                    value = keys[c, i]
+                    following = min(following, value if value > least else largest)
+                high[j, c] = following

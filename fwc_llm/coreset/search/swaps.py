@@ -1,0 +1,63 @@
+"""Swap representatives for other candidates at fixed prices.
+
+The descent that follows shows whether the swaps lowered the objective, and sets new prices. Swaps replace
+free representatives by rows, from which the descent moves them on.
+"""
+
+import numpy as np
+
+from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.start import sample_rows
+from fwc_llm.coreset.threads import Threads
+
+_SCREEN = 2048  # rows on which the gains of swaps are estimated
+_SCREENED, _SCREENED_EACH = 1024, 16  # candidates tried on all rows: at least, and per representative
+_LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
+_LEAST, _AGAIN, _BATCH = 1e-6, 63, 128  # terms of `exchange`
+_SAMPLE = 8192  # rows on which free points are swapped, at least
+_EACH = 24  # rows per representative on which free points are swapped, at least
+
+
+def swap(
+    problem: Problem,
+    descent: Descent,
+    prices: np.ndarray,
+    rng: np.random.Generator,
+    threads: Threads,
+    sampled: bool = True,
+) -> np.ndarray:
+    """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
+
+    Returns points (m, p), or rows (m,) if the descent has rows.
+    """
+    part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
+    if sampled:
+        priority = problem.priorities(rng)
+        count = min(problem.table.n, max(_SAMPLE, _EACH * problem.m))
+        sample = sample_rows(problem, count, rng, priority)
+        part = problem.subset(sample, priority)
+    table, n = part.table, part.table.n
+    centre = np.zeros(table.p) if table.is_single and not sampled else table.centre
+    values = table.about(centre) if sampled else table.single
+    mass = None if part.masses is None else part.masses.values.astype(np.float32)
+    space = Space(values, part.feature_cost, part.cells.cell, part.move, prices, mass)
+    size = int(problem.ids.max()) + 1
+    taken = np.full(problem.m, -1) if descent.rows is None else cell_of * size + problem.ids[descent.rows]
+    points = Points((descent.points - centre).astype(np.float32), cell_of, taken)
+    candidates, cells = part.candidates()
+    order = rng.permutation(len(candidates))[:_LOOKED_AT]
+    tried = max(_SCREENED, _SCREENED_EACH * problem.m)
+    if len(order) > 2 * tried:
+        some = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
+        changes = estimate(space, points, candidates[order], cells[order], some, threads)
+        order = order[np.argsort(changes, kind="stable")[:tried]]
+    candidates, cells = candidates[order], cells[order]
+    keys = cells * size + part.ids[candidates]
+    rows = exchange(space, points, candidates, cells, keys, threads, 1, _LEAST, _AGAIN, _BATCH).rows
+    if descent.rows is not None:
+        return np.where(rows < 0, descent.rows, sample[rows])
+    moved = descent.points.copy()
+    moved[rows >= 0] = table.values_of(rows[rows >= 0])
+    return moved
