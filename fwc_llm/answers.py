@@ -28,6 +28,7 @@ PARSER = 3  # version of these rules, raised by each release that changes them; 
 # Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the listed
 # spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
 LEAST_MASS = 0.05
+_CLEAR = 0.1  # largest width of what P(yes) may be, by tokens that only begin a word
 _KEPT = 1_000  # longest text, in characters, whose answer is cached
 _SEEN = 2_000  # characters at each end of a longer reply, after its reasoning
 
@@ -505,6 +506,28 @@ def _json_answers(pairs: Any, yes: tuple[str, ...], no: tuple[str, ...]) -> set[
     return answers
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a reply says: its answer, P(yes), and whether the two contradict each other."""
+
+    answer: Answer
+    p_yes: float | None
+    contradicts: bool = False
+
+
+def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Reading:
+    """Read answer and P(yes) of a reply.
+
+    Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says otherwise, the
+    tokens are not those of the answer, and P(yes) is unknown.
+    """
+    answer = parse_answer(reply, words)
+    p = probability(reply, words)
+    contradicts = greedy and answer.value is not None and p is not None
+    contradicts = contradicts and (p > 0.5) != (answer.value == "yes") and p != 0.5
+    return Reading(answer, None if contradicts else p, contradicts)
+
+
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     """P(yes) of a reply, in [0, 1], from `logprobs` if it has any, else `p_yes`; or None."""
     if reply.logprobs:
@@ -519,21 +542,29 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all spellings of yes
     (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If `words` are not built in, a
     token counts if it begins a word of only one of the two answers ("bew", "abge"). None if all spellings of
-    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer
+    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer; or if
+    beginnings of such words could change P(yes) by more than a tenth
     (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
+    unclear = {"yes": 0.0, "no": 0.0}
     spelled = [(value, _normal(word).casefold()) for value in mass for word in said(words[value])]
     for token, logprob in logprobs or ():
         piece = _TOKEN.sub("", token).casefold()
         if not piece or math.isnan(logprob):
             continue
-        begun = {
-            value
-            for value, word in spelled
-            if word == piece or (word not in _BUILT_IN and word.startswith(piece))
-        }
-        if len(begun) == 1:
-            mass[begun.pop()] += math.exp(min(logprob, 0.0))
+        share = math.exp(min(logprob, 0.0))
+        exact = {value for value, word in spelled if word == piece}
+        begun = {value for value, word in spelled if word.startswith(piece)}
+        of_task = {value for value, word in spelled if word not in _BUILT_IN and word.startswith(piece)}
+        if len(exact or of_task) == 1:
+            mass[(exact or of_task).pop()] += share
+        elif not exact:  # "Y" may go on as a word for yes, or as another one
+            for value in begun:
+                unclear[value] += share
     total = mass["yes"] + mass["no"]
-    return mass["yes"] / total if total >= LEAST_MASS else None
+    if total < LEAST_MASS:
+        return None
+    least = mass["yes"] / (total + unclear["no"])
+    most = (mass["yes"] + unclear["yes"]) / (total + unclear["yes"])
+    return mass["yes"] / total if most - least <= _CLEAR else None

@@ -168,7 +168,17 @@ def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
     }
     for question in ("Is this person's income above $50k?", "Hired?", "Has the Kredit der Bank die Note?"):
         assert spellings(question, YES_NO) == {"yes": ["yes"], "no": ["no"]}
-    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", GERMAN)["yes"] == ["bewilligt"]
+    german = "Wird dieser Antrag bewilligt, und ist er es wert?"
+    both = {"yes": ["bewilligt", "yes", "ja"], "no": ["abgelehnt", "no", "nein"]}
+    assert spellings(german, GERMAN) == both
+    assert spellings(german, YES_NO, GERMAN)["yes"] == ["yes", "ja", "bewilligt"]
+    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)["yes"] == ["bewilligt"]
+    assert spellings("Kept?", YES_NO, {"yes": ["no"], "no": ["yes"]}) == {"yes": ["yes"], "no": ["no"]}
+    for reply in ("Bewilligt.", "Ja.", "Ja, bewilligt.", "Entscheidung: bewilligt"):
+        assert parse_answer(reply, both).value in (None, "yes")
+    assert parse_answer("Ja.", both).value == parse_answer("Bewilligt.", both).value == "yes"
+    assert parse_answer("Nein, der Antrag sollte abgelehnt werden.", both).value == "no"
+    assert parse_answer("Ja, abgelehnt.", both).value is None
 
 
 @pytest.mark.parametrize(
