@@ -523,8 +523,9 @@ def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Re
     """
     answer = parse_answer(reply, words)
     p = probability(reply, words)
-    contradicts = greedy and answer.value is not None and p is not None
-    contradicts = contradicts and (p > 0.5) != (answer.value == "yes") and p != 0.5
+    if not greedy or answer.value is None or p is None or p == 0.5:
+        return Reading(answer, p)
+    contradicts = (p > 0.5) != (answer.value == "yes")
     return Reading(answer, None if contradicts else p, contradicts)
 
 

@@ -258,6 +258,9 @@ def _print_results(
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
             name = f"{job.model.name}: " if group else ""
             console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
+            if contradicting := finished.data.get("p_yes_contradicts"):
+                why = "contradict their answers, and count as unknown"
+                console.notes(f"{name}log-probabilities of {contradicting:,} replies {why}")
     where = group.path if group else folders[0]
     console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 

@@ -21,7 +21,7 @@ from fwc_llm.sanitize import as_single_line, sanitize_json
 from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
+    from inspect_ai.log import EvalLog, EvalSample
     from inspect_ai.model import ChatMessage, ModelOutput
     from inspect_ai.model import Model as Inspected
 
@@ -165,6 +165,15 @@ def to_reply(output: "ModelOutput") -> Reply:
         },
     }
     return read_reply(sanitize_json(body), latency=seconds)
+
+
+def sample_reply(sample: "EvalSample") -> Reply:
+    """The reply in a sample of a log."""
+    if sample.error is not None:
+        return Reply(text=None, error=as_single_line(sample.error.message))
+    if sample.invalidation is not None:
+        return Reply(text=None, error="the sample was invalidated in its log")
+    return to_reply(sample.output)
 
 
 class InspectModel(chat.Service):
