@@ -507,7 +507,7 @@ def _json_answers(pairs: Any, yes: tuple[str, ...], no: tuple[str, ...]) -> set[
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReplyReading:
     """What a reply says: its answer, P(yes), and whether the two contradict each other."""
 
     answer: Answer
@@ -515,7 +515,7 @@ class Reading:
     contradicts: bool = False
 
 
-def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Reading:
+def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> ReplyReading:
     """Read answer and P(yes) of a reply.
 
     Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says otherwise, the
@@ -524,9 +524,9 @@ def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Re
     answer = parse_answer(reply, words)
     p = probability(reply, words)
     if not greedy or answer.value is None or p is None or p == 0.5:
-        return Reading(answer, p)
+        return ReplyReading(answer, p)
     contradicts = (p > 0.5) != (answer.value == "yes")
-    return Reading(answer, None if contradicts else p, contradicts)
+    return ReplyReading(answer, None if contradicts else p, contradicts)
 
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
