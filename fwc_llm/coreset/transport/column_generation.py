@@ -117,6 +117,7 @@ class CostTable:
         gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
         return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
 
+    @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def tied(self, prices: Floats) -> float:
         """The share of rows whose two cheapest cells cost the same at the prices, judged by some rows."""
         some = np.asarray(self.cost[:: max(1, self.size // _SAMPLE)], np.float64)
