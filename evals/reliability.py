@@ -3,7 +3,6 @@
 python -m evals.faults --record          # each of these records its result and writes the page again
 python -m evals.fuzz --minutes 40 --record
 python -m evals.fuzz --minutes 2 --guided --record
-python -m evals.soak --record
 python -m evals.reliability              # the page alone
 """
 
@@ -48,9 +47,8 @@ def page(found: dict[str, Any]) -> str:
         faults=_faults(found.get("faults")),
         harmless=f"{found['faults']['harmless']} passages | 0" if "faults" in found else "not recorded | ",
         fuzz=_fuzz(found.get("fuzz")),
-        soak=_soak(found.get("soak")),
     )
-    tables = [_fuzz_table(found), _soak_table(found.get("soak")), _commands(found)]
+    tables = [_fuzz_table(found), _commands(found)]
     return "".join([text.rstrip(), "\n", *tables, _FOUND])
 
 
@@ -64,14 +62,6 @@ def _fuzz(found: dict[str, Any] | None) -> str:
     return f"{sum(found['cases'].values()):,} cases | {sum(found['failures'].values())}" if found else "| "
 
 
-def _soak(found: dict[str, Any] | None) -> str:
-    if not found:
-        return "| "
-    rows, kills = (sum(run[name] for run in found["runs"]) for name in ("rows", "kills"))
-    broken = sum(run[name] for run in found["runs"] for name in ("lost", "again", "twice"))
-    return f"{rows:,} rows, {kills} kills | {broken}"
-
-
 def _fuzz_table(found: dict[str, Any]) -> str:
     random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})["cases"]
     if not random:
@@ -81,24 +71,6 @@ def _fuzz_table(found: dict[str, Any]) -> str:
         for name, n in random["cases"].items()
     ]
     return "\n## Fuzzing\n\n" + markdown(["input", "cases at random", "led by coverage"], lines)
-
-
-def _soak_table(found: dict[str, Any] | None) -> str:
-    if not found:
-        return ""
-    head = ["how", "rows", "kills", "answered", "lost", "asked again", "journaled twice"]
-    lines = [
-        [run["how"], f"{run['rows']:,}", run["kills"], f"{run['answered']:,}", run["lost"], run["again"],
-         run["twice"], f"{run['early_mb']} MB", f"{run['late_mb']} MB"]
-        for run in found["runs"]
-    ]  # fmt: skip
-    return f"""
-## The soak
-
-A service on loopback that fails one request in ten. After every pass the journal is read as anybody would \
-read it, and the service counts whether a journaled question comes again.
-
-{markdown([*head, "most memory, first half", "second half"], lines)}"""
 
 
 def _commands(found: dict[str, Any]) -> str:

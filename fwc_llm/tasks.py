@@ -1,7 +1,7 @@
 """Prediction tasks on tables: built-in ones, those of task files and data frames."""
 
 import json
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -16,7 +16,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.sanitize import parse_json
-from fwc_llm.taskfile import ENDINGS, Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
 from fwc_llm.words import YES_NO, spellings
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.data.clean_table import CleanTables, RowCount
-    from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # a value reveals a level: its rows, and the level's share in them
@@ -72,7 +71,6 @@ class Task:
     usual: tuple[str, ...] = ()
     weight: str = ""
     cluster: str = ""
-    data: str = ""
     base_parity: float | None = None
     criteria: Mapping[str, str] = field(repr=False, default_factory=dict)
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
@@ -101,16 +99,24 @@ class Task:
         """The column called `name`; `FwcError` if the task has none."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
-            raise FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
+            raise self._no_column(name, by_name)
         return by_name[name]
+
+    def _no_column(self, name: str, known: Mapping[str, Column]) -> FwcError:
+        for item in self.rules.fields:
+            if item.name == name and item.use != "column":
+                return FwcError(
+                    f"column {name!r} is in the table, but {self.rules.path} leaves it out "
+                    f'(role = "{item.role}"): write role = "extra", and it can be used without being shown'
+                )
+        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, known)}")
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.
 
         The index has row ids ("adult.data:17": file and 1-based line). The columns are `columns`: numeric
         values as int64 if all are whole, else float64; categories as str, unmapped; protected attributes as
-        their level; the outcome as "yes" or "no". Do not modify the frame: it is read once and shared. For a
-        table larger than memory (Parquet files of more than 400,000 rows), the frame is a sample.
+        their level; the outcome as "yes" or "no". Do not modify the frame: it is read once and shared.
         """
         return self._tables.pool
 
@@ -157,11 +163,9 @@ class Task:
         """Range or categories of every column in the whole table, by column name."""
         if self.frozen is not None:
             return self.frozen.domains
-        if self.disk_table is not None:
-            return self.disk_table.domains
-        from fwc_llm.data.disk_table import domains
+        from fwc_llm.data.clean_table import domain_of
 
-        return domains(self.columns, lambda name: [self.table[name]])
+        return {column.name: domain_of(column, self.table[column.name]) for column in self.columns}
 
     def freeze(self, path: str | Path) -> None:
         """Save the task without its rows, as JSON for a service without the table.
@@ -278,23 +282,15 @@ class Task:
         """The groups, sorted by their base rate in the whole table, lowest first."""
         import numpy as np
 
-        if self.disk_table is not None:
-            levels, counts = np.array(self.disk_table.levels), self.disk_table.counts
-        else:
-            levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
-            cells = 2 * codes + self.labels(self.table)
-            counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
+        levels, codes = np.unique(self.sensitive(self.table), return_inverse=True)
+        cells = 2 * codes + self.labels(self.table)
+        counts = np.bincount(cells, minlength=2 * len(levels)).reshape(-1, 2)
         return tuple(levels[np.argsort(counts[:, 1] / counts.sum(1), kind="stable")].tolist())
 
     def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first.
-
-        For a table on disk, the numbers are those of the whole table, whatever `frame`.
-        """
+        """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
         import numpy as np
 
-        if self.disk_table is not None:
-            return self.disk_table.counts[[self.disk_table.levels.index(group) for group in self.groups]]
         places = {group: place for place, group in enumerate(self.groups)}
         codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
         return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
@@ -304,30 +300,13 @@ class Task:
         """SHA-256 (hex) of the cleaned table, equal on every platform."""
         if self.frozen is not None:
             return self.frozen.fingerprint
-        from fwc_llm.data.disk_table import fingerprint
+        from fwc_llm.data.clean_table import fingerprint
 
-        if self.disk_table is not None:
-            return self.disk_table.fingerprint
-        table = self.table
-        return fingerprint(self.columns, [table.index], lambda name: [table[name]])
-
-    @property
-    def disk_table(self) -> "DiskTable | None":
-        """The table on disk, if larger than memory; pool and test are its sample."""
-        return self._tables.disk_table
-
-    def including(self, ids: "Collection[str]") -> "pd.DataFrame":
-        """The whole table; for one on disk, its sample and the rows with these ids."""
-        import pandas as pd
-
-        if self.disk_table is None:
-            return self.table
-        lacking = set(ids) - set(self.table.index)
-        return pd.concat([self.table, self.disk_table.take(self.disk_table.find(lacking))])
+        return fingerprint(self.columns, self.table)
 
     @cached_property
     def table(self) -> "pd.DataFrame":
-        """The whole table, pool before test; for a table on disk, its sample."""
+        """The whole table, pool before test."""
         import pandas as pd
 
         pool, test = self.pool(), self.test()
@@ -369,7 +348,6 @@ def load_task(
     words: Mapping[str, str] | Literal["values"] | None = None,
     question: str | None = None,
     weight: Hashable | None = None,
-    data: str | Path | None = None,
 ) -> Task:
     """Load a built-in task, a task file or a frozen task, or make a task of a frame.
 
@@ -389,13 +367,9 @@ def load_task(
     `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"); ""
     means no weights; the default is the task file's `weight`.
 
-    `data` names Parquet files that replace the task's table: a path, a pattern or a folder.
-
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     if not isinstance(name, str | Path):
-        if data is not None:
-            raise FwcError("a data frame is the table itself: leave out data")
         answer = _answer_lines(positive, above, others)
         task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
@@ -403,8 +377,8 @@ def load_task(
         raise FwcError("outcome, positive, above, others, words and question are only for a data frame")
     text, folder = str(name), None
     if text.endswith(".json"):
-        if any(option is not None for option in (protected, weight, data)):
-            raise FwcError(f"{text} is a frozen task: choose protected, weight and data when you freeze it")
+        if any(option is not None for option in (protected, weight)):
+            raise FwcError(f"{text} is a frozen task: choose protected and weight when you freeze it")
         return _thawed(home_expanded(text))
     if text.endswith(".toml"):
         path = home_expanded(text)
@@ -415,13 +389,11 @@ def load_task(
     else:
         raise FwcError(_no_task(text))
     if text == "census":
-        if data is not None:
-            raise FwcError("the simulated census takes no data files: name the task they belong to")
         census = census_task()
         if protected is not None and _names(protected) != list(census.protected):
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
-    return _of_file(_chosen(taskfile, protected, weight), data_dir, folder, data)
+    return _of_file(_chosen(taskfile, protected, weight), data_dir, folder)
 
 
 def _thawed(path: Path) -> Task:
@@ -455,13 +427,11 @@ def default_task(data_dir: str | Path | None = None) -> Task:
     return census_task() if adult.locate() is None else adult
 
 
-def recorded_task(
-    text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
-) -> Task:
+def recorded_task(text: str, name: str, folder: Path | None, data_dir: str | Path | None = None) -> Task:
     """The task that a run recorded; nothing is downloaded, as its folder is untrusted."""
     taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
     offline = taskfile.source.model_copy(update={"url": ""})
-    return _of_file(taskfile.model_copy(update={"source": offline}), data_dir, folder, data or None)
+    return _of_file(taskfile.model_copy(update={"source": offline}), data_dir, folder)
 
 
 def census_task(*sizes: int, **options: int) -> Task:
@@ -539,16 +509,9 @@ def _of_frame(
     return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
 
 
-def _of_file(
-    taskfile: TaskFile,
-    data_dir: str | Path | None = None,
-    folder: Path | None = None,
-    data: str | Path | None = None,
-) -> Task:
+def _of_file(taskfile: TaskFile, data_dir: str | Path | None = None, folder: Path | None = None) -> Task:
     from fwc_llm.data.locate import data_folders, find_files
 
-    if data is not None:
-        taskfile = taskfile.model_copy(update={"source": _elsewhere(taskfile.source, str(data))})
     folders = data_folders(data_dir, folder)
 
     def load() -> "CleanTables":
@@ -575,20 +538,8 @@ def _of_file(
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
-        data=taskfile.source.files[0] if data is not None else "",
         base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
     )
-
-
-def _elsewhere(source: Source, data: str) -> Source:
-    """`source` with the Parquet files `data` in place of the task file's."""
-    if not data.strip():  # an empty path would be the current folder
-        raise FwcError("--data is empty: name one Parquet file, a pattern in quotes or a folder")
-    endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
-    if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
-        raise FwcError(f"{data} is not a Parquet file, which --data takes: write the table as such")
-    file = str(home_expanded(data).absolute())
-    return Source(file=file, format="parquet", missing_marker=source.markers)
 
 
 def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:

@@ -1,6 +1,5 @@
 """The wheel: what a user gets who never sees the checkout."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from evals.packages import LARGEST_WHEEL, SERVE, SERVICE, build, contents, write_service
 from fwc_llm.prompts import templates
 from fwc_llm.tasks import task_names
 from fwc_llm.version import __version__
 from tests.command import python
 from tests.conftest import CHECKOUT
+from tests.wheel import LARGEST_WHEEL, SERVE, SERVICE, build, contents, write_service
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +43,7 @@ def outside(installed: Path, tmp_path: Path, *arguments: str) -> subprocess.Comp
 
 def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     assert wheel.stat().st_size < LARGEST_WHEEL
-    found = set(contents(wheel))
+    found = contents(wheel)
     info = f"fwc_llm-{__version__}.dist-info"
     assert {name.partition("/")[0] for name in found} == {"fwc_llm", info}
     with zipfile.ZipFile(wheel) as archive:
@@ -66,7 +65,7 @@ def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) ->
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")
     python(*command, "-t", "wheel", cwd=tmp_path / source.name[:-7])
-    assert set(contents(next(tmp_path.glob("*.whl")))) == set(contents(wheel))
+    assert contents(next(tmp_path.glob("*.whl"))) == contents(wheel)
 
 
 def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed: Path, tmp_path: Path) -> None:
@@ -96,7 +95,7 @@ def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
     code = f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n{SERVE}"
     done = outside(installed, tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["messages"] == 18
+    assert int(done.stdout) == 18
 
 
 def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is shipped besides code: the container file, what pages say of a checkout, the measured page."""
+"""What is shipped besides code: the container file, what pages say of a checkout."""
 
 import json
 import re
@@ -8,7 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-from evals.packages import LARGEST_WHEEL, as_markdown
 from tests.conftest import CHECKOUT, missing
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -71,13 +70,3 @@ def test_a_linter_finds_nothing_in_the_container_file() -> None:
         [str(linter), "Containerfile"], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_the_recorded_page_is_that_of_its_figures() -> None:
-    results = CHECKOUT / "evals" / "results"
-    report = json.loads((results / "packages.json").read_text(encoding="utf-8"))
-    assert (results / "packages.md").read_text(encoding="utf-8") == as_markdown(report)
-    assert report["wheel"] < LARGEST_WHEEL
-    tried = {one["python"].rpartition(".")[0]: one["installed"] for one in report["pythons"]}
-    assert tried["3.11"]
-    assert not tried.get("3.10", False)

@@ -66,11 +66,6 @@ def evaluate(
         panel=EXPERIMENT,
     ),
     no_rows: bool = flags.NO_ROWS,
-    data: str | None = flags.option(
-        "Parquet files that replace the task's table: path, quoted pattern or folder.",
-        panel=EXPERIMENT,
-        metavar="FILES",
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     allow_changed_data: bool = flags.ALLOW_CHANGED,
     cancel_batch: bool = flags.CANCEL_BATCH,
@@ -111,9 +106,7 @@ def evaluate(
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
     with console.before_asking(out), console.working("reading the table") as step:
-        table = flags.open_task(
-            "census" if demonstration and data is None else task, data_dir, protected, data=data
-        )
+        table = flags.open_task("census" if demonstration else task, data_dir, protected)
         if not models:
             models = (default_model(table),)
             if models == ("baseline",):

@@ -69,7 +69,7 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     def place(path: str | Path) -> str:
         return str(path) if str(path).startswith("~") else str(folder / path)
 
-    for name in ("out", "data_dir", "prices", "data"):
+    for name in ("out", "data_dir", "prices"):
         if name in options:
             options[name] = place(options[name])
     if str(options.get("task", "")).endswith(".toml"):

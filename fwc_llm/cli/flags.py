@@ -246,25 +246,19 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
 
 
 def open_task(
-    name: str | None,
-    data_dir: Path | None,
-    protected: str | None = None,
-    weight: str | None = None,
-    data: str | None = None,
+    name: str | None, data_dir: Path | None, protected: str | None = None, weight: str | None = None
 ) -> "Task":
     """Load a task, by default the default one; the weight "none" means no weights."""
     from fwc_llm.tasks import default_task, load_task
 
     if name is None:
-        if data is not None:
-            raise FwcError("--data gives the rows of a task: name that task with --task")
         task = default_task(data_dir)
         name = task.name
         if task.simulated:
             missing = "adult's data is not on this machine"
             notes(f"{missing}: the simulated census is used instead (--task adult downloads adult's data)")
     column = "" if weight == "none" else weight
-    return load_task(name, data_dir, protected=protected, weight=column, data=data)
+    return load_task(name, data_dir, protected=protected, weight=column)
 
 
 def print_json(document: Mapping[str, Any]) -> None:

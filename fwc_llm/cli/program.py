@@ -24,7 +24,7 @@ EVERYDAY = {
     "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost as_json",
     "audit": "predictions protected answer label positive p_yes missing weight cluster out report fail_if "
     "as_json",
-    "shots": "task protected strategy m epsilon option ids data compare out as_json",
+    "shots": "task protected strategy m epsilon option ids compare out as_json",
 }
 
 

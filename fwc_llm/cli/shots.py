@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli import console, flags
@@ -60,9 +59,6 @@ def shots(
     plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
-    data: str | None = flags.option(
-        "Parquet files that replace the task's table: path, quoted pattern or folder.", metavar="FILES"
-    ),
     data_dir: Path | None = flags.DATA_DIR,
     as_json: bool = flags.JSON,
     **others: Any,
@@ -72,7 +68,6 @@ def shots(
     Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.shots.coresets import disk_shots
 
     settings = flags.read(Settings, others)
     if compare and out is not None:
@@ -90,11 +85,10 @@ def shots(
     typed = {name: value for name, value in zip(_FLAGS, values, strict=True) if value is not None}
     options = flags.read_pairs(option, "--option") | typed
     weight = settings.weight or "" if "weight" in settings.chosen else None
-    table = flags.open_task(task, data_dir, protected, weight, data)
+    table = flags.open_task(task, data_dir, protected, weight)
     m, limit, seed = settings.m, settings.epsilon, settings.seed
-    on_disk = table.disk_table is not None and strategy in (None, "fwc") and max_prompt_tokens is None
     if not compare:
-        _check_flags(typed, strategy or "fwc", on_disk)
+        _check_flags(typed, strategy or "fwc")
     with console.before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.chosen else fit_m(table)
         console.notes(*table.notes, moved)
@@ -103,8 +97,6 @@ def shots(
 
             names = flags.words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
-        elif on_disk:
-            chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
@@ -114,7 +106,7 @@ def shots(
     if compare:
         _show_compared(lines, table, m, model, plot, as_json)
     else:
-        _show(chosen, table, task, out, as_json, data)
+        _show(chosen, table, task, out, as_json)
 
 
 def _show_compared(
@@ -147,9 +139,7 @@ def _show_compared(
         console.notes(f"drawn in {plot}")
 
 
-def _show(
-    chosen: Shots, table: "Task", task: str | None, out: Path | None, as_json: bool, data: str | None
-) -> None:
+def _show(chosen: Shots, table: "Task", task: str | None, out: Path | None, as_json: bool) -> None:
     """Print or save the examples, with notes."""
     if as_json:
         flags.print_json(shots_json(chosen))
@@ -164,8 +154,7 @@ def _show(
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
     if out is not None:
         save_shots(chosen, out)
-        more = f" --data {quote(data)}" if data else ""
-        more += "" if table.name in {"adult", "census"} else " --model baseline"
+        more = "" if table.name in {"adult", "census"} else " --model baseline"
         use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
         console.notes(f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}")
     proof = chosen.certificate or {}
@@ -181,13 +170,11 @@ def _show(
         console.notes(f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}")
 
 
-def _check_flags(typed: Collection[str], strategy: str, on_disk: bool) -> None:
+def _check_flags(typed: Collection[str], strategy: str) -> None:
     """Raise `FwcError` for a flag that belongs to another strategy."""
     accepted = accepted_options(strategy)
     if refused := [name for name in typed if accepted is not None and name not in accepted]:
         raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
-    if on_disk and "crossed" in typed:
-        raise FwcError("--per-attribute needs a table in memory, and this one stays on disk: omit the flag")
 
 
 def _chooser(

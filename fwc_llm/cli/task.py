@@ -156,8 +156,7 @@ def check(
     for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
         if table:
             out.print(terminal(table))
-    sample = f", in a sample of {len(named.pool()):,} rows" if named.disk_table else ""
-    _print(f"Columns{sample}", *columns)
+    _print("Columns", *columns)
     _print("Two rows as a prompt shows them", *prompts)
     _print("What to know, and what will be refused", *findings)
 

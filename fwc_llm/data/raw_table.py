@@ -31,6 +31,7 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
+csv.field_size_limit(2**31 - 1)  # a wrong separator makes one cell of a long line: the guess fails, no error
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
 
@@ -130,8 +131,7 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
     if source.format == "jsonl":
         return table_of_rows(path, json_rows(path, json_value(path, content)), source.markers)
     if source.format == "parquet":
-        file = open_parquet(path, content)
-        return arrow_table(path, file, source, range(1, file.metadata.num_rows + 1))
+        return _read_parquet(path, content, source)
     return _read_excel(path, content, source)
 
 
@@ -330,24 +330,25 @@ def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
 # --- Parquet and Arrow
 
 
-def open_parquet(path: Path, content: bytes | None = None) -> Any:
+def _open_parquet(path: Path, content: bytes) -> Any:
     """Open a pyarrow `ParquetFile`; `FwcError` for an invalid file or without pyarrow."""
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
     try:
-        return pq.ParquetFile(path if content is None else BytesIO(content))
+        return pq.ParquetFile(BytesIO(content))
     except Exception as error:  # pyarrow raises many types of errors for an invalid table
         raise FwcError(f"{path} is not a Parquet table: {error}") from error
 
 
-def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -> RawTable:
-    """Wrap a `ParquetFile`, or a `pyarrow.Table` with some of its rows."""
+def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
+    file = _open_parquet(path, content)
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    schema = file.schema_arrow if hasattr(file, "schema_arrow") else file.schema
+    schema = file.schema_arrow
+    numbers = range(1, file.metadata.num_rows + 1)
     leaves: list[tuple[str, int, tuple[str, ...]]] = []
 
     def add(title: str, position: int, keys: tuple[str, ...], kind: Any) -> None:
@@ -364,10 +365,10 @@ def arrow_table(path: Path, file: Any, source: Source, numbers: Sequence[int]) -
         _, position, keys = leaves[leaf]
         name, before = schema.names[position], schema.names[:position]
         try:
-            part = file.read(columns=[name]) if hasattr(file, "read") else file
+            part = file.read(columns=[name])
             same = [index for index, title in enumerate(part.column_names) if title == name]
             column = part.column(same[before.count(name)])
-        except Exception as error:  # as in `open_parquet`
+        except Exception as error:  # as in `_open_parquet`
             raise FwcError(f"{path} is not a Parquet table: {error}") from error
         for key in keys:
             column = pc.struct_field(column, key)

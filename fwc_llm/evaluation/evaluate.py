@@ -136,7 +136,7 @@ def prepare(
     asked = {
         "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "no_rows": no_rows, "fail_if": list(fail_if) or None,
-        "reference": reference, "data": table.data or None,
+        "reference": reference,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
     return Job(plan, answerer, client, asked, reference, notice)
@@ -412,7 +412,6 @@ class Job:
         told = {
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
-            "data": task.data and relative(task.data, folder),
             "no_rows": self.asked.get("no_rows"),
             "fail_if": self.asked.get("fail_if"),
         }

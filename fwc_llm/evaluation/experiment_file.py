@@ -15,7 +15,7 @@ from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
 _HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
-_PATHS = {"prices", "data-dir", "data"}
+_PATHS = {"prices", "data-dir"}
 
 
 def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:

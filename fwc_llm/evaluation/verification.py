@@ -8,16 +8,17 @@ times, settings) is taken as the folder states it.
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import write_examples
-from fwc_llm.files import is_file, read_text, sha256
+from fwc_llm.files import failing_as, is_file, read_text, sha256
 from fwc_llm.models.recorded import FILE_NAME as JOURNAL
 from fwc_llm.models.recorded import read_records
 from fwc_llm.report.audit_file import FORMAT as AUDIT
@@ -49,7 +50,7 @@ _RECOMPUTED = {
 }  # fmt: skip
 # Keys of run.json that describe the model and the moment, or are the folder's own.
 _STATED = {
-    "created", "versions", "command", "parser", "task_folder", "data", "task_file", "sources", "simulated",
+    "created", "versions", "command", "parser", "task_folder", "task_file", "sources", "simulated",
 }  # fmt: skip
 
 
@@ -60,6 +61,15 @@ class Finding:
     file: str
     status: str
     detail: str
+
+
+class _File(BaseModel):
+    name: str
+    sha256: str
+
+
+class _Files(BaseModel):
+    files: dict[str, _File]
 
 
 def verify(
@@ -139,11 +149,10 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
                 yield from _listed(JOURNAL, _requests(folder, described, requests))
             with Journal(again.path) as journal:
                 score_run(again, journal, run.results.get("stopped"), table)
+            yield from _compare(folder, again)
         except FwcError as error:
             text = str(error).replace(str(again.path), str(folder.path))
             yield Finding("results.json", DIFFERS, f"it cannot be recomputed: {text}")
-            return
-        yield from _compare(folder, again)
 
 
 def _hashed(folder: Path, name: str, digest: str) -> Iterator[Finding]:
@@ -164,7 +173,7 @@ def _sources(folder: RunFolder, described: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(folder: RunFolder, described: Mapping[str, Any]) -> Settings:
-    options = dict(described["settings"])
+    options = {name: value for name, value in described["settings"].items() if name in Settings.model_fields}
     if options["weight"] is None and "weight" in next(folder.read_questions(), {}):
         del options["weight"]  # the task's weight was used
     return Settings(**options)
@@ -225,22 +234,22 @@ def _compare(folder: RunFolder, again: RunFolder) -> Iterator[Finding]:
     files = (path for path in sorted(folder.path.rglob("*")) if path.is_file())
     for name in (path.relative_to(folder.path).as_posix() for path in files):
         if name in _RECOMPUTED or name.startswith(("shots/", "prompts/")):
-            was = _statements(folder.path / name)
-            yield from _listed(name, _changed(was, _statements(again.path / name)), status)
+            yield from _changed(name, _statements(folder.path / name), _statements(again.path / name), status)
         elif name not in (JOURNAL, HASHES):
             yield Finding(name, NOT_CHECKED, "nothing else confirms its content")
 
 
-def _statements(path: Path) -> list[str]:
-    """A file's lines with their numbers; of JSON, its values with their paths."""
-    text = read_text(path)
-    if path.suffix == ".json":
-        return list(_values(json.loads(text)))
-    return [f"line {number}: {line}" for number, line in enumerate(text.splitlines(), 1)]
+def _statements(path: Path) -> dict[str, str]:
+    """A file's lines by number; of JSON, its values by path."""
+    with failing_as(FwcError, f"{path.name} cannot be read: "):
+        text = read_text(path)
+        if path.suffix == ".json":
+            return dict(_values(parse_json(text)))
+    return {f"line {number}": line for number, line in enumerate(text.splitlines(), 1)}
 
 
-def _values(value: Any, at: str = "") -> Iterator[str]:
-    """Yield the values in a JSON value with their paths; numbers with six digits."""
+def _values(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (path, value) of everything in a JSON value; numbers with six digits."""
     if isinstance(value, Mapping) and value:
         for key, entry in value.items():
             yield from _values(entry, f"{at}.{key}")
@@ -248,40 +257,43 @@ def _values(value: Any, at: str = "") -> Iterator[str]:
         for index, entry in enumerate(value):
             yield from _values(entry, f"{at}[{index}]")
     else:
-        shown = f"{value:.{_DIGITS}g}" if isinstance(value, float) else repr(value)
-        yield f"{at}: {shown}"
+        yield at, f"{value:.{_DIGITS}g}" if isinstance(value, float) else repr(value)
 
 
-def _changed(was: list[str], now: list[str]) -> Iterator[str]:
-    """Yield recorded statements that are not recomputed, and recomputed ones that are not recorded."""
-    recorded, recomputed = set(was), set(now)
-    yield from (f"{text:.120} is recorded, not recomputed" for text in was if text not in recomputed)
-    yield from (f"{text:.120} is recomputed, not recorded" for text in now if text not in recorded)
+def _changed(file: str, was: dict[str, str], now: dict[str, str], status: str = DIFFERS) -> Iterator[Finding]:
+    """Yield the first statements that differ, and those that only one side has."""
+    different = [
+        f"{where}: {was[where]:.60} is recorded, {now[where]:.60} is recomputed"
+        for where in was
+        if where in now and was[where] != now[where]
+    ]
+    yield from _listed(file, different, status)
+    if alone := sorted(was.keys() ^ now.keys()):
+        by_version = file.endswith(".json")  # versions write other keys
+        why = f"{len(alone):,} recorded or recomputed alone, such as {alone[0]}"
+        yield Finding(file, NOT_CHECKED if by_version else DIFFERS, why)
 
 
-def _listed(file: str, found: Iterator[str], status: str = DIFFERS) -> Iterator[Finding]:
-    """Yield a finding for each of the first differences of a file."""
-    try:
-        for text in islice(found, _MOST):
-            yield Finding(file, status, text)
-        if further := sum(1 for _ in found):
-            yield Finding(file, status, f"and {further:,} more")
-    except (FwcError, OSError, ValueError) as error:
-        yield Finding(file, DIFFERS, f"it cannot be read: {error}")
+def _listed(file: str, texts: Iterable[str], status: str = DIFFERS) -> Iterator[Finding]:
+    """Yield a finding for each of the first texts."""
+    texts = list(texts)
+    yield from (Finding(file, status, text) for text in texts[:_MOST])
+    if len(texts) > _MOST:
+        yield Finding(file, status, f"and {len(texts) - _MOST:,} more")
 
 
 def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
     """Repeat an audit with its options, and compare the documents."""
     recorded = _content(path)
     tables: dict[str, Path] = {}
-    for role, entry in (recorded.get("files") or {}).items():
-        file = path.parent / Path(str(entry["name"])).name  # never a path outside of the folder
+    for role, entry in check(_Files, recorded, str(path)).files.items():
+        file = path.parent / Path(entry.name).name  # never a path outside of the folder
         if role == "predictions" and data is not None:
             file = data
         if not is_file(file):
             yield Finding(path.name, NOT_CHECKED, f"{file.name} is missing: no number can be recomputed")
             return
-        yield from _hashed(file.parent, file.name, str(entry["sha256"]))
+        yield from _hashed(file.parent, file.name, entry.sha256)
         tables[role] = file
     options = check(AuditOptions, recorded.get("asked"), f"{path}: asked")
     try:
@@ -291,11 +303,12 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
     except (FwcError, KeyError) as error:
         yield Finding(path.name, DIFFERS, f"it cannot be recomputed: {error}")
         return
+    of_machine = {"files", "versions"}
     was, now = (
-        [*_values({key: document[key] for key in document if key not in ("files", "versions")})]
+        dict(_values({key: document[key] for key in document.keys() - of_machine}))
         for document in (recorded, json.loads(json.dumps(made.document)))
     )
-    yield from _listed(path.name, _changed(was, now))
+    yield from _changed(path.name, was, now)
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _trainings(
     asked, pool = run.answers[run.arms[0]], task.pool()
     ids = asked.row.tolist()
     try:
-        test = task.including(ids).loc[ids]
+        test = task.table.loc[ids]
     except KeyError:
         raise FwcError("the data found here lacks rows that the run asked about") from None
     values, equal = row_values(task, test), row_values(task, pool)

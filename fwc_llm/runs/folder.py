@@ -52,7 +52,7 @@ _LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combin
 # Keys of run.json and of its settings that may differ when a run is continued: they do not change the
 # questions. `simulated` may become true by a reply.
 _FREE = {
-    "calls", "created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers",
+    "calls", "created", "versions", "command", "task_folder", "simulated", "simulated_answers",
     "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
 }  # fmt: skip
 # Keys of run.json that earlier versions lack.
@@ -108,11 +108,14 @@ class RunFolder:
             raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
         recorded = dict(_lasting(before))
         parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
-        for (key, name), value in _lasting(now | {"parameters": parameters}):
-            was = recorded.get((key, name))
-            if was != value and not (key in LATER and key not in before):
-                what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
-                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
+        changed = [
+            f"{name or key}: {recorded.get((key, name))}, now {value}"
+            for (key, name), value in _lasting(now | {"parameters": parameters})
+            if recorded.get((key, name)) != value and not (key in LATER and key not in before)
+        ]
+        if changed:
+            what = f"{self.path} holds another run ({'; '.join(changed)})"
+            raise FwcError(f"{what}: repeat its settings, or name a new folder for this run")
         changes = {
             "settings": before["settings"] | description["settings"],
             "fail_if": description.get("fail_if"),

@@ -485,13 +485,11 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task),
     }
-    on_disk = task.disk_table
     told = {
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
         "looks": list(getattr(plan.sequential, "rows", ())),
         "probe_notes": plan.probe_notes,
-        "sample": None if on_disk is None else {"rows": len(task.pool()), "of": len(on_disk)},
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }
     return described | {name: value for name, value in told.items() if value}

@@ -238,7 +238,7 @@ def with_predictions(run: Run, task: "Task | None" = None) -> Run:
         content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
             return replace(run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()})
-    if task is None or task.disk_table is not None or task.fingerprint != fingerprint:
+    if task is None or task.fingerprint != fingerprint:
         return run
     try:
         assists = assisted_answers(run.answered, table_of(task)).assists

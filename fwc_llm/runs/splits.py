@@ -47,15 +47,9 @@ def draw_split(
     number), and for a cell with too few rows (with its name).
     """
     drawn = n_test, base_parity, np.random.default_rng(seed)
-    if task.disk_table is not None:
-        free = np.ones(len(task.disk_table), dtype=bool)
-        if len(not_equal_to):
-            free[task.disk_table.equal(value_names(task), set(row_values(task, not_equal_to)))] = False
-        test = task.disk_table.take(draw(task, task.disk_table.cells, free, *drawn))
-    else:
-        table = task.test()
-        free = ~equal_rows(task, table, not_equal_to)
-        test = table.iloc[draw(task, cells_of_rows(task, table), free, *drawn)]
+    table = task.test()
+    free = ~equal_rows(task, table, not_equal_to)
+    test = table.iloc[draw(task, cells_of_rows(task, table), free, *drawn)]
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -92,7 +86,7 @@ def design_of(
 
 
 def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
-    """The cell (n,) of every row, encoded as in `DiskTable.cells`."""
+    """The cell (n,) of every row: 2 · index of the group in sorted groups, plus 1 for yes."""
     levels = np.array(sorted(task.groups))
     return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
 
@@ -214,11 +208,9 @@ def population(task: "Task") -> list[dict[str, Any]]:
 
 
 def table_of(task: "Task") -> "FeatureTable":
-    """The table of test rows, for assisted estimates; `FwcError` for a table on disk."""
+    """The table of test rows, for assisted estimates."""
     from fwc_llm.metrics.prediction_powered import FeatureTable
 
-    if task.disk_table is not None:
-        raise FwcError("assisted estimates need a table in memory: this one is read from disk in parts")
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
     people = rows[task.cluster].to_numpy() if task.cluster else None

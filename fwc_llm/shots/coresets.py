@@ -1,7 +1,6 @@
 """Strategies from coresets (docs/baselines.md): FWC, sampling and clustering."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -9,22 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.coreset.fit import CoresetFit
-from fwc_llm.coreset.problem.allocation import RULES
 from fwc_llm.coreset.rivals.base import sizes
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.sampling import sampling_probability
-from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import examples
-from fwc_llm.shots.base import DEFAULT_M, Request, Shots
+from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import COUNTER, LABELS, features_frame, make_shots, read_slots
 from fwc_llm.shots.registry import strategy
-from fwc_llm.shots.select import order_shots
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-_ON_DISK = ("slots", "n_init", "max_iter", "column_weights", "penalty", "prove")
 _DRAWS = 10_000  # draws per example, at most: far more than a table of distinct rows needs
 
 
@@ -78,39 +73,6 @@ def fwc(
     )
     chosen = replace(request, pool=pool.iloc[np.asarray(estimator.row_index_)])
     return _certified(chosen, estimator, slots if isinstance(slots, str) else "given")
-
-
-def disk_shots(
-    task: "Task",
-    m: int = DEFAULT_M,
-    epsilon: float | None = 0.01,
-    seed: int = 0,
-    order: str = "given",
-    say: Callable[[str], None] = lambda words: None,
-    **options: Any,
-) -> Shots:
-    """Choose examples from a task's table on disk by `fwc` with its `options`."""
-    if unknown := sorted(set(options) - set(_ON_DISK)):
-        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes {', '.join(_ON_DISK)}")
-    settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
-    of_task = (settings.pop(name, None) for name in ("column_weights", "penalty"))
-    settings |= _settings(task, m, epsilon, seed, *of_task)
-    if settings["slots"] not in RULES:
-        raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
-    whole = task.disk_table
-    assert whole is not None
-    columns = list(dict.fromkeys([*(column.name for column in task.features), *filter(None, [task.weight])]))
-    weight = whole.names[task.weight] if task.weight else None
-    estimator = CoresetFit(**settings).fit(
-        whole.dataset(columns), LABEL, LEVEL, sample_weight=weight, progress=say
-    )
-    say("a checksum of the table")
-    rows = whole.take(np.asarray(estimator.row_index_))
-    request = Request(task, rows, np.ones(len(rows), dtype=bool), m, epsilon, seed)
-    shots = _certified(request, estimator, settings["slots"])
-    if task.weight:
-        shots = replace(shots, options={**shots.options, "sample_weight": task.weight})
-    return order_shots(shots, order, seed)
 
 
 def _settings(

@@ -161,7 +161,7 @@ OF: dict[str, list[tuple[str, str]]] = {
         ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
         ("--task adult --shots os:fspath", "os:fspath"), (f"--shots {'x' * 300}", "unknown strategy"),
         ("--template , --shots zero", "template"),
-        ("--data here", "name that task"), ("--task german --shots zero", "the surrogate cannot read"),
+        ("--task german --shots zero", "the surrogate cannot read"),
         ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
         (f"--param x={'[' * 1000}", "nested"), (f"--shots zero --out {'x' * 300}", "File name too long"),
         ("--task ~nobody-at-all/x.toml", "cannot read the task file"),

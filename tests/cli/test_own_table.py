@@ -1,7 +1,5 @@
 """Newcomers with tables of their own: odd files go the whole way, or are refused with what to do."""
 
-import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,8 @@ import pandas as pd
 import pytest
 
 from evals.walks.loans import loans
-from fwc_llm.data import load
 from fwc_llm.tasks import load_task
 from tests.command import Run
-from tests.data.test_disk_table import BLOCK, HELD, frame, write
 
 
 def grants(folder: Path) -> Path:
@@ -128,78 +124,3 @@ def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: 
     assert unnamed.out == outcome.out
     table = next(loan_task.parent.glob("*.csv"))
     assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
-
-
-# --- `fwc-llm eval` of a table that stays on disk
-
-
-@pytest.mark.slow
-def test_a_run_of_a_table_on_disk(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = write(tmp_path)
-    rows = tmp_path / "rows"
-    rows.mkdir()
-    for path in sorted(tmp_path.glob("rows-*.parquet")):
-        path.rename(rows / path.name)
-    asked = ("--task", task, "--data", rows, "--n-test", 48, "--model", "baseline")
-    fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "inner", code=0)
-    fwc("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json", code=0)
-
-    monkeypatch.setattr(load, "LARGE", HELD)
-    monkeypatch.setattr(load, "BLOCK", BLOCK)
-    outer = fwc("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer", code=0)
-    assert "the table stays on disk: examples are chosen among" in outer.err
-    one, two = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("inner", "outer"))
-    for name in ("fingerprint", "population", "rows", "settings", "data", "task_folder"):
-        assert one[name] == two[name]
-    assert "sample" not in one
-    assert HELD - 8 <= two["sample"]["rows"] < two["sample"]["of"] == one["rows"]["kept"]
-    questions = [(tmp_path / name / "questions.jsonl").read_bytes() for name in ("inner", "outer")]
-    assert questions[0] == questions[1]
-
-    # Its experiment file repeats it, in the same folder and from there.
-    again = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "outer", code=0)
-    assert "nothing to ask" in again.err
-    # The report finds the rows that were asked about.
-    page = fwc("report", tmp_path / "outer", "-o", tmp_path / "page.html", code=0)
-    assert "not the table that the run was made with" not in page.err
-    # Other examples are another run.
-    refused = fwc("eval", tmp_path / "outer" / "experiment.toml", "-o", tmp_path / "inner")
-    assert "holds another run" in refused.line
-
-    # Examples that the streamed solver chose are of this very table.
-    fwc("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given", code=0)
-
-
-def test_a_check_says_what_a_sample_shows(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = write(tmp_path)
-    task.write_text(task.read_text().replace('{ name = "id" }', '{ name = "id", missing = "category" }'))
-    rows: pd.DataFrame = frame()
-    rows.loc[::9, "id"] = None
-    for path in tmp_path.glob("rows-*.parquet"):
-        path.unlink()
-    rows.to_parquet(tmp_path / "rows-0.parquet")
-    inner = fwc("task", "check", task, code=0)
-    monkeypatch.setattr(load, "LARGE", HELD)
-    outer = fwc("task", "check", task, code=0)
-    assert "\nColumns\n" in inner.out
-    assert "\nColumns, in a sample of " in outer.out
-    made = next(part for part in re.split(r"; |\n", inner.out) if "made the category" in part).strip()
-    assert made in outer.out
-
-
-@pytest.mark.parametrize("command", ["eval", "shots"])
-def test_empty_data_is_not_the_folder_that_one_is_in(fwc: Run, tmp_path: Path, command: str) -> None:
-    refused = fwc(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out", code=2)
-    assert "--data is empty" in refused.line
-
-
-def test_a_cell_without_rows_is_named(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = write(tmp_path)
-    rows: pd.DataFrame = frame()
-    away = (rows["nation"] == "away") & (rows["sex"] == "f")
-    rows.assign(paid=rows["paid"].where(~away, "no")).to_parquet(tmp_path / "one.parquet")
-    monkeypatch.setattr(load, "LARGE", HELD)
-    asked = ("--data", tmp_path / "one.parquet", "--model", "baseline", "--n-test", 48, "--shots", "zero")
-    refused = fwc("eval", "--task", task, *asked, "--base-parity", 0.5, "-o", tmp_path / "run", code=2)
-    assert "the cell sex & nation = f & away, paid = yes has 0 rows to draw from" in refused.line
-    assert not (tmp_path / "run").exists()

@@ -74,11 +74,11 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
 
 CHANGES = {
     "journal.jsonl": (r'("prompt":\[\{"role":"user","content":")', r"\1Hint: yes. ", "its prompt, the model"),
-    "questions.jsonl": ('"no"', '"yes"', "is recorded, not recomputed"),
+    "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
     "results.json": (r'"equalized_odds_difference": 0\.', '"equalized_odds_difference": 0.1', "is recorded"),
-    "run.json": ('"seed": 0', '"seed": 1', "is recorded, not recomputed"),
-    "prompts/zero.json": ("age", "name", "is recorded, not recomputed"),
+    "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
+    "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
 }
 

@@ -1,5 +1,8 @@
 """Every kind of fault once, through eval, again, rescore and report; `python -m evals.faults` does it all."""
 
+import subprocess
+import sys
+import time
 from itertools import cycle
 from pathlib import Path
 
@@ -7,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.command import python
+from fwc_llm.models.recorded import FILE_NAME, read_records
 from tests.conftest import CHECKOUT
 from tests.faults.decisions import decision_faults, shared_faults
+from tests.faults.loopback import Service, serve_in_thread
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
 from tests.faults.targets import TARGETS, one_case
@@ -49,14 +53,38 @@ def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
     damage()
 
 
-# --- The soak in short
+# --- Killed runs
 
 
 @pytest.mark.slow
-def test_runs_that_are_killed_live_and_by_batches_lose_and_repeat_nothing() -> None:
-    asked = ("-m", "evals.soak", "--rows", 120, "--kills", 3)
-    done = python(*asked, check=False, cwd=CHECKOUT, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 3
-    assert all("rows 40" in line and "lost 0, again 0, twice 0" in line for line in lines)
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_run_that_is_killed_loses_and_repeats_nothing(concurrency: int, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    service = Service(lambda body: "Yes")
+    words = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "m",
+        "--shots",
+        "zero",
+        "--n-test",
+        "80",
+        "--out",
+        str(out),
+    )
+    with serve_in_thread(service) as url:
+        options = ("--out", str(out), "--base-url", f"{url}/v1", "--concurrency", str(concurrency))
+        command = [sys.executable, "-m", "fwc_llm", *words, *options]
+        for answered in (10, 30, 50):
+            asked = len(service.bodies)
+            with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as process:
+                while process.poll() is None and len(service.bodies) < max(answered, asked + 1):
+                    time.sleep(0.001)
+                process.kill()
+        done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True)
+        assert done.returncode == 0
+    rows = [row["row"] for row in read_records(out / FILE_NAME) if row["text"] is not None]
+    assert len(rows) == len(set(rows)) == 80
+    assert len(service.bodies) <= 80 + 3 * concurrency, "what is under way is asked again, and nothing else"

@@ -17,7 +17,9 @@ from fwc_llm.metrics.run_answers import is_known
 Counts = dict[str, tuple[int, int]]
 
 
-def tables(counts: Counts, attributes: tuple[str, ...] = ("sex",), repeats: int = 1) -> dict[str, Any]:
+def tables(
+    counts: Counts, attributes: tuple[str, ...] = ("sex",), repeats: int = 1, **law: bool
+) -> dict[str, Any]:
     """The tables of groups with (selected, rows); labels alternate, and each repeat asks the same rows."""
     rows = [
         (group, "yes" if number < selected else "no")
@@ -28,7 +30,7 @@ def tables(counts: Counts, attributes: tuple[str, ...] = ("sex",), repeats: int 
     frame["label"] = np.where(np.arange(len(frame)) % 2, "yes", "no")
     frame["row"] = np.arange(len(frame)).astype(str)
     whole = pd.concat([frame.assign(repeat=repeat) for repeat in range(repeats)])
-    return impact_tables(from_frame(whole, attributes=attributes))
+    return impact_tables(from_frame(whole, attributes=attributes), **law)
 
 
 def of(counts: Counts, **options: Any) -> dict[str, Any]:
@@ -92,7 +94,10 @@ def test_nobody_selected_at_all_is_undefined_and_says_why() -> None:
 
 
 def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None:
-    arm = of({"a": (30, 100), "b": (50, 100), "tiny": (3, 3)})
+    counts = {"a": (30, 100), "b": (50, 100), "tiny": (3, 3)}
+    by_law = of(counts, of_law=True)
+    assert (by_law["reference"], by_law["groups"]["b"]["impact_ratio"]) == ("tiny", 0.5)
+    arm = of(counts, of_law=True, leave_out_small=True)
     tiny = arm["groups"]["tiny"]
     assert arm["reference"] == "b"
     assert (tiny["small"], tiny["impact_ratio"]) == (True, None)
