@@ -1,5 +1,6 @@
 """Words for yes, no and unknown, in answers of models and in cells of tables."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,6 +39,15 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
                 spelled["yes"].append(yes)
                 spelled["no"] += [no] * (no not in spelled["no"])
     return spelled
+
+
+def as_number(cell: str) -> float | None:
+    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
+    try:
+        number = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- Words in cells of tables
