@@ -5,7 +5,6 @@ module imports neither pandas nor numpy, which keeps a service that only builds 
 """
 
 import json
-import math
 import operator
 import re
 from bisect import bisect_left
@@ -23,6 +22,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
 from fwc_llm.validation import Checked
+from fwc_llm.words import as_number as as_number
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
@@ -107,15 +107,6 @@ def title_of(name: Any) -> str:
     """A column's label as text; the parts of a tuple are joined by dots."""
     parts = [str(part) for part in name if part != ""] if isinstance(name, tuple) else [str(name).strip()]
     return ".".join(parts)
-
-
-def as_number(cell: str) -> float | None:
-    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
-    try:
-        number = float(cell) if "_" not in cell else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def as_plain(cell: str, written: Written) -> str:

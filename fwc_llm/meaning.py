@@ -12,10 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fwc_llm.cell_rules import as_number
 from fwc_llm.errors import FwcError
 from fwc_llm.sanitize import listed
-from fwc_llm.words import NO_WORDS, YES_WORDS, is_unknown
+from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
 
 Others = Literal["no", "drop"]
 _MOST_VALUES = 8  # values that a message lists
@@ -73,7 +72,12 @@ def values_of(option: Any) -> tuple[str, ...]:
     if option is None:
         return ()
     values = option if isinstance(option, list | tuple | set) else [option]
-    return tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+    return tuple(map(text_of, values))
+
+
+def text_of(value: Any) -> str:
+    """A value as text: True is "true", also of numpy."""
+    return str(value).lower() if type(value).__name__.startswith("bool") else str(value)
 
 
 def read_meaning(

@@ -1,5 +1,6 @@
 """Words for yes, no and unknown, in answers of models and in cells of tables."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,6 +60,15 @@ def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
     built_in = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}
     are_words = all(len(word) > 2 and word.isalpha() for word in every)
     return are_words and not (every & built_in) and not (folded["no"] & set(used)) and len(every) > 1
+
+
+def as_number(cell: str) -> float | None:
+    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
+    try:
+        number = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- Words in cells of tables

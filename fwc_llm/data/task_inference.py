@@ -184,7 +184,7 @@ def profile_column(
 
 
 def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
-    """Whether a column with letters has so few whole numbers that they may be codes."""
+    """Whether the whole numbers of a column with letters are few, and may be codes."""
     numbers = {notation.number(cell) for cell in cells} - {math.nan}
     whole = [number for number in numbers if number.is_integer()]
     return len(cells) - len(notation.odd) <= _FEW and len(whole) == len(cells) - len(notation.odd)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.cell_rules import as_text
 from fwc_llm.errors import FwcError
-from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
+from fwc_llm.meaning import Meaning, MeaningRule, read_meaning, text_of
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
@@ -333,15 +332,15 @@ def decided(
                 *np.unique(code, return_index=True, return_counts=True), strict=True
             ):
                 if kind >= 0:
-                    counts[as_text(values[kind])] += int(rows)
+                    counts[text_of(values[kind])] += int(rows)
                     if frame.index.name == FILE_ROW:
-                        first.setdefault(as_text(values[kind]), frame.index[position])
+                        first.setdefault(text_of(values[kind]), frame.index[position])
         found += counts
         if not counts:
             continue
         meaning = outcomes.meaning(together, dict(counts.most_common()), first)
         for name, (code, values) in coded.items():
-            texts = [as_text(value) for value in values]
+            texts = [text_of(value) for value in values]
             means = np.array([*(kinds[meaning.of(text)] for text in texts), -1])[code]
             left_out |= np.array([*(text in meaning.dropped for text in texts), False])[code]
             frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
