@@ -53,7 +53,7 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 @pytest.mark.parametrize(
     ("value", "answer", "p_yes"),
     [
-        ("No, since it is late", "no", None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
+        ("Well, no.", None, None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
         (Reply("Yes", usage=Usage(3, 1)), "yes", None), ("I cannot say", None, None),
     ],
 )  # fmt: skip
