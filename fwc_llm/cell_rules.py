@@ -5,7 +5,6 @@ module imports neither pandas nor numpy, which keeps a service that only builds 
 """
 
 import json
-import math
 import operator
 import re
 from bisect import bisect_left
@@ -23,6 +22,7 @@ from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
 from fwc_llm.validation import Checked
+from fwc_llm.words import as_number as as_number
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
@@ -109,15 +109,6 @@ def title_of(name: Any) -> str:
     return ".".join(parts)
 
 
-def as_number(cell: str) -> float | None:
-    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
-    try:
-        number = float(cell) if "_" not in cell else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
     match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
@@ -142,12 +133,23 @@ def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str
     return None if not text or text in markers else text
 
 
+def multiplied(text: str, factors: Mapping[str, float], written: Written) -> str:
+    """Replace a number and its factor by their product: "1.9k" by "1900" for factors {"k": 1000}."""
+    for suffix, factor in factors.items():
+        if text.endswith(suffix):
+            number = as_number(as_plain(text.removesuffix(suffix).rstrip(), written))
+            if number is not None:
+                return f"{number * factor:.15g}"
+    return text
+
+
 def edited(task: TaskFile, item: FileColumn, text: str) -> str:
-    """Apply a column's rules to a text: suffix, leading zeros, notation, bands."""
+    """Apply a column's rules to a text: suffix, leading zeros, factors, notation, bands."""
     if item.strip_suffix:
         text = text.removesuffix(item.strip_suffix).rstrip()
     if item.strip_zeros:
         text = strip_zeros(text)
+    text = multiplied(text, item.factors, item.written)
     text = as_plain(text, item.written)
     if item.bands and text not in _band_names(item.bands):
         text = _band_names(item.bands)[bisect_left(item.bands, parse_number(task, item.name, text))]

@@ -129,7 +129,7 @@ def _keys() -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _pattern(keys: Set[str]) -> re.Pattern[str]:
-    """A pattern for keys, plain or as they stand in JSON, HTML and addresses."""
+    """A pattern for keys, plain or escaped in JSON, HTML and addresses."""
     spelled = set[str]()
     for key in keys:
         if len(key) >= _SHORTEST_KEY and not os.path.exists(key):  # a variable may name a file with a key

@@ -106,6 +106,7 @@ class FileColumn(Checked):
     unit: str = ""
     order: Values = ()
     strip_suffix: str = ""
+    factors: Mapping[str, Number] = {}  # "1.9k" is 1900 for { k = 1000 }
     strip_zeros: Flag = False
     missing: MissingRule | None = None  # overrides the task's rule
     markers: Values = Field(default=(), alias="missing_marker")

@@ -99,8 +99,17 @@ class Task:
         """The column called `name`; `FwcError` if the task has none."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
-            raise FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
+            raise self._no_column(name, by_name)
         return by_name[name]
+
+    def _no_column(self, name: str, known: Mapping[str, Column]) -> FwcError:
+        for item in self.rules.fields:
+            if item.name == name and item.use != "column":
+                return FwcError(
+                    f"column {name!r} is in the table, but {self.rules.path} leaves it out "
+                    f'(role = "{item.role}"): write role = "extra", and it can be used without being shown'
+                )
+        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, known)}")
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.

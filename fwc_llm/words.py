@@ -1,5 +1,6 @@
 """Words for yes, no and unknown, in answers of models and in cells of tables."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,6 +39,15 @@ def spellings(question: str, words: Words) -> dict[str, list[str]]:
                 spelled["yes"].append(yes)
                 spelled["no"] += [no] * (no not in spelled["no"])
     return spelled
+
+
+def as_number(cell: str) -> float | None:
+    """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
+    try:
+        number = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 # --- Words in cells of tables
@@ -105,6 +115,7 @@ _FOR_NUMBERS = _OF_PEOPLE | {
     "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
     "#nv", "#wert!", "#bezug!",
 }  # fmt: skip
+_MISSING_CODE = re.compile(r"-?(7{2,}|8{2,}|9{2,}|1111)")  # beside "25-34" and ">74", no group of people
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
@@ -124,24 +135,51 @@ def is_unknown_category(level: str) -> bool:
     return level.strip().casefold() in _OF_PEOPLE or is_unknown(level)
 
 
+def missing_codes(levels: Iterable[str]) -> list[str]:
+    """Codes such as 8888, 99 and 1111 beside levels that are no numbers ("25-34", ">74")."""
+    listed = list(levels)
+    if all(re.fullmatch(r"[-\d.,]+", level) for level in listed):
+        return []
+    return [level for level in listed if _MISSING_CODE.fullmatch(level)]
+
+
 def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
     """The levels of one protected attribute that are merged into "unknown".
 
     Levels in `words` are always merged, and so is "NA", unless another level is a code of two letters, such
-    as "WH" or "DE". Other levels that mean unknown (`is_unknown_category`) are merged if there is another
-    level to merge them with, or if values are missing (`missing`).
+    as "WH" or "DE". Codes such as 8888 are merged (`missing_codes`). Other levels that mean unknown
+    (`is_unknown_category`) are merged if there is another level to merge them with, or if values are missing
+    (`missing`).
     """
     listed, extra = list(levels), {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
+    extra |= set(missing_codes(listed))
     stated = [level for level in listed if level.strip().casefold() in extra or (level == "NA" and not codes)]
     known = [level for level in listed if level not in stated and is_unknown_category(level)]
     return stated + known if stated or len(known) + missing > 1 else []
 
 
-def means_yes(values: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-    """Sort the values of a column into (mean yes, mean no, neither)."""
-    yes = [value for value in values if value.casefold() in YES_WORDS or value.startswith(">")]
-    if len(values) == 2 and len(yes) == 1:
-        return yes, [value for value in values if value not in yes], []
-    no = [value for value in values if value not in yes and value.casefold() in NO_WORDS]
-    return yes, no, [value for value in values if value not in yes and value not in no]
+_MOST_SPELLINGS = 8  # spellings that a note lists
+
+
+def group_key(level: str) -> str:
+    """What spellings of one group have in common: case, white space and Unicode form are not compared."""
+    return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
+
+
+def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
+    """Map spellings of one group to the most frequent of them; levels with one spelling are left out."""
+    first: dict[str, str] = {}
+    for level in sorted(counts, key=lambda level: (-counts[level], level)):
+        first.setdefault(group_key(level), level)
+    return {level: first[group_key(level)] for level in counts if first[group_key(level)] != level}
+
+
+def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
+    """A note on the merger of `merge_spellings` in an attribute."""
+    pairs = []
+    for level, usual in [*spelled.items()][:_MOST_SPELLINGS]:
+        alike = unicodedata.normalize("NFC", level) == unicodedata.normalize("NFC", usual)
+        pairs.append(f"{ascii(level) if alike else repr(level)} as {usual!r}")
+    more = f" and {len(spelled) - _MOST_SPELLINGS} more" if len(spelled) > _MOST_SPELLINGS else ""
+    return f"{name}: spellings of one group count as one: {', '.join(pairs)}{more}"

@@ -24,7 +24,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
     "sanitize", "errors", "apportion", "files", "lazy", "user_code", "version", "notebook", "plotting",
-    "validation", "options", "words", "taskfile", "cell_rules",
+    "validation", "options", "words", "meaning", "taskfile", "cell_rules",
     "coreset", "metrics", "progress", "data", "tasks", "prompt_rows", "shots", "models", "answers",
     "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip

@@ -137,7 +137,7 @@ def test_rows() -> tuple[Task, pd.DataFrame]:
 def run(experiment: str, models: Path, out: Path, threads: int) -> None:
     """Ask what is missing. The recorded replies are put into the new run's journal first."""
     model = fetch(FILES[EXPERIMENTS[experiment].model], models)
-    client = Client(params={"threads": threads}, deadline=3600.0)
+    client = Client(params={"threads": threads})
     job = prepared(experiment, f"gguf:{model}", arms_of(experiment), client)
     folder = RunFolder(out / experiment)
     if not folder.begun:

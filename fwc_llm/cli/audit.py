@@ -73,11 +73,9 @@ def audit(
     comment: str = flags.COMMENT,
     ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
     small: str | None = option(
-        "In impact ratios, `keep` or `exclude` categories under 2 %. "
-        "[default: exclude, with the reason marked as missing]",
-        panel=_OUTPUT,
+        "In --ll144, `keep` or `exclude` categories under 2 %. [default: keep]", panel=_OUTPUT
     ),
-    because: str | None = option("Reason for excluding small categories.", panel=_OUTPUT, metavar="TEXT"),
+    because: str | None = option("Reason for --small exclude.", panel=_OUTPUT, metavar="TEXT"),
     about: list[str] | None = option(
         "Statement about data and tool: KEY=TEXT or a task file; repeatable.", panel=_OUTPUT
     ),

@@ -53,7 +53,9 @@ def report(
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
-        document = make_document(folders, task, data_dir, with_rows, reference, assist, unread)
+        document = make_document(
+            folders, task, data_dir, with_rows, reference, assist, unread, chosen.startswith("ll144")
+        )
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)

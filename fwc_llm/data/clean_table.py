@@ -13,17 +13,16 @@ import pandas as pd
 
 from fwc_llm import cell_rules
 from fwc_llm.errors import FwcError
+from fwc_llm.meaning import Meaning, MeaningRule, read_meaning
 from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
+from fwc_llm.words import merge_spellings, spellings_note
 
 _LEAST_DIFFERENCE = 0.02  # least difference between groups' shares of lost rows that gives a warning
 _SIGNIFICANT = 0.05
 _OPEN = 0.5  # a column is free text if a larger share of rows has a text that occurs only once
 _MANY_LEVELS = 20
 _MOST_VALUES = 8  # values of the outcome that a message lists
-# Pairs of outcome values that need no `positive`: their meaning is clear.
-_PLAIN_YES = {"yes", "1", "true"}
-_PLAIN_PAIRS = [{"yes", "no"}, {"1", "0"}, {"true", "false"}]
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _lost(counts: pd.Series) -> dict[str, int]:
 
 @dataclass
 class CleanedCounts:
-    """Counts accumulated over a task's files, for checks that need all rows."""
+    """Counts accumulated over a task's tables, for checks that need all rows."""
 
     outcomes: Counter[str] = field(default_factory=Counter)  # values of the outcome column
     answers: Counter[str] = field(default_factory=Counter)  # what these values mean: yes or no
@@ -130,9 +129,19 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
                 f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
                 "ids must be unique: remove the repeated row or give the column another role"
             )
-    counts, notes = CleanedCounts(), []
-    frames = [clean(task, raw, counts) for raw in raws]
-    rows = check_whole(task, counts)
+    edited = [_edited(task, raw) for raw in raws]
+    met = [_conditions(task, raw) for raw in edited]
+    meaning = None
+    if task.outcome.above is None:
+        kept = [raw[~np.logical_or.reduce([*lost.values()])] for raw, lost in zip(edited, met, strict=True)]
+        meaning = outcome_meaning(task, pd.concat([raw[task.outcome.source] for raw in kept]))
+    counts = CleanedCounts()
+    frames = [_clean(task, raw, lost, meaning, counts) for raw, lost in zip(edited, met, strict=True)]
+    notes = []
+    for attribute in task.protected:
+        frames, note = _merge_spellings(attribute.name, frames, counts)
+        notes += note
+    rows = check_whole(task, counts, meaning)
     for name, raw, frame in zip(task.source.files, raws, frames, strict=False):
         if not len(frame):
             raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
@@ -141,18 +150,67 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
     return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
 
 
-def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFrame:
-    """Clean a file's texts, and add to `counts` for `check_whole`."""
+def _used(task: TaskFile) -> list[FileColumn]:
+    """The columns that the cleaned table has, and those that protected attributes are derived from."""
+    sources = {attribute.source for attribute in task.protected}
+    return [item for item in task.fields if item.use == "column" or item.name in sources]
+
+
+def _edited(task: TaskFile, raw: pd.DataFrame) -> pd.DataFrame:
+    """A table with the columns' rules for texts applied."""
     raw = raw.copy()
-    derived = {attribute.source: attribute for attribute in task.protected}
-    used = [item for item in task.fields if item.use == "column" or item.name in derived]
-    for item in used:
+    for item in _used(task):
+        cells = raw[item.name]
         if item.markers:
-            raw[item.name] = raw[item.name].mask(raw[item.name].isin(item.markers))
-    for item in used:
-        if item.strip_suffix or item.strip_zeros or item.written or item.bands:
-            raw[item.name] = _mapped(raw[item.name], partial(cell_rules.edited, task, item))
-    keep, lost = filter_rows(task, raw, used, counts.filled)
+            cells = cells.mask(cells.isin(item.markers))
+        if item.strip_suffix or item.strip_zeros or item.factors or item.written or item.bands:
+            cells = _mapped(cells, partial(cell_rules.edited, task, item))
+        raw[item.name] = cells
+    return raw
+
+
+def _conditions(task: TaskFile, raw: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Masks (n,) of rows that do not meet a condition of the task, by reason."""
+    lost = {"": np.zeros(len(raw), dtype=np.bool_)}
+    for condition in task.keep:
+        cells = raw[condition.column]
+        met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
+        met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
+        lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
+    return lost
+
+
+def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
+    """What the values of the outcome mean; `FwcError` for one without a meaning."""
+    rule = task.outcome
+    counts = Counter(cells.dropna().tolist())
+    described = MeaningRule(rule.positive, rule.negative, rule.others, "task file")
+    try:
+        return read_meaning(dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described)
+    except FwcError as error:
+        above = ""
+        if len(counts) > 2 and not rule.positive:
+            above = "; or for numbers threshold = { above = NUMBER }"
+        raise FwcError(f"{error}{above}") from None
+
+
+def _clean(
+    task: TaskFile,
+    raw: pd.DataFrame,
+    lost: dict[str, np.ndarray],
+    meaning: Meaning | None,
+    counts: CleanedCounts,
+) -> pd.DataFrame:
+    """Clean edited texts, and add to `counts` for `check_whole`."""
+    derived = {attribute.source: attribute for attribute in task.protected}
+    used = _used(task)
+    outcome = task.outcome.source
+    if meaning is not None:
+        dropped = raw[outcome].isin(meaning.dropped).to_numpy()
+        lost = lost | {f"{outcome} neither yes nor no": dropped}
+        known = [*meaning.yes, *meaning.no, *meaning.dropped]
+        raw[outcome] = raw[outcome].where(raw[outcome].isin(known))
+    keep, lost = filter_rows(task, raw, used, lost, counts.filled)
     levels = {
         attribute.name: _mapped(raw[attribute.source], partial(cell_rules.find_level, attribute))
         for attribute in task.protected
@@ -162,8 +220,8 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
     rows, values = raw[keep], {}
     for item in used if keep.any() else ():
         cells, attribute = rows[item.name], derived.get(item.name)
-        if item.name == task.outcome.source:
-            values[item.name] = _outcome(task, cells, counts)
+        if item.name == outcome:
+            values[item.name] = _outcome(task, cells, meaning, counts)
             continue
         if attribute is not None:
             values[attribute.name] = _mapped(cells, partial(cell_rules.parse_level, task, attribute))
@@ -179,6 +237,22 @@ def clean(task: TaskFile, raw: pd.DataFrame, counts: CleanedCounts) -> pd.DataFr
     return pd.DataFrame({c.name: values.get(c.name, ()) for c in task.columns}, index=rows.index)
 
 
+def _merge_spellings(
+    name: str, frames: Sequence[pd.DataFrame], counts: CleanedCounts
+) -> tuple[list[pd.DataFrame], list[str]]:
+    """Make one level of spellings that differ in case, white space or Unicode form; return a note."""
+    spelled = merge_spellings(counts.levels.get(name, {}))
+    if not spelled:
+        return list(frames), []
+    counts.levels[name] = Counter()
+    merged = []
+    for frame in frames:
+        levels = frame[name].replace(spelled)
+        counts.levels[name].update(levels.tolist())
+        merged.append(frame.assign(**{name: levels}))
+    return merged, [spellings_note(name, spelled)]
+
+
 def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     levels = frame[protected[0]]
@@ -188,20 +262,14 @@ def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
 
 
 def filter_rows(
-    task: TaskFile, raw: pd.DataFrame, used: Sequence[FileColumn], filled: Counter[str]
+    task: TaskFile,
+    raw: pd.DataFrame,
+    used: Sequence[FileColumn],
+    lost: dict[str, np.ndarray],
+    filled: Counter[str],
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Masks (n,) of kept rows, and of lost rows by reason; makes categories in `raw`."""
-    lost = {}
-    for condition in task.keep:
-        cells = raw[condition.column]
-        met = _mapped(cells, partial(cell_rules.meets, task, condition), object)
-        met = met.where(cells.notna(), cell_rules.meets(task, condition, None))
-        lost[f"not {condition}"] = ~met.to_numpy(dtype=bool)
-    if task.outcome.others == "drop":
-        cells = raw[task.outcome.source]
-        judged = cells.isna() | cells.isin([*task.outcome.positive, *task.outcome.negative])
-        lost[f"{task.outcome.source} neither yes nor no"] = ~judged.to_numpy()
-    within = keep = ~np.logical_or.reduce([np.zeros(len(raw), dtype=bool), *lost.values()])
+    within = keep = ~np.logical_or.reduce([*lost.values()])
     missing = {item.name: raw[item.name].isna().to_numpy() & within for item in used}
     counts = {name: int(mask.sum()) for name, mask in missing.items() if mask.any()}
     for item in used:
@@ -248,41 +316,35 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
-def check_whole(task: TaskFile, counts: CleanedCounts) -> RowCount:
-    """Check outcome values, answers and levels over all rows; return the row counts."""
-    rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), _meaning(task.outcome, counts))
+def check_whole(task: TaskFile, counts: CleanedCounts, meaning: Meaning | None) -> RowCount:
+    """Check answers and levels over all rows; return the row counts."""
+    described = _meaning(task.outcome, counts, meaning)
+    rows = RowCount(pd.concat(counts.rows).groupby(level=0).sum().astype(int), described)
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
         raise FwcError(f"{task.path}: all {rows.read:,} rows were left out: {why}")
-    where = f"{task.path}: outcome {task.outcome.source!r}"
-    if task.outcome.above is None:
-        _check_outcome(where, task.outcome, counts.outcomes)
     if len(counts.answers) == 1:
         answer = next(iter(counts.answers))
+        where = f"{task.path}: outcome {task.outcome.source!r}"
         raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
     for attribute in task.protected:
         _check_levels(f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name])
     return rows
 
 
-def _meaning(rule: OutcomeColumn, counts: CleanedCounts) -> str:
+def _meaning(rule: OutcomeColumn, counts: CleanedCounts, meaning: Meaning | None) -> str:
     """A sentence on the outcome: 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
     sides = []
     for answer in ("yes", "no"):
-        values = [
-            f'"{replace_invisible(value)}" ({count:,})'
-            for value, count in counts.outcomes.most_common()
-            if _means_yes(rule, value) == (answer == "yes")
-        ]
-        if rule.above is not None:
+        if meaning is None:
             side = "above" if answer == "yes" else "at most"
             values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
+        else:
+            texts = meaning.yes if answer == "yes" else meaning.no
+            found = [(value, count) for value, count in counts.outcomes.most_common() if value in texts]
+            values = [f'"{replace_invisible(value)}" ({count:,})' for value, count in found]
         sides.append(f"{answer} = {listed(values, _MOST_VALUES)}")
     return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
-
-
-def _means_yes(rule: OutcomeColumn, value: str) -> bool:
-    return value in rule.positive if rule.positive else value.casefold() in _PLAIN_YES
 
 
 def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
@@ -328,53 +390,16 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
             )
 
 
-def _outcome(task: TaskFile, cells: pd.Series, counts: CleanedCounts) -> pd.Series:
+def _outcome(task: TaskFile, cells: pd.Series, meaning: Meaning | None, counts: CleanedCounts) -> pd.Series:
     """The outcome (n,) of every row: "yes" or "no"."""
-    rule = task.outcome
-    if rule.above is not None:
-        yes = numbers(task, cells) > rule.above
+    if meaning is None:
+        yes = numbers(task, cells) > task.outcome.above
     else:
         counts.outcomes.update(cells.tolist())
-        yes = cells.isin([value for value in counts.outcomes if _means_yes(rule, value)])
+        yes = cells.isin(meaning.yes)
     answers = yes.map({True: "yes", False: "no"})
     counts.answers.update(answers.tolist())
     return answers
-
-
-def _check_outcome(where: str, rule: OutcomeColumn, counts: Counter[str]) -> None:
-    """Raise `FwcError` for outcome values without a meaning in the task file."""
-    values = f"{len(counts)} values, " if len(counts) > 1 else ""
-    values += ", ".join(f"{value!r} ({count:,})" for value, count in counts.most_common(_MOST_VALUES))
-    if not rule.positive:
-        if len(counts) == 2 and {value.casefold() for value in counts} in _PLAIN_PAIRS:
-            return
-        above = ", or for numbers threshold = { above = NUMBER }" * (len(counts) > 2)
-        raise FwcError(f'{where} has {values}, and no positive ones are named: positive = ["…"]{above}')
-    for value in rule.positive:
-        if value not in counts:
-            raise FwcError(f"{where}: the positive value {value!r} does not occur; the column has {values}")
-    if rule.negative:
-        for value in counts if rule.others != "no" else ():
-            if value not in rule.positive and value not in rule.negative:
-                raise FwcError(
-                    f"{where}: the value {value!r} is named neither positive nor negative; it has {values}: "
-                    'name it, or write others = "no" or "drop"'
-                )
-        return
-    # If only ">50K" is positive, ">50K." would silently count as no: spellings of one value must agree.
-    spellings: dict[str, str] = {}
-    for value in sorted(counts):
-        other = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)
-        if other != value and not (other in rule.positive and value in rule.positive):
-            raise FwcError(
-                f"{where} has both {other!r} and {value!r}: set strip_suffix on the column, or list positive "
-                "and negative values in full"
-            )
-    if len(counts) > 2 and rule.others is None:
-        raise FwcError(
-            f"{where} has {values}: besides the positive ones name those that mean no, "
-            'negative = ["…"], or write others = "no" or, with negative ones, "drop"'
-        )
 
 
 def fingerprint(columns: Sequence[Column], table: pd.DataFrame) -> str:

@@ -31,6 +31,7 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
+csv.field_size_limit(2**31 - 1)  # a wrong separator makes one cell of a long line: the guess fails, no error
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
 
@@ -342,10 +343,10 @@ def _open_parquet(path: Path, content: bytes) -> Any:
 
 
 def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
+    file = _open_parquet(path, content)
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    file = _open_parquet(path, content)
     schema = file.schema_arrow
     numbers = range(1, file.metadata.num_rows + 1)
     leaves: list[tuple[str, int, tuple[str, ...]]] = []

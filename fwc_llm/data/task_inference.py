@@ -14,14 +14,22 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fwc_llm.cell_rules import as_number, as_plain
+from fwc_llm.cell_rules import as_number, as_plain, multiplied
 from fwc_llm.data.raw_table import LARGEST_EXACT, open_table, sniff_source
 from fwc_llm.data.table_checks import check_table
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as
+from fwc_llm.meaning import means_yes, usual_meaning
 from fwc_llm.sanitize import listed, parse_toml
 from fwc_llm.taskfile import LAYOUT, Source, Written, format_of, parse_taskfile
-from fwc_llm.words import YES_WORDS, is_marker, is_unknown, means_yes, merged_categories
+from fwc_llm.words import (
+    is_marker,
+    is_unknown,
+    merge_spellings,
+    merged_categories,
+    missing_codes,
+    spellings_note,
+)
 
 _FEW = 10  # a numeric column with at most this many distinct whole values may hold codes
 _FEW_MISSING = 0.03  # rows with missing values are dropped if their share is at most this
@@ -29,7 +37,8 @@ _MANY_TEXTS = 20  # more distinct texts may be names or free text
 _MOSTLY_MISSING = 0.5  # a numeric column with a larger share of missing values is left out
 _SMALL = 10  # levels with fewer rows should perhaps be merged
 _LOOKED_AT = 1000  # most values that are compared with a pattern
-_MAJORITY = 0.95  # least share of numbers in a numeric column
+_MAJORITY = 0.95  # least share of numbers in a numeric column with various other texts
+_MOSTLY, _FEW_TEXTS = 0.5, 3  # least share of numbers in one with at most this many other texts
 _LISTED = 5  # most values that a doubt lists
 _LONGEST = 60  # characters of a number with a unit
 _DATE = (
@@ -37,13 +46,34 @@ _DATE = (
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
     r"([T ]\d{1,2}:\d{2}.*)?"
 )
-_ZIP_NAME = r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl)|zip_?code"
+_PLACE_NAME = re.compile(
+    r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
+    r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood|block_?group|msoa|lsoa)"
+    r"([ _-]?(code|id|number|nr))?($|[ _-])|zip_?code"
+)
+_GROUP_NAME = re.compile(
+    r"(?i)(^|[ _-])(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
+    r"|religio\w*|minorit\w*|disab\w*|behinder\w*|migra\w*|herkunft|birth\w*|geburt\w*|age|alter|marital\w*"
+    r"|pregnan\w*)($|[ _-])"
+)
+_PEOPLE_NAME = re.compile(
+    r"(?i)(^|[ _-])(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
+    r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
+)
+_FACTORS = {
+    "k": 1e3, "K": 1e3, "tsd": 1e3, "Tsd": 1e3, "tsd.": 1e3, "Tsd.": 1e3, "thousand": 1e3, "mille": 1e3,
+    "M": 1e6, "mio": 1e6, "Mio": 1e6, "mio.": 1e6, "Mio.": 1e6, "mn": 1e6, "mln": 1e6, "million": 1e6,
+    "bn": 1e9, "Mrd": 1e9, "Mrd.": 1e9, "billion": 1e9,
+}  # fmt: skip
+_SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
 _ID_NAME = (
     r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$|Id$|ID$"
     r"|(?i:nummer|nr\.?|kennung|aktenzeichen)$"
 )
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
-_UNIT = re.compile(r"[-+]?\d[\d.,']*\s*(?P<unit>[^\d\s.,+-]{1,8}\.?)")
+_UNIT = re.compile(
+    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
+)
 _CODES = frozenset(  # codes for missing values in many surveys
     sign * digit * int("1" * places) for sign, digit, places in (
         *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)), (1, 6, 3), (1, 6, 4),
@@ -67,7 +97,10 @@ class ColumnProfile:
     role: Literal["feature", "extra", "id", "drop"] = "feature"
     why: str = ""  # the comment in the task file
     written: Written = ""
-    unit: str = ""  # the text after some or all numbers
+    unit: str = ""  # shown after the numbers in prompts
+    suffix: str = ""  # stripped from the cells
+    factors: tuple[str, ...] = ()  # "k" in "1.9k"
+    units: tuple[tuple[str, int], ...] = ()  # texts around numbers, "" for none, and their cells
     missing: str = ""
     bands: tuple[float, ...] = ()
     markers: tuple[str, ...] = ()
@@ -75,8 +108,15 @@ class ColumnProfile:
 
     def number(self, cell: str) -> float:
         """Parse a cell of a numeric column; NaN if it is not a number."""
-        number = as_number(as_plain(cell.removesuffix(self.unit).rstrip(), self.written))
+        plain = self.plain(cell)
+        number = as_number(plain)
         return math.nan if number is None else number
+
+    def plain(self, cell: str) -> str:
+        """A cell as the task file will read it."""
+        text = cell.removesuffix(self.suffix).rstrip() if self.suffix else cell
+        factors = {word: _FACTORS[word] for word in self.factors}
+        return as_plain(multiplied(text, factors, self.written), self.written)
 
     def checked(self, *doubts: str) -> "ColumnProfile":
         """The profile with further doubts, which the author of the task file should check."""
@@ -91,9 +131,14 @@ class ColumnProfile:
         entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
         entry |= {"missing_marker": self.markers}
         if self.role in ("feature", "extra"):
-            entry |= {"strip_suffix": self.unit, "unit": "" if self.bands else self.unit}
+            entry |= {"strip_suffix": self.suffix, "unit": "" if self.bands else self.unit}
             entry |= {"written": self.written, "bands": self.bands}
-        keys = ", ".join(f"{key} = {_toml(value)}" for key, value in entry.items() if value)
+            factors = ", ".join(f"{_toml(word)} = {_FACTORS[word]:.0f}" for word in self.factors)
+            entry |= {"factors": factors}
+        texts = {key: _toml(value) for key, value in entry.items() if value}
+        if entry.get("factors"):
+            texts["factors"] = f"{{ {entry['factors']} }}"
+        keys = ", ".join(f"{key} = {text}" for key, text in texts.items())
         return f"  {{ {keys} }},{f' # {_one_line(self.why, 400)}' if self.why else ''}"
 
 
@@ -106,14 +151,19 @@ def profile_column(
     stated = {cell for cell in counts if cell.casefold() in words}
     markers = stated | set(filter(is_marker, counts))
     notation = how_written({cell: n for cell, n in counts.items() if cell not in stated})
-    if notation and notation.odd and len(counts) - len(markers) - len(notation.odd) <= _FEW:
-        notation = None  # codes, partly letters
+    if notation and notation.odd and _are_codes(notation, set(counts) - markers):
+        notation = None
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
+        stated |= set(missing_codes(counts))
         markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
-        if part:
-            some = merged_categories(counts, unknown, bool(cells.isna().any()))
-            markers = set(some if part == "protected" else ())
+        if part == "protected":
+            markers = set(merged_categories(counts, unknown, bool(cells.isna().any())))
+        if part == "outcome":
+            markers = set(filter(is_unknown, counts))
+    if notation and len(notation.odd) <= _FEW_TEXTS and sum(counts[text] for text in notation.odd) > _FEW:
+        markers |= set(notation.odd)  # few texts, often: what stands for a missing number
+        notation = replace(notation, odd=())
     odd = notation.odd if notation else ()
     held = _without(cells, (*markers, *odd) if notation else ())
     distinct = set(counts) - (markers | set(odd) if notation else set())
@@ -121,6 +171,9 @@ def profile_column(
     if not part and (why := _why_left_out(name, held, distinct, notation is not None)):
         return ColumnProfile(kind, "id" if "an id" in why else "drop", why)
     kept = tuple(cell for cell in counts if cell in markers)
+    if part == "outcome" and kept and notation is None:
+        doubt = f"rows with {listed(kept, _LISTED, repr)} are left out"
+        return ColumnProfile("categorical", missing="drop", markers=kept).checked(doubt)
     if notation is None:
         doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown" if kept else ""
         return ColumnProfile("categorical", missing="category" if kept else "", markers=kept).checked(doubt)
@@ -128,6 +181,13 @@ def profile_column(
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
     )
+
+
+def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
+    """Whether the whole numbers of a column with letters are few, and may be codes."""
+    numbers = {notation.number(cell) for cell in cells} - {math.nan}
+    whole = [number for number in numbers if number.is_integer()]
+    return len(cells) - len(notation.odd) <= _FEW and len(whole) == len(cells) - len(notation.odd)
 
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
@@ -159,13 +219,12 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
-    if profile.unit:
-        yield f"numbers with the unit {profile.unit!r}; the unit is removed"
+    yield from _doubts_about_units(profile)
     rest = [number for number in numbers if number not in _CODES]
     if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
         among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
         yield f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this column"
-    elif profile.written or profile.unit:
+    elif profile.written or profile.unit or profile.factors:
         return
     elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):
         span = f"{numbers[0]:g} to {numbers[-1]:g}"
@@ -173,6 +232,20 @@ def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collect
     dotted = [cell for cell in distinct if "." in cell]
     if len(dotted) > _FEW and all(re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", cell) for cell in dotted):
         yield f'{min(dotted)} is read as a fraction; if it is thousands, written = "1.234,5"'
+
+
+def _doubts_about_units(profile: ColumnProfile) -> Iterator[str]:
+    if profile.factors:
+        words = ", ".join(f"{word!r} as {_FACTORS[word]:,.0f}" for word in profile.factors)
+        yield f"numbers are multiplied by their factors: {words}"
+    listing = ", ".join(f"{unit or 'none'} ({n:,})" for unit, n in profile.units)
+    kinds = {_SAME_UNIT.get(unit, unit) for unit, _ in profile.units}
+    if len(kinds - {""}) > 1:
+        yield f"units differ: {listing}; convert the numbers to one unit"
+    elif len(kinds) > 1:
+        yield f"some numbers have a unit, others none: {listing}; are they the same quantity?"
+    elif profile.unit:
+        yield f"numbers with the unit {profile.unit!r}, which prompts show"
 
 
 def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]) -> bool:
@@ -186,29 +259,57 @@ def _may_be_code(code: float, rest: Sequence[float], counts: Mapping[float, int]
 
 
 def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
-    """The profile with the notation that parses most cells; None below 95 %."""
+    """The profile with the notation that parses most cells; None if too few are numbers."""
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
-    most = (1 - _MAJORITY) * sum(cells.values())
-    if not cells or sum(n for cell, n in cells.items() if not re.search(r"\d", cell)) > most:
+    total = sum(cells.values())
+    texts = [cell for cell in cells if not re.search(r"\d", cell)]
+    majority = _MOSTLY if len(texts) <= _FEW_TEXTS else _MAJORITY
+    most = (1 - majority) * total
+    if not cells or sum(cells[text] for text in texts) > most:
         return None
+    units = _units(cells)
+    around = Counter[str]()
+    for cell, n in cells.items():
+        if cell in units:
+            around[units[cell][1]] += n
+    factors = tuple(dict.fromkeys(factor for factor, _ in units.values() if factor))
+    unit, times = next(((unit, n) for unit, n in around.most_common() if unit), ("", 0))
+    if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
+        unit = ""
     grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in cells)
     ways: tuple[Written, ...] = ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
-    units: Counter[str] = Counter()
-    for cell, n in cells.items():
-        if len(cell) <= _LONGEST and as_number(cell) is None and (match := _UNIT.fullmatch(cell)):
-            units[match["unit"]] += n
-    best, least = None, most
-    for unit in ("", *(unit for unit, n in units.most_common(1) if n > most and len(cells) > 2)):
+    best = None
+    least = most
+    for suffix in dict.fromkeys(("", unit)):
         for way in ways:
-            read = {c: as_number(as_plain(c.removesuffix(unit).rstrip(), way)) for c in cells}
-            odd = [c for c, number in read.items() if number is None or abs(number) >= LARGEST_EXACT]
+            tried = ColumnProfile("numeric", written=way, unit=unit, suffix=suffix, factors=factors)
+            numbers = {cell: tried.number(cell) for cell in cells}
+            odd = [cell for cell, x in numbers.items() if math.isnan(x) or abs(x) >= LARGEST_EXACT]
             rows = sum(cells[cell] for cell in odd)
             if rows < least or (best is None and rows == least):
-                best = ColumnProfile("numeric", written=way, unit=unit, odd=tuple(odd))
+                kinds = tuple(around.most_common()) if unit else ()
+                best = replace(tried, odd=tuple(odd), units=kinds)
                 least = rows
             if not odd:
                 return best
     return best
+
+
+def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
+    found = {}
+    for cell in cells:
+        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
+        if match is None or (match["before"] and match["after"]):
+            continue
+        text = match["before"] or match["after"]
+        factor = next((word for word in sorted(_FACTORS, key=len, reverse=True) if text.startswith(word)), "")
+        rest = text.removeprefix(factor).strip()
+        if factor and rest and rest not in (*_SAME_UNIT, *_SAME_UNIT.values()):
+            factor = ""  # "kg" is no factor
+            rest = text
+        found[cell] = factor, rest
+    return found
 
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
@@ -229,14 +330,19 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
         different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
-    zips = re.search(_ZIP_NAME, name) or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
+    place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
+    place = place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
     texts = f"{len(distinct):,} different texts"
     free_text = f"CHECK: free text, {texts}"
     looks = (
         (not distinct, "it has no values"),
         (len(distinct) == 1 and n > 2, "CHECK: it has the same value in every row"),
         (are(_DATE), "CHECK: dates; to use them, turn them into numbers, such as days or years"),
-        (zips, "CHECK: ZIP codes: not quantities, and they may reveal the protected group"),
+        (place, "CHECK: codes of places: not quantities, and they may reveal the protected group"),
+        (
+            many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
+            f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} counts people',
+        ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
@@ -347,6 +453,10 @@ class Drafting:
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
+        if not part and profile.role == "feature" and (_GROUP_NAME.search(name) or _PLACE_NAME.search(name)):
+            profile = profile.checked(
+                "it may stand for a protected group; drop it unless decisions may use it"
+            )
         if not part and (profile.kind, profile.role) == ("numeric", "feature"):
             share = missing.mean()
             if share > _MOSTLY_MISSING:
@@ -367,10 +477,10 @@ class Drafting:
                 return self.cells[name]
             return (numbers(name) > numbers(name).median()).where(self.cells[name].notna())
 
-        yes, no, _ = means_yes(list(self.cells[self.outcome].dropna().unique()))
+        usual = usual_meaning(list(self.cells[self.outcome].dropna().unique()))
         answers = classes(self.outcome)
-        if yes and no:
-            answers = answers.replace(dict.fromkeys(yes, "yes") | dict.fromkeys(no, "no"))
+        if usual.yes and usual.no:
+            answers = answers.replace(dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no"))
         is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
         checked = check_table(
             pd.DataFrame(self.cells | {name: numbers(name) for name in features if is_numeric[name]}),
@@ -476,7 +586,8 @@ class Drafting:
             line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
             doubt = f"{where}: a number; say above which threshold the answer is yes"
             return None, middle, [line], doubt
-        yes, no, others = means_yes(counts)
+        usual = usual_meaning(counts)
+        yes, no, others = list(usual.yes), list(usual.no), usual.dropped
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"
             return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {values}"
@@ -496,12 +607,11 @@ class Drafting:
             doubt = f"a number with {len(counts):,} values; split it with a threshold"
             self.checks.append(f"protected {name}: {doubt}")
             return [f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"]
-        first: dict[str, str] = {}
-        names = {value: first.setdefault(value.casefold(), value) for value, _ in counts.most_common()}
-        if len(first) < len(counts):
-            twins = ", ".join(repr(value) for value in counts if list(names.values()).count(names[value]) > 1)
-            self.checks.append(f"protected {name}: {twins} differ in case alone; a map makes them one group")
-        elif len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
+        spelled = merge_spellings(counts)
+        if spelled:
+            self.checks.append(spellings_note(f"protected {name}", spelled))
+        names = {value: spelled.get(value, value) for value in counts}
+        if len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
             few = f"{len(counts)} levels, some with few rows; a map can group them"
             self.checks.append(f"protected {name}: {few}")
         else:
@@ -520,7 +630,7 @@ def _quartiles(cells: pd.Series, profile: ColumnProfile) -> tuple[float, ...]:
 
 def draft_question(outcome: str, positive: str | None, above: float | None) -> str:
     """Draft a question; yes means the value `positive`, or above `above`."""
-    is_yes = positive is None or positive.casefold() in YES_WORDS
+    is_yes = positive is None or means_yes(positive)
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
         if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
             return f"Should this case be {done[1].lower()}ed?"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, plain
 from fwc_llm.metrics.intervals import LEVEL, p_value
-from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, views
+from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, unknown_of, views
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
@@ -53,7 +53,8 @@ def impact_tables(
     designed: bool = False,
     counted: Sequence[Mapping[str, Any]] | None = None,
     lost: Iterable[Mapping[str, Any]] = (),
-    keep_small: bool = False,
+    of_law: bool = False,
+    leave_out_small: bool = False,
     scored: RunAnswers | None = None,
 ) -> dict[str, Any]:
     """Return the tables of an audit for JSON; undefined is None, with a `reason`.
@@ -64,10 +65,14 @@ def impact_tables(
 
     `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
     the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those `read`, `kept` and
-    `lost` before the run per crossed `group`. `keep_small` keeps small groups in the ratios. `scored` has the
-    answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm has it.
-    Scoring rates need rates as drawn, and `_asked_once` of every arm.
+    `lost` before the run per crossed `group`. `of_law`: groups of fewer than `min_group` rows have ratios,
+    too, unless `leave_out_small` leaves out those under 2 % of the rows (Local Law 144, § 5-301). `scored`
+    has the answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm
+    has it. Scoring rates need rates as drawn, and `_asked_once` of every arm.
     """
+    if of_law:
+        answered = replace(answered, design=replace(answered.design, min_group=1))
+        scored = scored and replace(scored, design=answered.design)
     table = None
     if counted is not None:
         sizes = {str(group["group"]): (group["no"], group["yes"]) for group in counted}
@@ -83,11 +88,11 @@ def impact_tables(
         scored = replace(answered, answers=above_median, assists={}, assist=False)
     lost, attributes = list(lost), []
     for place, view in enumerate(views(answered.groups, answered.attributes)):
-        arms = [_arm(answered, arm, view, kind, table, keep_small) for arm in answered.arms]
+        arms = [_arm(answered, arm, view, kind, table, leave_out_small) for arm in answered.arms]
         for arm in arms:
             if scored is None:
                 break
-            above = _arm(scored, arm["arm"], view, kind, None, keep_small)
+            above = _arm(scored, arm["arm"], view, kind, None, leave_out_small)
             arm["scoring_reference"] = above["reference"]
             for name, group in above["groups"].items():
                 arm["groups"][name] |= {now: group[was] for was, now in _SCORING.items()}
@@ -119,10 +124,12 @@ def over_median(scores: Floats) -> Floats:
 
 
 def _arm(
-    answered: RunAnswers, arm: str, view: View, kind: str, table: Floats | None, keep_small: bool
+    answered: RunAnswers, arm: str, view: View, kind: str, table: Floats | None, leave_out_small: bool
 ) -> dict[str, Any]:
     answers, whole = answered.answers[arm], answered.plain_samples[arm]
-    sample = replace(whole, group=view.level_of[whole.group], groups=len(view.levels))
+    sample = replace(
+        whole, group=view.level_of[whole.group], groups=len(view.levels), unknown=unknown_of(view.levels)
+    )
     counts = np.bincount(6 * sample.group + sample.kind, minlength=6 * sample.groups).reshape(-1, 2, 3)
     group = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
     no_reply = np.bincount(view.level_of[group], minlength=sample.groups)
@@ -147,7 +154,9 @@ def _arm(
     selected = dict.fromkeys(view.levels, _NOT_SELECTED | {"reason": "withheld"})
     if kind != WITHHELD:
         of = people if kind == AS_DRAWN or in_table is None else in_table
-        described, selected = _selection(view, counts, rates, of, kind == AS_DRAWN, keep_small)
+        described, selected = _selection(
+            view, counts, rates, of, kind == AS_DRAWN, sample.eligible_groups, leave_out_small
+        )
     why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
         withheld = "withheld: it depends on the mix of {} in the test rows, and the table's mix is not known"
@@ -206,12 +215,13 @@ def _selection(
     rates: RateEstimates,
     people: Floats,
     as_drawn: bool,
-    keep_small: bool,
+    eligible: Codes,
+    leave_out_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the reference and pairs of one arm in one view, and the view's levels by name.
 
     `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
-    the rows asked about, or the table's.
+    the rows asked about, or the table's. `eligible` groups have enough rows to be judged.
     """
     asked, parsed = counts.sum((1, 2)), counts[..., :UNPARSED].sum((1, 2))
     with np.errstate(invalid="ignore"):
@@ -224,7 +234,8 @@ def _selection(
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
     # With fewer than two large groups there would be no ratio: then small ones count.
-    counted = large if len(large) > 1 and not keep_small else defined
+    judged = defined[np.isin(defined, eligible)]
+    counted = large if len(large) > 1 and leave_out_small else judged
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
     pairs = _pairs(view, rates, defined, reference, small)
@@ -237,7 +248,8 @@ def _selection(
         "0/0: no parsed answer to rows of this group with one of the labels": unknown & (parsed > 0),
         "0/0: no parsed answer to rows of this group": unknown,
         "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
-        "left out: under 2 % of the rows": small & (len(counted) < len(defined)),
+        "left out: under 2 % of the rows": small & leave_out_small & (len(counted) < len(defined)),
+        "too few rows to be judged": ~np.isin(np.arange(len(value)), eligible),
         "0/0: no answer to any group is yes": no_ratio & (reference < 0),
     }
     reasons = np.select(list(why.values()), list(why), "").tolist()

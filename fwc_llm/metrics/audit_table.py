@@ -1,16 +1,15 @@
 """Check a table of answers, and convert it to the input of statistics."""
 
-import math
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from fwc_llm.errors import FwcError
+from fwc_llm.meaning import Meaning, MeaningRule, read_meaning, text_of
 from fwc_llm.metrics.counts import Codes, Floats, levels_of
 from fwc_llm.metrics.prediction_powered import MOST, FeatureTable, assisted_answers
 from fwc_llm.metrics.run_answers import (
@@ -26,15 +25,13 @@ from fwc_llm.metrics.run_answers import (
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
 from fwc_llm.metrics.variance import UNREAD_WORDS
 from fwc_llm.sanitize import listed
-from fwc_llm.words import NO_WORDS, UNKNOWN, YES_WORDS, means_yes, merged_categories
+from fwc_llm.words import UNKNOWN, merge_spellings, merged_categories, spellings_note
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
 
 DESIGNS = ("group", "group and label")
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
-_YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
-_SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _SHOWN = 8  # values that an error lists, at most
 _PERSON = "if the column has people with several rows, name it as cluster, and give every line its own row"
 _LOOKS = {
@@ -44,86 +41,28 @@ _LOOKS = {
 
 
 @dataclass(frozen=True)
-class DecisionValues:
-    """Which values of answers and labels mean yes and no.
+class OutcomeRules:
+    """How columns of answers and labels are read.
 
-    `positive` and `negative` are one value or several; None: yes and no, true and false, 1 and 0. `others`:
-    all other values mean no, or their rows are left out. `by_column` has positive values of one column
-    ("answer", "label") only. Errors call the table `where` and its columns by the names in `columns`; `rows`
-    has each value's first row in its file. `typed`: errors name the options of the command line.
+    `rule` holds for all columns together, `positive` has values of single columns ("answer", "label").
+    Errors call the table `where` and its columns by their `titles`. `known` are values that other tables
+    of the same kind have; those of a table that is read are added.
     """
 
-    positive: Any = None
-    negative: Any = None
-    others: Literal["no", "drop"] | None = None
+    rule: MeaningRule = field(default_factory=MeaningRule)
+    positive: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     where: str = "the answers"
-    columns: Mapping[str, str] = field(default_factory=dict)
-    typed: bool = False
-    by_column: Mapping[str, Any] = field(default_factory=dict)
-    rows: Mapping[str, Any] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
 
-    @property
-    def given(self) -> bool:
-        """Whether the caller gave the meaning of any value."""
-        return (self.positive, self.negative, self.others) != (None,) * 3 or bool(self.by_column)
-
-    def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Return what each value means: True, False, or None if its rows are left out."""
-        given, negative = self.values(self.positive, counts), self.values(self.negative, counts)
-        if strange := [value for value in (*given, *negative) if value not in counts]:
-            raise FwcError(
-                f"{self._holds(counts, column)}; {strange[0]!r} is none of them: correct the values given"
-            )
-        yes = given or [value for value in counts if value.lower() in _YES]
-        no = negative or [value for value in counts if value.lower() in _NO and value not in yes]
-        if both := [value for value in yes if value in no]:
-            raise FwcError(f"{self._holds(counts, column)}; {both[0]!r} cannot mean both yes and no")
-        rest = [value for value in counts if value not in yes and value not in no]
-        if given and rest and not negative:
-            words = () if any(value.casefold() in NO_WORDS for value in given) else NO_WORDS
-            meant = [value for value in rest if len(counts) == 2 or value.casefold() in words]
-            no, rest = [*no, *meant], [value for value in rest if value not in meant]
-        if yes and self.others == "no":
-            no, rest = [*no, *rest], []
-        if rest and not (yes and no and self.others == "drop"):
-            raise FwcError(f"{self._holds(counts, column)}. {self._remedy(counts, yes, no, rest)}")
-        return dict.fromkeys(yes, True) | dict.fromkeys(no, False) | dict.fromkeys(rest)
-
-    def values(self, option: Any, counts: Mapping[str, int]) -> list[str]:
-        """Return the values of an option as texts; in typed options, commas separate values."""
-        several = option if isinstance(option, list | tuple | set) else [] if option is None else [option]
-        texts = [plain_text(value) for value in several]
-        if self.typed and texts and texts[0] not in counts:
-            texts = [plain_text(part) for part in texts[0].split(",") if part.strip()]
-        return [text if text in counts else _SAME.get(text, text) for text in texts]
-
-    def _holds(self, counts: Mapping[str, int], column: str) -> str:
-        values = listed(list(counts.items()), _SHOWN, lambda pair: f"{pair[0]} ({pair[1]:,})")
-        verb = "have" if " and " in column else "has"
-        return f"{self.where}: {column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {values}"
-
-    def _remedy(
-        self, counts: Mapping[str, int], yes: Sequence[str], no: Sequence[str], rest: Sequence[str]
-    ) -> str:
-        if not yes:
-            likely = means_yes(counts)[0] or list(counts)
-            ways = " or ".join(self._option("positive", [value]) for value in likely[:2])
-            return f"Say which means yes: {ways}"
-        said = ", ".join(map(self._named, rest[:_SHOWN]))
-        if likely := [value for value in rest if value.casefold() in YES_WORDS]:
-            return f"If {self._named(likely[0])} means yes too: {self._option('positive', [*yes, *likely])}"
-        of_rest = self._option("others", ["drop" if no else "no"])
-        ways = f"{self._option('negative', [*no, *rest][:_SHOWN])}, or {of_rest}"
-        return f"Say what {said} mean{'s' * (len(rest) < 2)}: {ways}"
-
-    def _named(self, value: str) -> str:
-        return f"{value!r} (first in row {self.rows[value]})" if value in self.rows else repr(value)
-
-    def _option(self, name: str, values: Sequence[str]) -> str:
-        if self.typed:
-            typed = ",".join(values)
-            return f"--{name} {shlex.quote(typed) if ' ' in typed else typed}"
-        return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={list(values)!r}"
+    def meaning(self, names: Sequence[str], counts: Mapping[str, int], first: Mapping[str, Any]) -> Meaning:
+        """What the values of the columns `names`, taken together, mean."""
+        rule = self.rule
+        if self.positive:
+            rule = replace(rule, positive=self.positive.get(names[0], rule.positive))
+        title = " and ".join(self.titles.get(name, name) for name in names)
+        known = dict.fromkeys(sorted(self.known), 0) | dict(counts)
+        return read_meaning(known, f"{self.where}: {title}", rule, first)
 
 
 def from_frame(
@@ -134,7 +73,7 @@ def from_frame(
     answer: str = "answer",
     protected: Sequence[str] = (),
     label: str | None = "label",
-    decisions: DecisionValues | None = None,
+    outcomes: OutcomeRules | None = None,
     unknown: Collection[str] | None = (),
     p_yes: str | None = "p_yes",
     weight: str | None = None,
@@ -156,14 +95,14 @@ def from_frame(
         label = None
     protected = [protected] if isinstance(protected, str) else list(protected)
     groups = protected or ["group"]
-    outcomes = [answer, *([label] if label is not None else [])]
-    needed = [*groups, *outcomes, *(name for name in (weight, cluster, given) if name is not None)]
+    columns = [answer, *([label] if label is not None else [])]
+    needed = [*groups, *columns, *(name for name in (weight, cluster, given) if name is not None)]
     if p_yes not in (None, "p_yes"):
         needed.append(p_yes)
     for name in needed:
         if name not in frame.columns:
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
-    if twice := [name for name in groups if [*groups, *outcomes].count(name) > 1]:
+    if twice := [name for name in groups if [*groups, *columns].count(name) > 1]:
         raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
     if unread not in UNREAD_WORDS:
         raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
@@ -173,15 +112,15 @@ def from_frame(
         raise FwcError("there are no answers to audit")
     if "repeat" in frame.columns and "row" not in frame.columns:
         raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
-    frame, notes = decided(frame, outcomes, decisions or DecisionValues(), groups)
+    frame, notes = decided(frame, columns, outcomes or OutcomeRules(), groups)
     n = len(frame)
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
     names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
     row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
     levels = [_text(frame, name) for name in groups]
     for place, name in enumerate(protected if unknown is not None else ()):
-        levels[place], note = _merged(name, levels[place], unknown or ())
-        notes += [note] if note else []
+        levels[place], merged = _merged(name, levels[place], unknown or ())
+        notes += merged
     group = _crossed(levels) if protected else levels[0]
     answers = _two_kinds(frame, answer, True)
     truth = np.zeros(n) if label is None else _two_kinds(frame, label, False)
@@ -248,7 +187,7 @@ def of_population(
     population: pd.DataFrame,
     key: str,
     label: str | None = None,
-    decisions: DecisionValues | None = None,
+    outcomes: OutcomeRules | None = None,
     unknown: Collection[str] = (),
     cluster: str | None = None,
 ) -> RunAnswers:
@@ -267,7 +206,7 @@ def of_population(
             raise FwcError(f"rows of the population have no {name}: fill it in, or leave them out")
     truth = np.zeros(len(population))
     if target is not None:
-        population, _ = decided(population, [target], decisions or DecisionValues(), groups)
+        population, _ = decided(population, [target], outcomes or OutcomeRules(), groups)
         truth = _two_kinds(population, target, False)
     several = any(UNKNOWN in group.split(CROSSING) for group in answered.groups)
     levels = [_merged(name, _text(population, name), unknown, several)[0] for name in groups]
@@ -318,15 +257,28 @@ def empty_but(names: "Names", mask: Any) -> "Names":
 
 def _merged(
     name: str, levels: "Names", unknown: Collection[str], several: bool = False
-) -> "tuple[Names, str]":
-    """Merge the spellings of unknown in one attribute; return its levels, and a note on the merger."""
+) -> "tuple[Names, list[str]]":
+    """Merge spellings of a group, and of unknown, in one attribute; return its levels, and notes."""
+    notes = list[str]()
+    counts = Counter(
+        dict(
+            zip(
+                levels.categories,
+                np.bincount(levels.codes, minlength=len(levels.categories)).tolist(),
+                strict=True,
+            )
+        )
+    )
+    spelled = merge_spellings(counts)
+    if spelled:
+        levels = mapped(levels, lambda level: spelled.get(level, level))
+        notes.append(f"{spellings_note(name, spelled)}.")
     merged = merged_categories(levels.categories, unknown, several)
-    if not merged or merged == [UNKNOWN]:
-        return levels, ""
-    others = [level for level in merged if level != UNKNOWN]
-    spellings = listed(others, _SHOWN, repr)
-    note = f"In {name}, {spellings} count as {UNKNOWN}: the category of these people is not known."
-    return mapped(levels, lambda level: UNKNOWN if level in merged else level), note
+    if merged and merged != [UNKNOWN]:
+        others = listed([level for level in merged if level != UNKNOWN], _SHOWN, repr)
+        notes.append(f"In {name}, {others} count as {UNKNOWN}: the category of these people is not known.")
+        levels = mapped(levels, lambda level: UNKNOWN if level in merged else level)
+    return levels, notes
 
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
@@ -363,57 +315,45 @@ def _text(frame: pd.DataFrame, name: str, otherwise: str = "", empty: bool = Fal
     return names_of(code, list(map(str, values)))
 
 
-def plain_text(value: Any) -> str:
-    """Return a value as text: numbers in one spelling (1.0 is "1"), True as "true"."""
-    text = str(value).strip()
-    try:
-        number = float(text) if "_" not in text else math.nan
-    except ValueError:
-        return text.lower() if isinstance(value, bool | np.bool_) else text
-    return f"{number:.12g}" if math.isfinite(number) else text
-
-
 def decided(
-    frame: pd.DataFrame,
-    names: Sequence[str],
-    decisions: DecisionValues,
-    groups: Sequence[str],
-    titles: Sequence[str] = (),
+    frame: pd.DataFrame, names: Sequence[str], outcomes: OutcomeRules, groups: Sequence[str]
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with yes, no or missing in `names`, and a note on rows left out."""
-    places, left_out = {True: 1, False: 0, None: -1}, np.zeros(len(frame), dtype=np.bool_)
+    kinds = {True: 1, False: 0, None: -1}
+    left_out = np.zeros(len(frame), dtype=np.bool_)
     frame = frame.copy(deep=False)
-    for together in [[name] for name in names] if decisions.by_column else [names]:
-        coded, counts, own = {name: _coded(frame, name) for name in together}, Counter[str](), decisions
+    found = Counter[str]()
+    for together in [[name] for name in names] if outcomes.positive else [list(names)]:
+        coded = {name: _coded(frame, name) for name in together}
+        counts = Counter[str]()
+        first: dict[str, Any] = {}
         for code, values in coded.values():
-            rows = np.bincount(code[code >= 0], minlength=len(values)).tolist()
-            for value, n in zip(values, rows, strict=True):
-                counts[plain_text(value)] += n
-        if own.by_column:
-            positive = own.by_column.get(together[0], own.positive)
-            negative = [value for value in own.values(own.negative, counts) if value in counts]
-            own = replace(own, positive=positive, negative=negative or None)
-        if frame.index.name == FILE_ROW:
-            first = dict[str, int]()
-            for code, values in coded.values():
-                for kind, place in zip(*np.unique(code, return_index=True), strict=True):
-                    text = plain_text(values[kind]) if kind >= 0 else ""
-                    first[text] = min(int(place), first.get(text, len(frame)))
-            own = replace(own, rows={text: frame.index[place] for text, place in first.items()})
-        title = " and ".join(own.columns.get(name, name) for name in together)
-        meaning = own.meaning(dict(counts.most_common()), title) if counts else {}
+            for kind, position, rows in zip(
+                *np.unique(code, return_index=True, return_counts=True), strict=True
+            ):
+                if kind >= 0:
+                    counts[text_of(values[kind])] += int(rows)
+                    if frame.index.name == FILE_ROW:
+                        first.setdefault(text_of(values[kind]), frame.index[position])
+        found += counts
+        if not counts:
+            continue
+        meaning = outcomes.meaning(together, dict(counts.most_common()), first)
         for name, (code, values) in coded.items():
-            means = np.array([*(places[meaning[plain_text(value)]] for value in values), -1])[code]
-            left_out |= (means < 0) & (code >= 0)
+            texts = [text_of(value) for value in values]
+            means = np.array([*(kinds[meaning.of(text)] for text in texts), -1])[code]
+            left_out |= np.array([*(text in meaning.dropped for text in texts), False])[code]
             frame[name] = pd.Categorical.from_codes(means, pd.Index(["no", "yes"], dtype=object))
+    outcomes.known.update(found)
     if "row" in frame.columns and left_out.any():  # arms and repeats must have the same rows
         left_out = frame["row"].isin(frame["row"][left_out]).to_numpy()
     if not left_out.any():
         return frame, []
     lost = Counter(zip(*(frame.loc[left_out, name].astype(str) for name in groups), strict=True))
     by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
-    rows, column = f"{lost.total():,} of {len(frame):,} rows", " or ".join(titles or names)
-    return frame[~left_out], [f"{rows} are left out, whose {column} is neither yes nor no: {by_group}."]
+    titles = " or ".join(outcomes.titles.get(name, name) for name in names)
+    rows = f"{lost.total():,} of {len(frame):,} rows"
+    return frame[~left_out], [f"{rows} are left out, whose {titles} is neither yes nor no: {by_group}."]
 
 
 def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:

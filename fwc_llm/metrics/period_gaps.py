@@ -107,7 +107,7 @@ def _ratio(
 
 
 def _critical_value(decisions: Floats, level: Floats) -> Floats:
-    """The normal mixture's boundary after so many decisions, in standard errors."""
+    """The normal mixture's boundary after a number of decisions, in standard errors."""
     tightest = -lambertw(-(level**2) / np.e, -1).real - 1.0
     time = tightest * decisions / _TIGHTEST
     return np.asarray(np.sqrt((time + 1.0) / time * np.log((time + 1.0) / level**2)))

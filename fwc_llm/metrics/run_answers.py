@@ -111,6 +111,11 @@ def is_known(group: str) -> bool:
     return not any(map(is_unknown_category, group.split(CROSSING)))
 
 
+def unknown_of(groups: Sequence[str]) -> tuple[int, ...]:
+    """Return the indices of groups whose category is unknown."""
+    return tuple(index for index, group in enumerate(groups) if not is_known(group))
+
+
 @dataclass(frozen=True)
 class View:
     """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's level."""
@@ -245,5 +250,6 @@ def samples_of(
             p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
             strata=None if a.stratum is None else a.stratum[order],
             reason=a.reason.set_categories(list(REASONS)).codes[order],
+            unknown=unknown_of(groups),
         )
     return samples

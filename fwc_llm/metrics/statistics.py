@@ -14,7 +14,7 @@ from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
-from fwc_llm.metrics.run_answers import RunAnswers, is_known, views
+from fwc_llm.metrics.run_answers import RunAnswers, is_known, unknown_of, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 from fwc_llm.sanitize import listed
@@ -195,7 +195,9 @@ def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
-        of_level = replace(sample, group=level, groups=len(view.levels), assist=None)
+        of_level = replace(
+            sample, group=level, groups=len(view.levels), unknown=unknown_of(view.levels), assist=None
+        )
         measured = ArmEstimates(of_level)
         described.append(
             {
@@ -240,14 +242,15 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         )
 
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)
-    few = [name for name, size in sizes if size < run.design.min_group]
+    few = [name for name, size in sizes if size < run.design.min_group and is_known(name)]
     fewer = f"fewer than {run.design.min_group} {'rows' if sample.cluster is None else 'people'}"
     if apart:
         yield f"Not judged, with {fewer}: {group_words(apart)}."
     elif few and len(run.groups) > 1:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
-    if unknown := [name for name in run.groups if not is_known(name) and name not in apart]:
-        yield f"Gaps count {group_words(unknown)}, whose category is unknown; impact ratios leave them out."
+    unknown = [name for name in run.groups if not is_known(name)]
+    if unknown:
+        yield f"Not judged, because the category of these people is not known: {group_words(unknown)}."
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
@@ -277,9 +280,9 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
 
 
 def small_groups(run: RunAnswers) -> list[str]:
-    """Return the groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
+    """Return the known groups that have too few rows to be judged (`SamplingDesign.min_group`)."""
     judged = next(iter(run.samples.values())).eligible_groups
-    return [name for place, name in enumerate(run.groups) if place not in judged]
+    return [name for place, name in enumerate(run.groups) if place not in judged and is_known(name)]
 
 
 def group_words(groups: Sequence[str]) -> str:

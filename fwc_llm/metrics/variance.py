@@ -58,7 +58,8 @@ class ArmArrays:
     """The n answers of one arm as arrays, and the sampling design.
 
     `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
-    row has one group and one label. `groups` is the number of groups. `examples` (n,) numbers the set of
+    row has one group and one label. `groups` is the number of groups; those in `unknown` are no group of
+    people, and never judged. `examples` (n,) numbers the set of
     examples in each prompt; None if all prompts had the same set, or if the sets are unknown. `weight` (n,)
     is the row weight. `cluster` (n,) numbers the people, if people have several rows. `p_yes` (n,) is P(yes)
     or NaN. `assist` has predictions of the answers, also for rows that were not asked about
@@ -80,6 +81,7 @@ class ArmArrays:
     assist: Assist | None = None
     strata: Any = None
     reason: Codes | None = None
+    unknown: tuple[int, ...] = ()
 
     @cached_property
     def unread_rows(self) -> npt.NDArray[np.bool_]:
@@ -167,9 +169,11 @@ class ArmArrays:
 
     @cached_property
     def eligible_groups(self) -> Codes:
-        """Groups with at least `min_group` rows (people); all groups if fewer than two have them."""
-        large = np.flatnonzero(self.of_groups(self.unit) >= self.design.min_group)
-        return large if len(large) > 1 and self.design.min_group > 1 else np.arange(self.groups)
+        """Known groups with at least `min_group` rows (people); all known ones if fewer than two do."""
+        known = np.setdiff1d(np.arange(self.groups), self.unknown)
+        sizes = self.of_groups(self.unit)[known]
+        large = known[sizes >= self.design.min_group]
+        return large if len(large) > 1 and self.design.min_group > 1 else known
 
     @cached_property
     def per_row(self) -> bool:

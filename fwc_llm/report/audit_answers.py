@@ -6,13 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
-from fwc_llm.metrics.audit_table import (
-    DecisionValues,
-    from_frame,
-    of_population,
-    unused_columns,
-    with_population,
-)
+from fwc_llm.meaning import MeaningRule, values_of
+from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
+from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import WORST, Unread
 from fwc_llm.metrics.statistics import statistics
@@ -82,7 +78,7 @@ class Audit:
 def audit(
     answers: "IntoFrame",
     *,
-    answer: Hashable = "answer",
+    answer: Hashable | None = "answer",
     protected: Hashable | Sequence[Hashable] = (),
     label: Hashable | None = "label",
     positive: Any = None,
@@ -90,6 +86,8 @@ def audit(
     others: Literal["no", "drop"] | None = None,
     unknown: Collection[str] = (),
     p_yes: Hashable | None = "p_yes",
+    threshold: float = HALF,
+    missing: Literal["refuse", "drop", "group"] = "refuse",
     weight: Hashable | None = None,
     cluster: Hashable | None = None,
     given: Hashable | None = None,
@@ -106,16 +104,18 @@ def audit(
 
     `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one line per
     answer. Its cells are read like those of a CSV file. The following arguments name its columns. `answer` is
-    empty for an unparsed answer. `protected` names one or several columns, which are crossed; without it, the
-    column `group` is used. `label` is the true outcome; with None, or with `protected` but without the column
-    "label", only rates of yes are audited. `p_yes` is P(yes) in [0, 1]; its column may be missing. The
-    following columns are used if present: `arm` (who answered), `repeat`, `row` (the row's id; by default,
-    every line is another row), `reason` (of a missing answer) and `examples` (a name of the set of examples
-    in the prompt).
+    empty for an unparsed answer; with None, an answer is yes if `p_yes` is at least `threshold`. `protected`
+    names one or several columns, which are crossed; without it, the column `group` is used. `label` is the
+    true outcome; with None, or with `protected` but without the column "label", only rates of yes are
+    audited. `p_yes` is P(yes) in [0, 1]; its column may be missing. The following columns are used if
+    present: `arm` (who answered), `repeat`, `row` (the row's id; by default, every line is another row),
+    `reason` (of a missing answer) and `examples` (a name of the set of examples in the prompt).
 
-    Answers and labels are yes and no, true and false, or 1 and 0. For other values, `positive` names the
-    value or values that mean yes, and `negative` those that mean no. Any other values mean no
-    (`others="no"`), or their rows are dropped (`others="drop"`).
+    Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no"). `positive` names
+    the value or values that mean yes, `negative` those that mean no. Any other values mean no
+    (`others="no"`), or their rows are dropped (`others="drop"`). Rows without a label or a protected value
+    are refused or dropped, as `missing` says; with "group", those without a protected value make the group
+    "unknown".
 
     `weight` is the column of sampling weights. `cluster` is the column that identifies people with several
     rows. `given` is a column of strata; parity is also compared within strata (Mantel–Haenszel). `design` is
@@ -137,48 +137,54 @@ def audit(
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of
     other arms, and answers with more than two meanings.
     """
-    import pandas as pd
-
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
-    from fwc_llm.report.predictions_reader import as_numbers, filled, population_of, repeated_note
+    from fwc_llm.report.predictions_reader import population_of, read_answers
 
-    raw, groups = frame_table(answers), titles_of(answers, protected)
-    roles = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
-    titles: dict[str, Any] = {role: None if name is None else title_of(name) for role, name in roles.items()}
-    numbers = {None if p_yes is None else title_of(p_yes): "p_yes", titles["weight"]: "weight"}
-    named, levels = title_of(key), groups or ["group"]
-    used = {*levels, named, "arm", "repeat", "examples", "reason", *titles.values(), *numbers}
-    columns: dict[str, Any] = {name: filled(raw.texts(name)) for name in raw.titles if name in used}
-    for name, kind in numbers.items():
-        if name in columns:
-            columns[name] = as_numbers(columns[name], name, kind)
-    frame = pd.DataFrame(columns)
-    decisions = DecisionValues(positive, negative, others)
+    raw = frame_table(answers)
+    groups = titles_of(answers, protected)
+    named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
+    named |= {"p_yes": p_yes, "row": key}
+    columns = {role: title_of(name) for role, name in named.items() if name is not None}
+    columns |= {name: name for name in ("arm", "repeat", "examples", "reason")}
+    usual = {
+        "arm",
+        "repeat",
+        "examples",
+        "reason",
+        "row",
+        *(["label"] if label == "label" and groups else []),
+    }
+    if p_yes == "p_yes":
+        usual.add("p_yes")
+    columns = {role: name for role, name in columns.items() if role not in usual or name in raw.titles}
+    everybody = None
     if population is not None:
-        texts = [*levels, titles["label"], titles["cluster"]]
-        everybody = population_of(frame_table(population), named, texts)
-        frame = with_population(frame, everybody, named, levels)
+        texts = [*(groups or ["group"]), columns.get("label"), columns.get("cluster")]
+        everybody = population_of(frame_table(population), title_of(key), texts)
+    outcomes = OutcomeRules(
+        MeaningRule(values_of(positive), values_of(negative), others), titles=columns, where="the answers"
+    )
+    frame, notes = read_answers(
+        raw, columns, groups or ["group"], outcomes, threshold, missing, everybody, title_of(key)
+    )
     answered = from_frame(
-        frame.rename(columns={named: "row"}),
+        frame,
         design,
         attributes,
         protected=groups,
-        decisions=decisions,
+        label="label" if "label" in columns else None,
         unknown=unknown,
-        p_yes=next(iter(numbers)),
+        weight="weight" if weight is not None else None,
+        cluster="cluster" if cluster is not None else None,
+        given="given" if given is not None else None,
         min_group=min_group,
         margin=margin,
         against=against,
         unread=unread,
-        **titles,
     )
-    unused = unused_columns(raw.titles, used, titles["weight"], titles["cluster"])
-    answered = replace(answered, unused=(*answered.unused, *unused))
-    if population is not None:
-        options = titles["label"], decisions, unknown, titles["cluster"]
-        answered = of_population(answered, everybody, named, *options)
-    if cluster is None:
-        repeated = repeated_note(raw, titles["answer"], *numbers)
-        answered = replace(answered, unused=(*answered.unused, *repeated))
+    answered = replace(answered, unused=(*answered.unused, *notes))
+    if everybody is not None:
+        options = columns.get("label"), outcomes, unknown, columns.get("cluster")
+        answered = of_population(answered, everybody, title_of(key), *options)
     return Audit(answered)

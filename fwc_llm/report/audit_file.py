@@ -15,8 +15,9 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
+from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import DecisionValues, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import OutcomeRules, by_attribute, empty_but, from_frame, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
@@ -24,7 +25,7 @@ from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
 from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, next_step, what_was_decided
-from fwc_llm.report.predictions_reader import population_of, read_columns, read_predictions
+from fwc_llm.report.predictions_reader import open_file, population_of, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -113,7 +114,7 @@ class AuditOfFile:
             "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "versions": versions(),
             "command": command(), DECISIONS: where,
         }  # fmt: skip
-        impact = impact_tables(audit.answered, keep_small=self.document["asked"].get("small") == "keep")
+        impact = impact_tables(audit.answered)
         unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
         hashes = {"run.json": _sha256(record), "answers.csv": digest, "results.json": _sha256(stats)}
         hashes["table as used"] = digest
@@ -151,29 +152,28 @@ def audit_of_file(
     texts = [*names, label, settings.cluster]
     everybody = None
     if population:
-        everybody = population_of(read_columns(population, [], layout=layout)[1], key, texts)
-    decisions = DecisionValues(
-        asked.positive, asked.negative, asked.others, predictions.name, columns, typed=True
-    )
+        everybody = population_of(open_file(population, layout), key, texts)
+    positive, negative = (values_of(value) for value in (asked.positive, asked.negative))
+    rule = MeaningRule(positive, negative, asked.others, "command line")
     by_column = {"answer": asked.positive_answer, "label": asked.positive_label}
-    decisions = replace(decisions, by_column={name: value for name, value in by_column.items() if value})
+    of_columns = {name: values_of(value) for name, value in by_column.items() if value}
+    outcomes = OutcomeRules(rule, of_columns, predictions.name, columns)
     frame, notes = read_predictions(
         predictions,
         columns,
         names,
-        decisions,
-        threshold,
-        asked.missing,
-        everybody,
-        key,
+        outcomes,
         layout,
-        asked.reply is not None,
+        threshold=threshold,
+        missing=asked.missing,
+        population=everybody,
+        key=key,
+        replies=asked.reply is not None,
     )
 
     def answered(answer: str) -> RunAnswers:
         own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
         own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
-        own |= {"decisions": replace(decisions, positive=None, negative=None, others=None, by_column={})}
         own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
 
@@ -189,13 +189,14 @@ def audit_of_file(
     audits = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
-            options = label, decisions, asked.unknown, settings.cluster
+            options = label, outcomes, asked.unknown, settings.cluster
             view = of_population(view, everybody, key, *options)
         audits[name] = Audit(view)
     audited = audited or time.strftime("%Y-%m-%dT%H:%M:%S%z")
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
-    selected = impact_tables(crossed, keep_small=asked.small == "keep", scored=scored)
+    selected = impact_tables(crossed, scored=scored)
+    of_law = impact_tables(crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored)
     paths = {"predictions": predictions} | ({"population": population} if population else {})
     document = {
         "format": FORMAT,
@@ -203,7 +204,7 @@ def audit_of_file(
         "protected": list(names),
         "statistics": {name: audit.to_dict() for name, audit in audits.items()},
         "audit": selected,
-        "ll144": summary(selected, heading, asked.about.model_dump(), audited, asked.because or ""),
+        "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
         "created": audited,
         "asked": asked.model_dump(mode="json", exclude_defaults=True),
         "files": {what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()},

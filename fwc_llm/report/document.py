@@ -38,6 +38,7 @@ def make_document(
     reference: bool = False,
     assist: bool = False,
     unread: Unread | None = None,
+    of_law: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task; return the content of their report, ready for JSON.
 
@@ -64,6 +65,7 @@ def make_document(
 
     `reference` computes reference lines for the runs. With `assist`, the metrics of `RATES_ASSISTED`
     also use predictions for the rows that were not asked about. `unread` is the treatment of unread replies.
+    `of_law`: `audit` is for Local Law 144, as in `impact_tables`.
     Raises `FwcError` as `read_runs`, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
@@ -74,7 +76,7 @@ def make_document(
         add_references([run.folder for run in runs], table)
     if assist:
         runs = [assisted(run, table, missing) for run in runs]
-    described = [describe_run(run, table, missing) for run in runs]
+    described = [describe_run(run, table, missing, of_law) for run in runs]
     if with_rows:
         for run, entry in zip(runs, described, strict=True):
             entry["browser"] = rows_of_run(run)
@@ -162,7 +164,9 @@ def find_task(
     return task, ""
 
 
-def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dict[str, Any]:
+def describe_run(
+    run: Run, task: "Task | None" = None, missing: str = "", of_law: bool = False
+) -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
     kept, checks = keeping(run), run.table_checks.items()
@@ -175,7 +179,7 @@ def describe_run(run: Run, task: "Task | None" = None, missing: str = "") -> dic
         reference=run.reference,
         api=run.results.get("api", "chat"),
         rows=run.results.get("rows"),
-        audit=audit_tables(run, task),
+        audit=audit_tables(run, task, of_law),
         provenance=provenance(run, task),
         about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
         paragraph=what_was_run(run, stats),

@@ -45,7 +45,9 @@ def render(
     appendix: bool = False,
 ) -> str:
     """The report of run folders as text; arguments and errors as in `make_document`."""
-    document = make_document(runs, task, data_dir, with_rows and format == "html", reference)
+    document = make_document(
+        runs, task, data_dir, with_rows and format == "html", reference, of_law=format in _SUMMARY
+    )
     return write_document(document, format, appendix)
 
 

@@ -31,13 +31,13 @@ def is_designed(run: Run) -> bool:
     return bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
 
 
-def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
+def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> dict[str, Any]:
     """The `impact_tables` of a run; earlier versions' runs need the `task`'s table."""
     counted = run.described.get("population")
     if counted is None and task is not None:
         counted = population(task)
     lost = (run.results.get("rows") or {}).get("groups", ())
-    return impact_tables(run.answered, is_designed(run), counted, lost)
+    return impact_tables(run.answered, is_designed(run), counted, lost, of_law)
 
 
 _CONFUSED = {

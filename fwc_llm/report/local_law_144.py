@@ -130,8 +130,7 @@ def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
     if lacking := [entry for entry, text in summarized["about"].items() if NOT_STATED in text]:
-        how = "--about KEY=TEXT, --small exclude --because TEXT"
-        yield f"Not stated in the summary: {'; '.join(lacking)} ({how})."
+        yield f"Not stated in the summary: {'; '.join(lacking)} (--about KEY=TEXT)."
 
 
 def sections(summarized: Mapping[str, Any]) -> Section:

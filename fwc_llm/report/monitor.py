@@ -1,7 +1,7 @@
 """Monitoring: add the decisions of a file to those of earlier calls, and judge all of them by period."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check
 from fwc_llm.gates.condition import KEY_OF, GateCondition
 from fwc_llm.gates.decide import Outcome, outcome_of
-from fwc_llm.metrics.audit_table import DecisionValues, from_frame
+from fwc_llm.meaning import MeaningRule, values_of
+from fwc_llm.metrics.audit_table import OutcomeRules, from_frame
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import ERROR, MIN_DECISIONS, intervals
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 100  # limit because all pairs of groups are compared
 _MOST_PERIODS = 3  # periods that a sentence names, at most
-
-
-@dataclass(frozen=True)
-class _Meanings(DecisionValues):
-    """Meanings of values, for calls that may lack some of those that earlier calls had (`seen`)."""
-
-    seen: set[str] = field(default_factory=set)
-
-    def meaning(self, counts: Mapping[str, int], column: str) -> dict[str, bool | None]:
-        """Map each value to yes (True), no (False) or None (its rows are left out)."""
-        known = dict.fromkeys(sorted(self.seen), 0) | dict(counts)
-        if self.positive and self.negative:  # no call has to have both
-            options = self.values(self.positive, known) + self.values(self.negative, known)
-            known = dict.fromkeys(options, 0) | known
-        found = super().meaning(known, column)
-        self.seen.update(found)
-        return found
 
 
 @dataclass(frozen=True)
@@ -193,11 +177,14 @@ def _read(
 
     roles = {"row": "key", "answer": "answer", "label": "label", "time": "time"}
     columns = {role: asked[name] for role, name in roles.items() if asked[name]}
-    values = {name: asked[name] for name in ("positive", "negative", "others")}
-    meanings = _Meanings(**values, where=path.name, columns=columns, typed=True, seen=set(seen))
+    positive = values_of(asked["positive"])
+    negative = values_of(asked["negative"])
+    rule = MeaningRule(positive, negative, asked["others"], "command line")
+    known = {*seen, *(positive + negative if positive and negative else ())}  # no call has to have both
+    outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known)
     protected = asked["protected"]
     frame, notes = read_predictions(
-        path, columns, protected, meanings, missing=asked["missing"], layout=layout
+        path, columns, protected, outcomes, missing=asked["missing"], layout=layout
     )
     if not len(frame):
         return frame, notes
@@ -215,14 +202,9 @@ def _read(
         unknown = {level for level in levels.categories if merged_categories([level], asked["unknown"], True)}
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
     answers = from_frame(
-        frame,
-        protected=protected,
-        unknown=None,
-        label="label" if asked["label"] else None,
-        decisions=None if meanings.given else meanings,
-        least_groups=1,
+        frame, protected=protected, unknown=None, label="label" if asked["label"] else None, least_groups=1
     ).answers["answers"]
-    seen[:] = sorted(meanings.seen)
+    seen[:] = sorted(known)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)
     table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})

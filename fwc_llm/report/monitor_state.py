@@ -124,7 +124,7 @@ def _read(database: sqlite3.Connection, path: Path) -> State:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open a file of decisions (new where there is none) as one transaction; an error rolls it back."""
+    """Open or create a file of decisions as one transaction; an error rolls it back."""
     database = None
     try:
         database = sqlite3.connect(path, WAIT, isolation_level=None)

@@ -13,7 +13,7 @@ from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import FILE_ROW, DecisionValues, decided, unused_columns, with_population
+from fwc_llm.metrics.audit_table import FILE_ROW, OutcomeRules, decided, unused_columns, with_population
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -45,98 +45,120 @@ def read_predictions(
     path: Path,
     columns: Mapping[str, str],
     protected: Sequence[str],
-    decisions: DecisionValues,
+    outcomes: OutcomeRules,
+    layout: Mapping[str, Any] = {},
+    **options: Any,
+) -> "tuple[pd.DataFrame, tuple[str, ...]]":
+    """Read a file as the table for an audit; see `read_answers`, which has the `options`."""
+    return read_answers(open_file(path, layout), columns, protected, outcomes, **options)
+
+
+def read_answers(
+    raw: "RawTable",
+    columns: Mapping[str, str],
+    protected: Sequence[str],
+    outcomes: OutcomeRules,
     threshold: float = HALF,
     missing: str = "refuse",
     population: "pd.DataFrame | None" = None,
     key: str = "",
-    layout: Mapping[str, Any] = {},
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file as the table for an audit, indexed by `FILE_ROW`; also return notes.
+    """Read a file or data frame as the table for an audit, indexed by `FILE_ROW`; also return notes.
 
-    `columns` maps the audit's columns to those of the file. With `replies`, answers are parsed from texts of
-    models; words for yes are `decisions.by_column["answer"]`, those for no `decisions.negative`. Without an
+    `columns` maps the audit's columns to those of the table. With `replies`, answers are parsed from texts of
+    models; words for yes are `outcomes.positive["answer"]`, those for no `outcomes.rule.negative`. Without an
     answer column, the answer is yes if `p_yes` is at least `threshold`, or if `score` exceeds its median.
-    Protected columns that the file lacks are taken from `population`, by its column `key`.
+    Protected columns that the table lacks are taken from `population`, by its column `key`.
     """
     import pandas as pd
 
     if not protected:
         raise FwcError("name at least one protected column")
-    if clash := sorted(_OURS.intersection(protected)):
+    clash = sorted(_OURS.intersection(protected))
+    if clash:
         raise FwcError(
-            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it in {path}"
+            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it in "
+            f"{raw.where}"
         )
-    needed, elsewhere = list(dict.fromkeys((*columns.values(), *protected))), list[str]()
-    if population is not None:
-        elsewhere = [n for n in needed if n in protected and n in population]
-    read, raw = read_columns(path, needed, elsewhere, layout)
-    if population is not None and (lacking := [name for name in needed if name not in read]):
-        rows = pd.DataFrame({key: np.asarray(read[columns["row"]], object)})
+    names = list(dict.fromkeys((*columns.values(), *protected)))
+    elsewhere = () if population is None else [name for name in protected if name in population]
+    cells = {name: filled(raw.texts(name)) for name in names if name not in elsewhere or name in raw.titles}
+    lacking = [name for name in names if name not in cells]
+    if population is not None and lacking:
+        rows = pd.DataFrame({key: np.asarray(cells[columns["row"]], object)})
         whole = with_population(rows, population, key, lacking)
-        read |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
-    table: dict[str, Any] = {name: read[column] for name, column in columns.items()}
+        cells |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
+    table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
     notes = list[str]()
     if replies:
-        words: Words = YES_NO
-        if yes := decisions.by_column.get("answer"):
-            words = {"yes": decisions.values(yes, {}), "no": decisions.values(decisions.negative, {})}
-        parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
-        table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
-        table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
-        if unread := Counter(reason for reason in table["reason"] if reason):
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-            of = f"{unread.total():,} of {len(table['reason']):,} replies"
-            notes.append(f"{of} hold no answer: {reasons}.")
-    if "answer" in table and not decisions.given:
+        notes += _parsed_replies(table, outcomes)
+    if "answer" in table and outcomes.rule.positive == () and not outcomes.positive:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
-            raise FwcError(
-                f"{columns['answer']!r} looks like probabilities: name it with --p-yes in place of --answer"
-            )
+            remedy = outcomes.rule.option("p_yes", [columns["answer"]])
+            raise FwcError(f"{columns['answer']!r} looks like probabilities: name it as such, {remedy}")
     for name in _NUMBERS.keys() & table:
         table[name] = as_numbers(table[name], columns[name], name, raw.numbers)
     if "answer" not in table and "p_yes" in table:
         table["answer"] = answered_at(table["p_yes"], threshold)
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
-    notes += unused_columns(raw.titles, set(read), columns.get("weight"), columns.get("cluster"))
+    notes += unused_columns(raw.titles, set(cells), columns.get("weight"), columns.get("cluster"))
     if not {"cluster", "row"}.intersection(columns):  # without ids, equal rows may be the same person
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += repeated_note(raw, *given)
-    frame = pd.DataFrame({**table, **{name: read[name] for name in protected}})
+    frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
-    if decisions.given:
-        outcomes = [
-            name for name in ("answer", "label") if name in columns and not (replies and name == "answer")
-        ]
-        titles = [columns[name] for name in outcomes]
-        frame, left_out = decided(frame, outcomes, decisions, protected, titles)
+    named = [name for name in ("answer", "label") if name in columns and not (replies and name == "answer")]
+    if named:
+        frame, left_out = decided(frame, named, outcomes, protected)
         notes = [*left_out, *notes]
-    frame, lost = _without_missing(frame, protected, columns, missing, path)
+    frame, lost = _without_missing(frame, protected, columns, missing, raw.where, outcomes)
     return frame, (*lost, *notes)
 
 
+def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules) -> list[str]:
+    """Replace replies by their answers, and the reasons for missing ones; return a note."""
+    words: Words = YES_NO
+    positive = outcomes.positive.get("answer")
+    if positive:
+        typed = {"yes": positive, "no": outcomes.rule.negative}
+        words = {side: ",".join(values).split(",") for side, values in typed.items()}
+    parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
+    table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
+    table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
+    unread = Counter(reason for reason in table["reason"] if reason)
+    if not unread:
+        return []
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+    return [f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}."]
+
+
 def _without_missing(
-    table: "pd.DataFrame", protected: Sequence[str], columns: Mapping[str, str], rule: str, path: Path
+    table: "pd.DataFrame",
+    protected: Sequence[str],
+    columns: Mapping[str, str],
+    rule: str,
+    where: "Path | str",
+    outcomes: OutcomeRules,
 ) -> "tuple[pd.DataFrame, list[str]]":
     """Apply the rule for missing values; return the table and a note."""
     from fwc_llm.data.clean_table import crossed
 
-    needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score"})]
+    needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score", "reason"})]
     empty = {name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed}
     empty = {name: lacks for name, lacks in empty.items() if lacks.any()}
     if not empty:
         return table, []
     for name, lacks in empty.items():
         if rule == "refuse" or (rule == "group" and name not in protected):
-            others = "; --missing group makes one group of them" if name in protected else ""
+            grouped = f"; {outcomes.rule.option('missing', ['group'])} makes one group of them"
             n = int(lacks.sum())
-            rows = f"{n:,} row{'s' * (n > 1)}"
             raise FwcError(
-                f"{path}:{table.index[int(np.argmax(lacks))]}: no value in column {columns.get(name, name)} "
-                f"({rows} in total); --missing drop leaves such rows out{others}"
+                f"{where}:{table.index[int(np.argmax(lacks))]}: no value in column {columns.get(name, name)} "
+                f"({n:,} row{'s' * (n > 1)} in total); {outcomes.rule.option('missing', ['drop'])} leaves "
+                f"such rows out{grouped * (name in protected)}"
             )
     table = table.copy(deep=False)
     for name in protected:
@@ -145,22 +167,18 @@ def _without_missing(
     groups = Counter(crossed(table[lacks].astype("str"), protected).tolist())
     by_group = ", ".join(f"{group} {n:,}" for group, n in groups.most_common())
     names = ", ".join(columns.get(name, name) for name in empty)
-    what = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
-    note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {what}: {by_group}."
+    fate = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
+    note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
     return (table[~lacks] if rule == "drop" else table), [note]
 
 
-def read_columns(
-    path: Path, names: Sequence[str], elsewhere: Sequence[str] = (), layout: Mapping[str, Any] = {}
-) -> "tuple[dict[str, Names], RawTable]":
-    """Read columns as texts by name, and the table; those in `elsewhere` may be missing."""
+def open_file(path: Path, layout: Mapping[str, Any] = {}) -> "RawTable":
+    """Open a file of predictions."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FwcError(f"cannot read {path}: {reason(error)}") from None
-    table = open_results(path, content, **layout)
-    there = [name for name in names if name not in elsewhere or name in table.titles]
-    return {name: filled(table.texts(name)) for name in there}, table
+    return open_results(path, content, **layout)
 
 
 def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:

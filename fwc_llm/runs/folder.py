@@ -108,11 +108,14 @@ class RunFolder:
             raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
         recorded = dict(_lasting(before))
         parameters = dict.fromkeys(before.get("parameters") or {}) | now["parameters"]
-        for (key, name), value in _lasting(now | {"parameters": parameters}):
-            was = recorded.get((key, name))
-            if was != value and not (key in LATER and key not in before):
-                what = f"{self.path} holds another run ({name or key}: {was}, now {value})"
-                raise FwcError(f"{what}: repeat its settings, or name a new --out (out=None makes one)")
+        changed = [
+            f"{name or key}: {recorded.get((key, name))}, now {value}"
+            for (key, name), value in _lasting(now | {"parameters": parameters})
+            if recorded.get((key, name)) != value and not (key in LATER and key not in before)
+        ]
+        if changed:
+            what = f"{self.path} holds another run ({'; '.join(changed)})"
+            raise FwcError(f"{what}: repeat its settings, or name a new folder for this run")
         changes = {
             "settings": before["settings"] | description["settings"],
             "fail_if": description.get("fail_if"),

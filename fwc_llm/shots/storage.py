@@ -113,14 +113,29 @@ def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str
         )
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
-            f"{where} was chosen from another version of the table of {task.name!r} (fingerprint "
-            f"{shots.fingerprint[:12]}…, now {task.fingerprint[:12]}…): choose its examples anew, or pass "
-            "--allow-changed-data"
+            f"{where} was chosen from another version of the table of {task.name!r} "
+            f"({_what_changed(shots, task)}): choose its examples anew, or pass --allow-changed-data"
         )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
         if lacking := sorted(needed - set(example.values)):
             raise FwcError(f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}")
+
+
+def _what_changed(shots: Shots, task: "Task") -> str:
+    """The first difference between saved examples and the table, for an error."""
+    names = {column.name for column in task.shown}
+    table = task.table
+    for example in shots.examples:
+        for name in sorted(names ^ set(example.values)):
+            return f"column {name!r} is {'new' if name in names else 'gone'}"
+        if example.row not in table.index:
+            return f"row {example.row!r} is gone"
+        for name, value in example.values.items():
+            now = table.at[example.row, name]
+            if now != value:
+                return f"row {example.row!r} has {now!r} in column {name!r}, and had {value!r}"
+    return "rows that are not among the examples have changed"
 
 
 def kept_shots(

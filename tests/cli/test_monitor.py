@@ -150,7 +150,7 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
         (lambda frame: frame.assign(when="nan"), "no value in column when"),
         (lambda frame: frame.assign(when="2026-11-02"), "has changed"),
         (lambda frame: day(2).assign(sex=[f"g{row % 200}" for row in range(1000)]), "more than 100"),
-        (lambda frame: day(2).assign(approved="maybe"), "Say what"),
+        (lambda frame: day(2).assign(approved="maybe"), "say what"),
         (lambda frame: day(2).assign(when="7"), "ISO 8601"),
     ],
 )

@@ -117,8 +117,8 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init,
 @pytest.mark.parametrize(
     ("columns", "said", "problem"),
     [
-        ({"income": ["high", "low"] * 30}, "say which values mean yes", "no positive ones are named"),
-        ({"income": [k * 10 for k in range(60)]}, "above which threshold", "no positive ones are named"),
+        ({"income": ["high", "low"] * 30}, "say which values mean yes", "say which means yes: positive"),
+        ({"income": [k * 10 for k in range(60)]}, "above which threshold", "or for numbers threshold"),
         ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
     ],
 )

@@ -150,14 +150,11 @@ BAD_DATA = {
     "one level": ("1,a,f,yes\n2,b,f,no", {}, "'sex' has only the level 'f' in all 2 rows"),
     "many levels": ("\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)), {}, "has 30 levels"),
     "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
-    "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),
+    "no positive": ("1,a,f,2\n2,b,m,1", {}, 'say which means yes: positive = ["2"] or positive = ["1"]'),
     "a third value that nobody judged": (
         "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen", {"outcome": 'positive = ["Ja"]'},
-        "has 3 values, 'Ja' (1), 'Nein' (1), 'offen' (1): besides the positive ones name those that mean no"),
-    "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Yes"]'}, "'Yes' does not occur"),
-    "full stop": (
-        "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.", {"outcome": 'positive = [">50K"]'},
-        "set strip_suffix"),
+        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what 'offen' means: yes "),
+    "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Ja"]'}, "'Ja' is none of them"),
     "map incomplete": (
         "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
         "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),

@@ -1,5 +1,6 @@
 """The second experiment on a real model: its verdicts on known answers, and its numbers computed again."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from evals.real_model.counter import draw
-from evals.real_model.counter.ask import ANSWERS, calls, units
+from evals.real_model.counter.ask import ANSWERS, ask_missing, calls, units
 from evals.real_model.counter.replay import job_of, write_journal
 from evals.real_model.counter.report import NAME, PLANNED, RESULTS
 from evals.real_model.counter.scores import CONTRASTS, complete_steps, contrasts, measure
+from fwc_llm.models.base import Messages, Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.tasks import load_task
 
@@ -49,7 +51,7 @@ def test_verdicts_on_known_answers() -> None:
     assert found["counter-fwc"] == "fairer at equal accuracy"
     assert found["fwc-shown"] in {"no difference that matters", "not settled"}
     worse = verdicts(made({"counter-fwc": 4.0, "counter": 0.0}))
-    assert worse["counter-fwc"] == "not settled", "a larger gap is never called fairer"
+    assert worse["counter-fwc"] == "less fair"
 
 
 def test_two_sets_are_no_interval() -> None:
@@ -84,6 +86,38 @@ def test_the_plan_asks_equal_rows_of_all_cells(data_dir: Path) -> None:
     first = next(iter(units()))
     assert [call.arm for call in calls(task, [first])] == ["zero-1"] * 40
     assert PLANNED == 7600
+
+
+class Answerer:
+    """Answers with one P(yes), and is killed after so many questions."""
+
+    name, parameters = "answerer", {"of": "a test"}
+
+    def __init__(self, p_yes: float = 0.3, killed_after: int = 10_000) -> None:
+        self.p_yes, self.left, self.asked = p_yes, killed_after, list[str]()
+
+    async def ask(self, messages: Messages) -> Reply:
+        if len(self.asked) == self.left:
+            raise KeyboardInterrupt
+        self.asked.append(messages[-1]["content"])
+        return Reply("no", finish_reason="stop", p_yes=self.p_yes)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def test_a_killed_process_goes_on_and_another_model_is_refused(data_dir: Path, tmp_path: Path) -> None:
+    planned = list(calls(load_task(draw.TASK), list(units())[:2]))
+    killed = Answerer(killed_after=45)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(ask_missing(killed, planned, tmp_path))
+    second = Answerer()
+    asyncio.run(ask_missing(second, planned, tmp_path))
+    again = [killed.asked[0], killed.asked[40]]  # the first questions of both arms
+    assert second.asked[:2] == again
+    assert killed.asked + second.asked[2:] == [call.messages[-1]["content"] for call in planned]
+    with pytest.raises(SystemExit, match="another answer now"):
+        asyncio.run(ask_missing(Answerer(p_yes=0.4), planned, tmp_path))
 
 
 def recorded() -> tuple[pd.DataFrame, dict[str, Any]]:

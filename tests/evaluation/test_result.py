@@ -111,7 +111,7 @@ def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path: Path, monkeypatch
     task = census_task(n_pool=300, n_test=100)
     folders = {evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder for n in (8, 8, 9)}
     assert len(folders) == 3
-    with pytest.raises(FwcError, match="out=None makes one"):
+    with pytest.raises(FwcError, match="name a new folder for this run"):
         evaluate(task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False)
 
 

@@ -192,7 +192,7 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
         (HIRED, {"against": "x"}, "no arm 'x'"), (HIRED, {"p_yes": "p"}, "no column 'p'"),
         (HIRED, {"positive": "hired"}, "'hired' is none of them"),
         (HIRED, {"protected": ["sex", "sex"]}, "named twice"),
-        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 values: a .40.*negative="),
+        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 values: 'a' .40.*negative="),
         (HIRED.assign(wgt=-1.0), {"weight": "wgt"}, "not a weight"),
         (HIRED.assign(repeat=1), {}, "needs 'row'"),
         (HIRED.assign(row=HIRED["person"], sex="f"), {}, "as cluster"),

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import DecisionValues, from_frame, of_population
+from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
 from fwc_llm.metrics.run_answers import RunAnswers
@@ -69,18 +70,18 @@ def cases() -> Iterator[tuple[str, Any]]:
     four = from_frame(
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
-    yield "weights and people", (statistics(four), impact_tables(four, keep_small=True))
+    yield "weights and people", (statistics(four), impact_tables(four))
     many = from_frame(people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20)
-    yield "32 groups", (statistics(many), impact_tables(many, keep_small=True))
+    yield "32 groups", (statistics(many), impact_tables(many))
     crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
     thirds = people(120, 12).replace("no", "nay")
     thirds.loc[thirds["score"] > 1, "answer"] = "maybe"
-    yes_of = {"answer": "yes", "label": "yes"}
+    yes_of = {"answer": ("yes",), "label": ("yes",)}
     for others in ("no", "drop"):
-        meaning = DecisionValues(negative="nay", others=others, by_column=yes_of)
-        yield f"other answers: {others}", statistics(from_frame(thirds, decisions=meaning, min_group=1))
+        meaning = OutcomeRules(MeaningRule((), ("nay",), others), yes_of)
+        yield f"other answers: {others}", statistics(from_frame(thirds, outcomes=meaning, min_group=1))
     yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
     denied = people(400, 11)
     denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")

@@ -21,6 +21,7 @@ from evals.real_model.counter.draw import (
 )
 from evals.real_model.parts import FILES, fetch
 from fwc_llm.models import Client
+from fwc_llm.models.base import Model
 from fwc_llm.models.local import LocalModel
 from fwc_llm.models.recorded import FILE_NAME, read_records
 from fwc_llm.prompts import Prompt
@@ -81,10 +82,11 @@ def ask(models: Path, out: Path, threads: int) -> None:
     path = fetch(FILES["1.5b"], models)
     model = LocalModel(f"gguf:{path}", Client(params={"threads": threads}))
     out.mkdir(parents=True, exist_ok=True)
-    asyncio.run(_ask(model, list(calls(load_task(TASK), units())), out))
+    asyncio.run(ask_missing(model, list(calls(load_task(TASK), units())), out))
 
 
-async def _ask(model: LocalModel, planned: list[PlannedCall], out: Path) -> None:
+async def ask_missing(model: Model, planned: list[PlannedCall], out: Path) -> None:
+    """Ask some recorded questions again, then those without a reply; every reply is written at once."""
     parameters = parameters_json(model)
     try:
         with Journal(out) as journal:
@@ -98,9 +100,7 @@ async def _ask(model: LocalModel, planned: list[PlannedCall], out: Path) -> None
         await model.aclose()
 
 
-async def _ask_again(
-    model: LocalModel, planned: list[PlannedCall], parameters: str, journal: Journal
-) -> None:
+async def _ask_again(model: Model, planned: list[PlannedCall], parameters: str, journal: Journal) -> None:
     """Exit where a question that was answered before has another answer now."""
     known = {record["request"]: record for record in journal.records() if record["text"] is not None}
     first = {call.arm: call for call in reversed(planned) if call_id(parameters, call) in known}

@@ -30,7 +30,10 @@ Qwen2.5-Coder-1.5B-Instruct, the table is Adult, with 16 examples and as many ro
 The *gap at equal labels* is the rate of *yes* of men minus that of women, among people with the same true
 label. 0 is fair, and perfect answers have 0. *Counter slots* are examples against the stereotype: women 6
 *yes* and 2 *no*, men 2 *yes* and 6 *no*; FWC's own slots have 4 *yes* and 12 *no*. Every set says *yes*
-above its median on 20 other rows. (…): 95 % t interval over sets."""
+above its median on 20 other rows. (…): 95 % t interval over sets.
+
+Few rows see large effects only: by the plan's simulation, ten sets in one round find a drop of the gap by
+0.20 in half of all experiments, and one by 0.10 in one of nine (after Holm's correction)."""
 _SURROGATE = """\
 The surrogate is a SIMULATION of GPT-4's recorded answers, asked about the same rows with the same sets and
 scored alike. Where its difference lies outside the model's interval, it errs, and nothing follows from it."""

@@ -142,6 +142,8 @@ def verdict(gap: Estimate, holm_p: float | None, accuracy: Estimate, nearer: boo
     if holm_p < 0.05 and nearer:
         kept = accuracy.low is not None and accuracy.low >= -ACCURACY_MARGIN
         return "fairer at equal accuracy" if kept else "fairer, but accuracy not settled"
+    if holm_p < 0.05:
+        return "less fair"
     if gap.low >= -GAP_MARGIN and gap.high <= GAP_MARGIN:
         return "no difference that matters"
     return "not settled"

@@ -1,0 +1,217 @@
+"""Which values of an outcome, an answer or a label mean yes, and which no.
+
+`read_meaning` is the only place that decides it: for task files, data frames, audits and monitors. It imports
+neither pandas nor numpy.
+"""
+
+import json
+import re
+import shlex
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fwc_llm.errors import FwcError
+from fwc_llm.sanitize import listed
+from fwc_llm.words import NO_WORDS, YES_WORDS, as_number, is_unknown
+
+Others = Literal["no", "drop"]
+_MOST_VALUES = 8  # values that a message lists
+_SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
+_CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
+_NEGATIONS = frozenset(
+    ("not", "no", "non", "never", "nicht", "kein", "keine", "do", "does", "did", "don", "doesn", "didn", "t")
+)
+
+
+@dataclass(frozen=True)
+class MeaningRule:
+    """What a caller says of values: `positive` mean yes, `negative` no.
+
+    `others`: all other values mean no, or their rows are left out. `options` is how messages write these
+    three: as options of the command line, arguments in Python, or keys of a task file.
+    """
+
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+    others: Others | None = None
+    options: Literal["command line", "python", "task file"] = "python"
+
+    def option(self, name: str, values: Sequence[str]) -> str:
+        """An option with values, as the caller writes it."""
+        if self.options == "task file":
+            written = values[0] if name in ("others", "missing") else [*values]
+            return f"{name} = {json.dumps(written, ensure_ascii=False)}"
+        if self.options == "command line":
+            typed = ",".join(values)
+            return f"--{name.replace('_', '-')} {shlex.quote(typed) if ' ' in typed else typed}"
+        return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={[*values]!r}"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The values that mean yes and no, and those whose rows are left out.
+
+    Values that mean "unknown" are in none of them: they count as empty cells.
+    """
+
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+
+    def of(self, value: str) -> bool | None:
+        """True for yes, False for no, None for neither."""
+        if value in self.yes:
+            return True
+        return False if value in self.no else None
+
+
+def values_of(option: Any) -> tuple[str, ...]:
+    """The values of `positive` or `negative` in Python, as texts: one value, several, or None."""
+    if option is None:
+        return ()
+    values = option if isinstance(option, list | tuple | set) else [option]
+    return tuple(map(text_of, values))
+
+
+def text_of(value: Any) -> str:
+    """A value as text: True is "true", also of numpy."""
+    return str(value).lower() if type(value).__name__.startswith("bool") else str(value)
+
+
+def read_meaning(
+    counts: Mapping[str, int], column: str, rule: MeaningRule, first: Mapping[str, Any] = {}
+) -> Meaning:
+    """Decide what each value of a column means; `counts` has the number of rows of each.
+
+    Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes", 1.0 is 1.
+    `first` has the first row of a value, for errors. Raises `FwcError` for a value without a meaning.
+    """
+    by_key: dict[str, list[str]] = {}
+    for value in counts:
+        by_key.setdefault(_key(value), []).append(value)
+    positive = list(_given(rule.positive, by_key))
+    for key, value in _given(rule.positive, by_key).items():
+        if key not in by_key:
+            raise FwcError(f"{_held(counts, column)}; {value!r} is none of them: correct the values given")
+    negative = [key for key in _given(rule.negative, by_key) if key in by_key]
+    for key in positive:
+        if key in negative:
+            raise FwcError(f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no")
+    keys = [key for key in by_key if not is_unknown(key) or key in (*positive, *negative)]
+    yes, no = positive, negative
+    if not positive:
+        yes = [key for key in _inferred(keys)[0] if key not in negative]
+    if not negative:
+        no = [key for key in _inferred(keys)[1] if key not in yes]
+        rest = [key for key in keys if key not in yes]
+        if positive and len(rest) == 1:
+            no = rest
+    rest = [key for key in keys if key not in yes and key not in no]
+    if yes and rule.others == "no":
+        no = [*no, *rest]
+        rest = []
+    if rest and not (yes and no and rule.others == "drop"):
+        written = [by_key[key][0] for key in rest]
+        raise FwcError(f"{_held(counts, column)}; {_remedy(rule, by_key, yes, no, written, first)}")
+
+    def texts(keys: Sequence[str]) -> tuple[str, ...]:
+        return tuple(value for key in keys for value in by_key[key])
+
+    return Meaning(texts(yes), texts(no), texts(rest))
+
+
+def usual_meaning(values: Collection[str]) -> Meaning:
+    """Sort values by their usual meaning; `dropped` has those without one."""
+    keys = {value: _key(value) for value in values}
+    yes, no = _inferred(list(dict.fromkeys(keys.values())))
+    known = {*yes, *no}
+    return Meaning(
+        tuple(value for value, key in keys.items() if key in yes),
+        tuple(value for value, key in keys.items() if key in no),
+        tuple(value for value, key in keys.items() if key not in known and not is_unknown(value)),
+    )
+
+
+def means_yes(value: str) -> bool:
+    """Whether a value is a usual word for yes."""
+    return _key(value) in _YES
+
+
+def _key(value: str) -> str:
+    """What two spellings of one value have in common."""
+    number = as_number(value.strip())
+    if number is not None:
+        return f"{number:.12g}"
+    return " ".join(unicodedata.normalize("NFKC", value).casefold().strip(" .,;:!'\"").split())
+
+
+_YES = {_key(word) for word in YES_WORDS}
+_NO = {_key(word) for word in NO_WORDS}
+
+
+def _given(values: Sequence[str], by_key: Collection[str]) -> dict[str, str]:
+    """The given values by their keys; one value may be a list, typed with commas."""
+    given = [*values]
+    if len(given) == 1 and _key(given[0]) not in by_key:
+        given = [part.strip() for part in given[0].split(",")]
+    found = {}
+    for value in given:
+        key = _key(value)
+        if key not in by_key:
+            key = _SAME.get(key, key)
+        found[key] = value
+    return found
+
+
+def _inferred(keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The keys that usually mean yes, and no."""
+    if set(keys) == _CODES:
+        return [], []
+    if len(keys) == 2:
+        for one, other in (keys, keys[::-1]):
+            if _is_opposite(one, other):
+                return [one], [other]
+    return [key for key in keys if key in _YES], [key for key in keys if key in _NO]
+
+
+def _is_opposite(one: str, other: str) -> bool:
+    """Whether `other` is the negation of `one`: "not hired" of "hired", "<=50k" of ">50k"."""
+    if one.startswith(">") and other.startswith("<"):
+        return one.strip(">= ") == other.strip("<= ")
+    words = re.findall(r"\w+", one)
+    others = re.findall(r"\w+", other)
+    added = [word for word in others if word in _NEGATIONS and word not in words]
+    return bool(words and added) and [word for word in others if word not in added] == words
+
+
+def _held(counts: Mapping[str, int], column: str) -> str:
+    values = listed(list(counts.items()), _MOST_VALUES, lambda pair: f"{pair[0]!r} ({pair[1]:,})")
+    verb = "have" if " and " in column else "has"
+    return f"{column} {verb} {len(counts)} value{'s' * (len(counts) > 1)}: {values}"
+
+
+def _remedy(
+    rule: MeaningRule,
+    by_key: Mapping[str, Sequence[str]],
+    yes: Sequence[str],
+    no: Sequence[str],
+    rest: Sequence[str],
+    first: Mapping[str, Any],
+) -> str:
+    """What to say about values without a meaning."""
+    if not yes:
+        options = [rule.option("positive", [value]) for value in rest[:2]]
+        return f"say which means yes: {' or '.join(options)}"
+    yes_texts = [by_key[key][0] for key in yes]
+    no_texts = [by_key[key][0] for key in no]
+    ways = [
+        f"yes ({rule.option('positive', [*yes_texts, *rest][:_MOST_VALUES])})",
+        f"no ({rule.option('negative', [*no_texts, *rest][:_MOST_VALUES])})",
+    ]
+    if no:
+        ways.append(f"neither, so that these rows are left out ({rule.option('others', ['drop'])})")
+    verb = "means" if len(rest) == 1 else "mean"
+    where = f" ({rest[0]!r} is first in row {first[rest[0]]})" if rest[0] in first else ""
+    return f"say what {listed(rest, _MOST_VALUES, repr)} {verb}: {' or '.join(ways)}{where}"
