@@ -17,7 +17,7 @@ def main() -> None:
     for line in sys.stdin:
         case = json.loads(line)
         table = synthetic(case["n"], case["p"])
-        model = FairCoreset(**case["options"], n_jobs=1, random_state=0)
+        model = FairCoreset(**case["options"], n_jobs=1, random_state=case.get("seed", 0))
         start = time.process_time()
         model.fit(*table)
         seconds = time.process_time() - start

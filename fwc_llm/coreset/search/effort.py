@@ -15,8 +15,10 @@ _SMALLEST = 2048  # rows of the smallest sample, at least
 _GROWN = 64  # rows per free representative from which samples grow
 # Kicks in a row that may fail to pay: n · m of all of them, and at least so many.
 _MOST = 12  # of them
+_BY_HIGHS = 2  # starts, and kicks that may fail to pay, where HiGHS solves every inner problem
 _MIXED = 4  # times as many in tables with categories, whose optima are further apart
-_PATIENCE = {"free": (128_000, 1), "rows": (64_000, 0), "features": (64_000, 0)}
+_PATIENCE = 128_000
+_LEAST = {"free": 1, "rows": 0, "features": 0}
 
 # The relative gain of an iteration that ends a descent: on a sample, on all rows after samples, and for free
 # points of a large table.
@@ -71,13 +73,15 @@ def choose(problem: Problem, swaps: bool | str, progressive: bool | str, toleran
     if tolerance is None:
         loose = free and progressive == "auto" and size > _NUMBERS and not from_rows and kind != "points"
         tolerance = FREE_TOLERANCE if loose else ROWS_TOLERANCE if grows or from_rows else 0.0
-    work, least = _PATIENCE[problem.support]
-    if table.n_numeric < table.p:
-        work *= _MIXED
-    patience = min(max(least, work // size), _MOST)
+    work = _PATIENCE * (_MIXED if table.n_numeric < table.p else 1)
+    patience = min(max(_LEAST[problem.support], work // size), _MOST)
+    starts = effort.starts if name == "tiny" or (kicks and patience > 1) else 1
+    if problem.groups is not None:
+        starts = min(starts, _BY_HIGHS)
+        patience = min(patience, _BY_HIGHS)
     return replace(
         effort,
-        starts=effort.starts if name == "tiny" or (kicks and patience > 1) else 1,
+        starts=starts,
         kicks=kicks,
         grows=grows,
         swaps=kind,

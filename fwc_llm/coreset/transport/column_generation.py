@@ -7,8 +7,7 @@
    optimum is the optimum of the whole table. Otherwise continue from its prices with a wider margin.
 
 Prices from a similar table can replace the sample's. Small margins are tried first, because prices are often
-better than a sample guarantees. In tables of whole numbers many rows tie at every margin; most of these rows
-are equal, and equal rows are solved as one.
+better than a sample guarantees. Of costs on a grid many rows tie at every margin: these are perturbed.
 """
 
 from dataclasses import dataclass, replace
@@ -18,13 +17,7 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.dual_simplex import (
-    InfeasibleError,
-    StalledError,
-    Vertex,
-    dual_simplex,
-    largest_stay,
-)
+from fwc_llm.coreset.transport.dual_simplex import RANDOM, InfeasibleError, StalledError, Vertex, dual_simplex
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import InputError
@@ -43,8 +36,11 @@ _ATTEMPTS = 20  # attempts of the simplex method, each from the prices of the la
 _STALLS = 8  # attempts after which `width` becomes infinite
 _WIDER = 4.0  # ratio of the widths of successive attempts
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no further attempt
-_EQUAL = 0.5  # share of distinct rows up to which equal rows are solved as one
+_EQUAL = 0.5  # share of distinct costs up to which costs often tie
 _SOME = 512  # rows from which this share is estimated
+_ON_GRID = 1e-9  # relative rounding of costs that are multiples of one step
+_TIED = 0.25  # share of rows that tie at given prices from which these are not used
+_PERTURBED = 1e-3  # share of this step by which costs are perturbed
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,7 @@ class CostTable:
 
     cost: np.ndarray  # (n, G) float32 or float64
     mass: Floats | None = None  # (n,) positive; None: 1 per row
+    plain: np.ndarray | None = None  # (n, G) costs before they were perturbed; None: they are not
 
     @property
     def size(self) -> int:
@@ -109,7 +106,8 @@ class CostTable:
         np.add.at(load, vertex.split_cell, vertex.split_mass)
         np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
         cost = float(mass @ own + vertex.split_mass @ extra)
-        return Optimum(vertex, cost, float(mass @ two_cheapest(self.cost, vertex.prices)[1]), load)
+        _, _, cheapest, least = self.scan(vertex.prices, -np.inf)
+        return Optimum(vertex, cost, least - float(cheapest @ vertex.prices), load)
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def margin(self, prices: Floats, share: float) -> float:
@@ -118,6 +116,13 @@ class CostTable:
         gaps = np.sort(second - least)
         gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
         return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
+
+    @np.errstate(invalid="ignore")  # the scan will refuse such rows
+    def tied(self, prices: Floats) -> float:
+        """The share of rows whose two cheapest cells cost the same at the prices, judged by some rows."""
+        some = np.asarray(self.cost[:: max(1, self.size // _SAMPLE)], np.float64)
+        _, least, second = two_cheapest(some, prices)
+        return float((second - least <= 1e3 * self.noise).mean())
 
     def sample(self, count: int) -> "CostTable":
         """Copy about `count` rows as float64: every k-th row or, with masses, rows at equal steps of mass."""
@@ -133,7 +138,29 @@ class CostTable:
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
         """Copy some rows (default: all) as float64, with their masses."""
-        return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows])
+        plain = None if self.plain is None else np.asarray(self.plain[rows], np.float64)
+        return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows], plain)
+
+    @cached_property
+    def step(self) -> float | None:
+        """The step of costs that are multiples of it and often tie, judged by some rows; else None."""
+        some = np.asarray(self.cost[:: max(1, self.size // _SOME)], np.float64)
+        values = some[np.isfinite(some)]
+        values -= values.min(initial=0.0)
+        distinct = np.unique(values)
+        rounding = _ON_GRID * distinct[-1]
+        gaps = np.diff(distinct)
+        gaps = gaps[gaps > rounding]
+        if len(distinct) > _EQUAL * len(values) or not len(gaps):
+            return None
+        steps = values / gaps.min()
+        return float(gaps.min()) if np.abs(steps - np.rint(steps)).max() < _ON_GRID * len(distinct) else None
+
+    def perturbed(self, step: float) -> "CostTable":
+        """A copy whose costs rise by random parts of the `step`, so that they do not tie."""
+        cost = np.resize(_PERTURBED * step * RANDOM, self.cost.shape)
+        cost += self.cost
+        return CostTable(cost, self.mass, self.cost)
 
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
         """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in doubt.
@@ -175,7 +202,30 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
-    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: they replace a sample's prices."""
+    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: they replace a sample's prices.
+
+    Costs that often tie are perturbed. The basis that is optimal for the perturbed costs is nearly always
+    optimal for the costs themselves, too: its prices then prove that. If not, the costs are solved as they
+    are.
+    """
+    step = table.step if fair.groups is None else None
+    if step is not None and not (warm and table.tied(prices) < _TIED):
+        vertex = _solve(table.perturbed(step), prices, fair, warm=False).vertex
+        if vertex.plain is not None:
+            best = table.optimum(replace(vertex, prices=vertex.plain))
+            if _gap(best, table, fair) <= EXACT * max(table.noise / 1e-12 * table.total, abs(best.cost)):
+                return best
+    return _solve(table, prices, fair, warm)
+
+
+def _gap(best: Optimum, table: CostTable, fair: ParitySet) -> float:
+    """The difference between the plan's cost and the bound at the vertex's prices."""
+    least = table.total * fair.best(best.vertex.prices)[0]
+    return best.cost + fair.charge(best.load) - best.bound - least
+
+
+def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
+    """Solve a table from prices; see `solve`."""
     cells = len(prices)
     if table.cost.size <= _IN_MEMORY:
         _check(table.cost, np.arange(table.size))
@@ -206,7 +256,8 @@ def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> 
     rows, anchors = table.rows(doubt), np.flatnonzero(settled > 0)
     cost = np.tile(prices + margin, (len(anchors), 1))
     cost[np.arange(len(anchors)), anchors] = prices[anchors]
-    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]))
+    plain = None if rows.plain is None else np.vstack([rows.plain, cost])
+    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]), plain)
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
@@ -228,80 +279,29 @@ def solve_directly(
     """
     for attempt in range(_ATTEMPTS):
         width = width if attempt < _STALLS else np.inf
-        merged, place = _merge(table, prices, width)
         try:
             if fair.groups is None:
-                vertex = dual_simplex(merged.cost, merged.row_mass, prices, fair, whole.noise, width, attempt)
+                terms = prices, fair, whole.noise, width, attempt, table.plain
+                vertex = dual_simplex(table.cost, table.row_mass, *terms)
             else:
-                vertex = linear_program(_near(merged.cost, prices, width), merged.row_mass, fair)
+                vertex = linear_program(_near(table.cost, prices, width), table.row_mass, fair)
         except (InfeasibleError, StalledError) as error:
             if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise
             width = np.inf
             continue
-        best = table.optimum(vertex if place is None else _part(vertex, place, table.row_mass))
+        best = table.optimum(vertex)
         # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots follow.
-        gap = best.cost + fair.charge(best.load) - best.bound - table.total * fair.best(vertex.prices)[0]
-        if gap <= EXACT * max(whole.noise / 1e-12 * table.total, abs(best.cost)):
+        if _gap(best, table, fair) <= EXACT * max(whole.noise / 1e-12 * table.total, abs(best.cost)):
             break
         prices, width = vertex.prices, _WIDER * width
     return best
-
-
-def _merge(table: CostTable, prices: Floats, width: float) -> tuple[CostTable, Ints | None]:
-    """Merge rows whose costs, in the cells within `width` at the prices, differ by a constant.
-
-    Return the merged table and each row's index (n,) there, None if few rows are equal.
-    """
-    n = table.size
-    if n <= _SOME or len(np.unique(_keys(table.cost[:: n // _SOME], prices, width)[0])) > _EQUAL * _SOME:
-        return table, None
-    keys, more = _keys(table.cost, prices, width)
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    cost = more[first]
-    if not (cost[place] == more).all():
-        return table, None
-    return CostTable(cost, np.bincount(place, table.row_mass)), place
 
 
 def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     """Costs (n, G) of the cells within `width` of the cheapest at the prices; inf for all other cells."""
     over = cost - prices
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
-
-
-def _keys(cost: Floats, prices: Floats, width: float) -> tuple[Floats, Floats]:
-    """Hashes (n,) of rows, and costs (n, G) minus each row's least cost; inf beyond `width`."""
-    more = _near(cost, prices, width)
-    more -= more.min(axis=1, keepdims=True)
-    keys = np.zeros(len(cost))
-    for g, factor in enumerate(np.random.default_rng(0).random(prices.shape)):
-        keys += factor * np.where(np.isfinite(more[:, g]), more[:, g], -1.0)
-    return keys, more
-
-
-def _part(vertex: Vertex, place: Ints, mass: Floats) -> Vertex:
-    """Turn the vertex of merged rows into one of the original rows, which divide the parts in order."""
-    key = vertex.key[place]
-    parts: list[tuple[int, int, float]] = []
-    for row in np.unique(vertex.split_row):
-        members, own = np.flatnonzero(place == row), vertex.split_row == row
-        upto, at = np.cumsum(mass[members]), 0.0
-        for cell, amount in zip(
-            vertex.split_cell[own].tolist(), vertex.split_mass[own].tolist(), strict=True
-        ):
-            inside = np.minimum(upto, at + amount) - np.maximum(upto - mass[members], at)
-            at += amount
-            full = inside >= mass[members]
-            key[members[full]] = cell
-            torn = np.flatnonzero((inside > 0) & ~full)
-            parts += [(int(members[k]), cell, float(inside[k])) for k in torn]
-    rows, cells, shares = zip(*parts, strict=True) if parts else ((), (), ())
-    amounts = np.array(shares, float)
-    split = np.unique(np.array(rows, np.intp))
-    rest = mass[split] - np.bincount(split.searchsorted(np.array(rows, np.intp)), amounts, len(split))
-    terms = np.append(rows, split).astype(np.intp), np.append(cells, key[split]).astype(np.intp)
-    return Vertex(vertex.prices, key, *largest_stay(key, *terms, np.append(amounts, rest.clip(0.0))))
 
 
 def _check(cost: np.ndarray, rows: Ints) -> None:

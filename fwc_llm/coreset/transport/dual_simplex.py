@@ -22,7 +22,7 @@ HELD, VERTEX = -2, -1  # owners of ties that are not rows: of an artificial tie,
 _MAX_PIVOTS = 5000
 _UPDATES = 20  # updates of the inverse before it is recomputed: saves time with hundreds of cells
 _FEW = 20_000  # pairs of a row and a cell below which the inverse is always recomputed
-_RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
+RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
 _ROUNDING = 2e-13  # excess of the violation from which `_balance` computes the splits
 _NOTHING = 1e-14  # share of all mass below which a level counts as empty
 
@@ -44,19 +44,28 @@ class Vertex:
     split_row: Ints  # (s,) row of each part; a row may have several parts
     split_cell: Ints  # (s,) cell to which the part goes
     split_mass: Floats  # (s,) mass of the part
+    plain: Floats | None = None  # (G,) prices at which the ties hold for the costs without perturbation
 
 
 @np.errstate(divide="ignore", invalid="ignore")
 def dual_simplex(
-    cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, noise: float, width: float, turn: int
+    cost: Floats,
+    mass: Floats,
+    prices: Floats,
+    fair: ParitySet,
+    noise: float,
+    width: float,
+    turn: int,
+    plain: Floats | None = None,
 ) -> Vertex:
     """Minimise the `cost` (N, G) of moving rows of `mass` (N,) to cells, from the `prices` (G,).
 
     A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
     of at most `noise` and different for every `turn`, break ties: a simplex method cycles if more ties meet
     than it has slots, as in tables of whole numbers. The error of the result is of the order of `noise`.
+    `plain` (N, G) are the costs before a larger perturbation; they give the vertex's `plain` prices.
     """
-    basis = _Basis(cost, mass, prices, fair, width, noise * np.roll(_RANDOM, 97 * turn))
+    basis = _Basis(cost, mass, prices, fair, width, noise * np.roll(RANDOM, 97 * turn))
     for _ in range(_MAX_PIVOTS):
         basis.factorize()
         leaving = basis.leaving()
@@ -64,7 +73,8 @@ def dual_simplex(
             basis.factorize(anew=True)
             leaving = basis.leaving()
         if leaving is None:
-            return Vertex(basis.exact_prices(cost), *basis.split())
+            unperturbed = None if plain is None else basis.exact_prices(plain)
+            return Vertex(basis.exact_prices(cost), *basis.split(), unperturbed)
         basis.pivot(*leaving)
     raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
 

@@ -6,6 +6,7 @@ This is the paper's problem F(C), reduced to cells. Any prices u of the cells gi
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -130,16 +131,14 @@ def fair_transport(
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     terms = share, limits, penalty, together, start
-    for attempt in ("all rows", "heavy rows", "HiGHS"):  # the fastest first
-        rows = None if masses is None else masses.positive
-        if attempt == "heavy rows" and (
-            masses is None or len(rows := masses.heavy()) == np.count_nonzero(masses.values)
-        ):
-            continue
+    choices: list[NDArray[np.intp] | None] = [None if masses is None else masses.positive]
+    if masses is not None and len(masses.heavy()) < np.count_nonzero(masses.values):
+        choices.append(masses.heavy())
+    for by_highs, rows in product((False, True), choices):  # the fastest first
         try:
             if rows is None or masses is None:
-                return _plan(costs, masses, attempt == "HiGHS", *terms)
-            plan = _plan(costs[rows], masses.take(rows), attempt == "HiGHS", *terms)
+                return _plan(costs, masses, by_highs, *terms)
+            plan = _plan(costs[rows], masses.take(rows), by_highs, *terms)
             return _with_idle_rows(plan, costs, rows)
         except _TooRareError as error:
             refused = error

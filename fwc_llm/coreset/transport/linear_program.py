@@ -24,39 +24,46 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     that HiGHS overlooks the level's limits, these are divided by W_d, and the program is solved again.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import block_array, coo_array, eye_array, kron
+    from scipy.sparse import block_array, csc_array, diags_array
 
     (n, cells), outcomes, levels = cost.shape, len(fair.target), len(fair.limits)
-    total, share = float(mass.sum()), np.tile(fair.target, levels)
+    total = float(mass.sum())
+    share = np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
     each = np.arange(len(row))
     light = np.minimum(mass / total / _LIGHT, 1.0)  # the sum of a row's parts, below 1 for light rows
     part = mass[row] / total / light[row]
-    into: Any = coo_array((part, (cell, each)), (cells, len(row)))
     groups = np.eye(levels) if fair.groups is None else fair.groups
-    member: Any = kron(groups, eye_array(outcomes))  # (levels · outcomes, cells)
-    own: Any = (member @ into).tocoo()
-    own.data /= share[own.row]
-    level: Any = kron(eye_array(levels), np.ones((outcomes, 1)))
+    member = np.kron(groups, np.eye(outcomes))  # (levels · outcomes, cells)
+    level = np.kron(np.eye(levels), np.ones((outcomes, 1)))
     level_of = level.T @ member
     soft = np.flatnonzero(np.isinf(np.repeat(fair.limits, outcomes)))  # mass above the target is charged
-    over = coo_array((np.ones(len(soft)), (soft, np.arange(len(soft)))), (len(share), len(soft)))
+    over = np.zeros((len(share), len(soft)))
+    over[soft, np.arange(len(soft))] = 1.0
     most = np.where(np.isinf(fair.limits), 1.0, 1 + fair.limits)
     least = np.where(np.isinf(fair.limits), 0.0, 1 - fair.limits)
-    limits: Any = block_array([[own, -level.multiply(most), -over], [-own, level.multiply(least), None]])
-    sums: Any = coo_array((np.ones(len(row)), (row, each)), (n, len(row)))
+    # Every variable x_ig has its cell's column of these three blocks, times the row's mass.
+    into: Any = csc_array(np.vstack([member / share[:, None], -member / share[:, None], -level_of]))[:, cell]
+    into.data *= np.repeat(part, np.diff(into.indptr))
+    sides = np.block([[-level * most, -over], [level * least, 0 * over]])
+    limits: Any = block_array([[into[: 2 * len(share)], csc_array(sides)]])
+    sums: Any = csc_array((np.ones(len(row)), (row, each)), (n, len(row)))
     whole: Any = block_array(
-        [[sums, None, coo_array((n, len(soft)))], [-level_of @ into, eye_array(levels), None]]
+        [
+            [sums, csc_array((n, levels + len(soft)))],
+            [into[2 * len(share) :], csc_array(np.eye(levels, levels + len(soft)))],
+        ]
     )
     solver: Any = linprog
     unit = np.ones(levels)
     for _ in range(_RESCALED):
-        of_limit, of_sum = np.tile(np.repeat(unit, outcomes), 2), np.append(np.ones(n), unit)
+        of_limit = np.tile(np.repeat(unit, outcomes), 2)
+        of_sum = np.append(np.ones(n), unit)
         solution = solver(
             np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
-            limits.multiply(1 / of_limit[:, None]).tocsr(),
+            diags_array(1 / of_limit) @ limits,
             np.zeros(2 * len(share)),
-            whole.multiply(1 / of_sum[:, None]).tocsr(),
+            diags_array(1 / of_sum) @ whole,
             np.append(light, np.zeros(levels)),
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
@@ -65,7 +72,7 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
             raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
         if solution.x is None:
             raise StalledError(f"the inner problem is not solved: {solution.message}")
-        carried = into @ solution.x[: len(row)]
+        carried = np.bincount(cell, part * solution.x[: len(row)], cells)
         if violation(carried, fair.target, fair.limits, fair.groups) <= SATISFIED / 10:
             break
         unit = np.clip(level_of @ carried, _LIGHTEST, 1.0)
