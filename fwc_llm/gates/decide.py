@@ -87,6 +87,12 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     arms = [name for name in (arm, condition.minus) if name is not None]
     if not answered.design.labelled and not set(metric.rates) <= set(UNLABELLED):
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
+    if metric.source == "replies" and metric.rates != ("coverage",):
+        blanks = sum(answered.answers[name].without_reason for name in arms)
+        if blanks:
+            remedy = "name replies, or add a column `reason`"
+            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
+            return Check(name, "undecided", f"{name}: {condition.metric} is not known, {why}")
     one, value, of = _measured(condition, answered, arm)
     if math.isnan(value):
         why = " and ".join(dict.fromkeys(_undefined(metric, answered, name) for name in arms))
