@@ -117,8 +117,6 @@ def prepare(
     `named` is the name or file of a task that is passed as a `Task`. `fail_if` are the gates (conditions that
     no arm may meet), by which reports choose the best arm.
     """
-    if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
-        settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client

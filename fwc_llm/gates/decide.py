@@ -143,7 +143,8 @@ def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple
     if condition.minus is None:
         of = f"of {scope_words(estimates.sample.scope, answered.with_examples)}"
         return estimates[key], estimates[key].value, of
-    tested = compare(ArmEstimates(answered.samples[condition.minus]), estimates, metrics=(key,))
+    plain = answered.plain_samples  # predictions narrow no difference
+    tested = compare(ArmEstimates(plain[condition.minus]), ArmEstimates(plain[arm]), metrics=(key,))
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
     return tested[key], tested[key].difference, of
