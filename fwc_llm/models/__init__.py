@@ -12,6 +12,8 @@ from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
 Asked = RowContext  # its public name
 
+_FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm", "tpm": "--tpm"}
+
 __all__ = [
     "Asked",
     "Client",
@@ -63,6 +65,9 @@ def open_model(
     default_service = client.base_url is None
     if not default_service and name.startswith(("python:", "gguf:", "replay:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
+    in_process = default_service and (name == "baseline" or name.partition(":")[0] == "surrogate")
+    if notice is not None and (in_process or name.startswith("python:")):
+        _name_unused(name, client, notice)
     if name.partition(":")[0] == "surrogate" and default_service:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
@@ -121,3 +126,9 @@ def _check_spelling(name: str) -> None:
     if nearest:
         remedy = "name it, or give the address of the service that knows yours with --base-url"
         raise FwcError(f"no model {name!r} is known; did you mean {nearest[0]!r}? {remedy}")
+
+
+def _name_unused(name: str, client: Client, notice: Callable[[str], None]) -> None:
+    """Name the options that were set and that a model without a service does not take."""
+    if unused := [flag for key, flag in _FOR_SERVICES.items() if getattr(client, key)]:
+        notice(f"{name} does not take {', '.join(unused)}: it answers without a service")
