@@ -38,9 +38,7 @@ def monitor(
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(
         "Length of a period. [default: month if --time is given, else call]"
     ),
-    since: str | None = option(
-        "Judge from this period on, also in later calls.", metavar="PERIOD"
-    ),
+    since: str | None = option("Judge from this period on, also in later calls.", metavar="PERIOD"),
     sheet: str = SHEET,
     skip: int = SKIP,
     comment: str = COMMENT,

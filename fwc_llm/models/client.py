@@ -53,9 +53,7 @@ class Client(Options):
     deadline: float = option(300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0)
     concurrency: int = option(8, "Largest number of simultaneous requests.", SERVICE, ge=1, le=10_000)
     batch: bool = option(False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE)
-    finish_live: bool = option(
-        False, "Ask live, at full price, what a batch refused or lost.", SERVICE
-    )
+    finish_live: bool = option(False, "Ask live, at full price, what a batch refused or lost.", SERVICE)
     max_cost: float | None = option(None, "Stop before the run costs more than this, in dollars.", COST)
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST
