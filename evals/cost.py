@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_limits
 from evals.paper.recorded import FOLDER, read_recordings
 from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.arm_comparison import compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers, effective_sample_size
@@ -95,22 +94,6 @@ def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
     return [ArmEstimates(one.samples["answers"]) for one in (run, assisted_answers(run, table))]
 
 
-def between(files: Mapping[str, pd.DataFrame], table: FeatureTable) -> dict[str, Any]:
-    """Return what is gained of differences between two models' answers to the same rows, zero-shot."""
-    both = [files[f"{model}, zero-shot"].dropna() for model in ("gpt-4-0314", "gpt-3.5-turbo-0301")]
-    rows = set(both[0]["row"]) & set(both[1]["row"])
-    frame = pd.concat([one[one["row"].isin(rows)].assign(arm=str(k)) for k, one in enumerate(both)])
-    run = from_frame(frame, "group and label")
-    found: dict[str, Any] = {"rows": len(rows)}
-    for kind, answered in (("plain", run), ("assisted", assisted_answers(run, table))):
-        first, second = map(ArmEstimates, answered.samples.values())
-        tests = compare(second, first)
-        for metric in (METRICS[0], METRICS[3]):
-            one = tests[metric]
-            found.setdefault(metric, {})[kind] = [one.difference, one.low, one.high]
-    return found
-
-
 def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
     """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's P(yes)."""
     n, designed, repeats, lost, kind = world
@@ -146,7 +129,7 @@ def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], ru
             widths[place] += np.nan_to_num(ends[:, 1] - ends[:, 0])
             defined[place] += ~np.isnan(ends[:, 0])  # a group may have no row with the label yes
         signed = 1 if run.groups == tuple(groups) else -1
-        off.append([signed * one.signed_gap.value for one in both])
+        off.append([signed * np.diff(one.counted("rate").values).item() for one in both])
     gaps = np.array(off)
     rates = [
         np.average(chance[table.group == group], weights=weight[table.group == group]) for group in groups
@@ -216,7 +199,7 @@ def _met(enough: bool) -> str:
 
 def as_markdown(result: dict[str, Any]) -> str:
     """Return the record as a page."""
-    answers, differences, worlds, arms = [], [], [], result["between"]
+    answers, worlds = [], []
     for name, designs in result["recorded"].items():
         for design, found in designs.items():
             if "refused" in found:
@@ -225,11 +208,6 @@ def as_markdown(result: dict[str, Any]) -> str:
             gap = found[METRICS[0]]
             ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
             answers.append([name, design, *ends, *(f"{found[metric]['worth']:.2f}" for metric in METRICS)])
-    for metric, name in ((METRICS[0], "DP gap"), (METRICS[3], "accuracy")):
-        both = [arms[metric][kind] for kind in ("plain", "assisted")]
-        ends = ["{:+.3f} ({:+.3f} to {:+.3f})".format(*one) for one in both]
-        worth = ((both[0][2] - both[0][1]) / (both[1][2] - both[1][1])) ** 2
-        differences.append([name, *ends, f"{worth:.2f}"])
     for name, found in result["simulated"].items():
         cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
@@ -245,11 +223,7 @@ of the DP gap (ratio, EO gap, accuracy) would need for the same variance.{anew}
 {"".join(f"* {goal}.{chr(10)}" for goal in goals(result))}
 ## Recorded answers of GPT models (200 rows of Adult each)
 
-{markdown([*head, "accuracy"], answers)}
-Differences between arms (gpt-4 less gpt-3.5, zero-shot, the same {arms["rows"]} rows, strata group and \
-label), and the worth by the width of their intervals:
-
-{markdown(["of", "plain", "assisted", "worth"], differences)}"""
+{markdown([*head, "accuracy"], answers)}"""
     if not worlds:
         return page
     head = ["world", "DP gap", "DP ratio", "EO gap", "accuracy", "width", "variance", "said", "bias"]
@@ -305,7 +279,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "command": f"python -m evals.cost --record --runs {given.runs}",
         "runs": given.runs,
         "recorded": found,
-        "between": between(files, table),
         "simulated": simulated,
     }
     if not given.runs:  # the simulations that were recorded

@@ -23,14 +23,7 @@ from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.intervals import Z
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers
 from fwc_llm.metrics.sampling_design import SamplingDesign
-from fwc_llm.metrics.sequential import (
-    GAPS,
-    INFLATION,
-    ConfidenceSequence,
-    GroupSequential,
-    equal_looks,
-    simulate,
-)
+from fwc_llm.metrics.sequential import GAPS, INFLATION, GroupSequential, equal_looks, simulate
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.runs.splits import interleave_cells
 
@@ -190,9 +183,7 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
     saved = {}
     for gap in (*GAPS, 0.15):
         rates, both = (0.5 - gap / 2, 0.5 + gap / 2), (BOUND, BOUND)
-        runs = [
-            simulate(rates, (1, 1), both, one, most) for one in (design, fixed, ConfidenceSequence(1, MOST))
-        ]
+        runs = [simulate(rates, (1, 1), both, one, most) for one in (design, fixed)]
         saved[f"{gap:g}"] = [[round(float(n.mean())), float(np.mean(above >= 0))] for n, above in runs]
     learnt = {f"{gap:g}": assisted(gap, assisted_paths) for gap in (BOUND, 0.0, 0.2) if assisted_paths}
     brownian = {f"{power:g}": inflation(power) for power in (0.5, 0.8, 0.9, 0.99)}
@@ -207,7 +198,7 @@ def as_markdown(record: dict[str, Any]) -> str:
         [gap, *(part for rows, decided in designs for part in (f"{rows:,}", f"{decided:.1%}"))]
         for gap, designs in sorted(record["saved"].items(), key=lambda item: float(item[0]))
     ]
-    head = ["true gap", "until decided", "decided", "fixed sample", "decided", "confidence sequence"]
+    head = ["true gap", "until decided", "decided", "fixed sample", "decided"]
     wrong = [
         [name, f"{of['paths']:,}", f"{of['failed']:.2%}", f"{of['passed']:.2%}"]
         for name, of in record["wrong"].items()
@@ -225,7 +216,7 @@ The most that is asked, over the fixed sample of equal error and power:
 {markdown(["power", "times"], times)}
 `dp > 0.1`, two groups, rates near one half, {20 * paths:,} paths; rows on average:
 
-{markdown([*head, "decided"], saved)}
+{markdown(head, saved)}
 ## Wrong stops: paths whose truth lies at the bound
 
 At most 2.5 % either way, ± {1.96 * np.sqrt(0.025 * 0.975 / paths):.1%} by simulation where {paths:,} paths \

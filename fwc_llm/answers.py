@@ -1,9 +1,10 @@
 """Parses replies as yes, no or a reason for neither (docs/protocol.md, "Parsing").
 
-Reasoning, code, markup and struck-out text are removed first. Then a word for yes or no counts as an answer
-if it is at the beginning or the end of the reply, on its own line, or after a lead-in ("the answer is …").
-All answers in a reply must agree. Text that no rule covers stays unparsed, because a wrong answer is worse
-than no answer. The reason is recorded, because refusals are not random.
+Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply is read if
+it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or if it begins with
+an answer, and the rest gives reasons in which nothing answers again, denies, hedges, quotes or asks. Text
+that no rule covers stays unparsed, because a wrong answer is worse than no answer. The reason is recorded,
+because refusals are not random.
 """
 
 import json
@@ -21,23 +22,24 @@ from fwc_llm.models.base import Reply
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 
 Value = Literal["yes", "no"]
-Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
+Reason = Literal["", "refused", "truncated", "filtered", "unfinished", "empty", "ambiguous", "other", "error"]
 
-PARSER = 2  # version of these rules, raised by each release that changes them; old runs without it have 1
+PARSER = 3  # version of these rules, raised by each release that changes them; old runs without it have 1
 # Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the listed
 # spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
 LEAST_MASS = 0.05
+_CLEAR = 0.1  # largest width of what P(yes) may be, by tokens that only begin a word
 _KEPT = 1_000  # longest text, in characters, whose answer is cached
-_SEARCHED = 50_000  # characters at each end of a longer reply
-_CONTEXT = 300  # characters before and after an answer
-# Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a letter.
-_RUN = re.compile(r"\S{1,500}")
+_SEEN = 2_000  # characters at each end of a longer reply, after its reasoning
 
 
 def _one_of(patterns: str) -> str:
     """A pattern that matches any of the comma-separated `patterns`."""
     return f"(?:{'|'.join(re.split(', |,$', ' '.join(patterns.split())))})"
 
+
+# Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a letter.
+_RUN = re.compile(r"\S{1,500}")
 
 # Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side channel.
 _REASONING = "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
@@ -70,183 +72,179 @@ _STRUCK = re.compile(
 _INLINE = re.compile(r"</?(?:b|i|em|strong|u|mark|span|code|font)\b[^<>]{0,80}>", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE)
 _MARKUP = re.compile(
-    r"\\(?:boxed|text\w{0,4}|mathrm|mathbf)\b|\\[\[\]()]|[${}*`#\"“”„«»‹›]|''"
-    r"|(?<!\w)['‘’‚_]+|['’_]+(?!\w)"
+    r"\\(?:boxed|text\w{0,4}|mathrm|mathbf)\b|\\[\[\]()]|[${}*`#]|''|(?<!\w)_+|_+(?!\w)|[☑✅✔]|\[x\]"
 )
 _OR = re.compile(
     rf"[\s()]{{0,3}}{_one_of('/, [|], or, and, oder, und, ou, et, o, y, e, vs')}[\s()]{{0,3}}", re.I
 )
 _ASIDE_KEY = re.compile(rf"{_REASONING}|confiden|probab|score|certain|note|comment", re.IGNORECASE)
 
-# Text before an answer.
-_NOUN = _one_of(
-    """answer, prediction, response, output, result, classification, label, decision, verdict, conclusion,
-    guess, estimate, assessment, recommendation, judge?ment, outcome, determination, choice, correction,
-    reply, antwort, ergebnis, entscheidung, vorhersage, réponse, décision, résultat, prédiction,
-    respuesta, decisión, resultado, conclusión, predicción, risposta, decisione, risultato, previsione,
-    resposta, decisão, previsão"""
-)
-_IS = _one_of(
-    "is, would be, will be, remains, lautet, ist, wäre, est, serait, es, sería, è, sarebbe, é, seria"
-)
-_SAY = _one_of(
-    """say, answer, go(?:ing)? with, go for, lean(?:ing)?(?: towards?)?, predict, guess, choose, pick, select,
-    conclude, vote, respond, reply, estimate, classify (?:this|it) as, opt for, settle on, decide on,
-    believe, expect"""
-)
-_FILLERS = _one_of(
-    """so, thus, therefore, hence, overall, then, and, but, well, okay, ok, hmm+, wait, actually, rather,
-    sorry, i mean, sure, certainly, absolutely, definitely, clearly, simply, still, almost, very, most,
-    highly, likely, unlikely, probably, presumably, in conclusion, in short, in summary, no doubt,
-    without doubt, assistant, also, daher, wahrscheinlich, vermutlich, eher, leider, donc,
-    malheureusement, probablement, entonces, probablemente, quindi, probabilmente, portanto, provavelmente"""
-)
-_FILLED = re.compile(rf"(?:{_FILLERS}[\s,:;]+)+", re.IGNORECASE)
-_START = re.compile(  # beginning of a sentence, with a list's bullet or number
-    r"[^\w≠!¬~=<>]*(?:(?:\d{1,4}|[A-Za-z])[].:)](?=\W)[^\w≠!¬~=<>]*)?(?:[-=]?>\s*)?"
-    rf"(?:{_FILLERS}[\s,:;]+)*\Z",
+# What a reply that is no answer says: why, and what makes a leading answer doubtful.
+_UNABLE = re.compile(
+    r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? "
+    r"(?:can(?:not|['’]t)|unable|not able|decline|refuse|abstain"
+    r"|(?:could|will|would|do|am|are)(?: not|n['’]t) (?:be |feel )?(?:able|comfortable|allowed|answer"
+    r"|help|assist"
+    r"|make|give|predict|judge|guess|have|know)|won['’]t|(?:must|have to"
+    r"|need to)(?: respectfully)? (?:decline|refuse|abstain))\b"
+    r"|\b(?:sorry|apologi[sz]e|unable to|cannot|can['’]t|as an? (?:ai|artificial|language|large)"
+    r"|tut mir leid|ich kann|je ne peux|désolé|lo siento|no puedo|mi dispiace|non posso|desculpe"
+    r"|não posso)\b",
     re.IGNORECASE,
 )
-_LEAD_IN = re.compile(
-    rf"(?:\b{_NOUN}\b(?: \([^()\n]{{1,60}}\))?(?: {_one_of('to, for, here, in, based, given, zu, auf, à')}\b"
-    rf"(?: \S{{1,30}}){{0,9}}?)?(?: ?(?::|=|→|[-=]>)| [-–—]|,? {_IS}\b[,:]?)"
-    rf"|\b(?:I|we)(?:['’](?:d|ll|m)| would| will| must| have to| am)?(?: inclined to)?"
-    r"(?: \w{2,10}ly| rather| still| most)?"
-    rf" {_SAY}(?: that)?:?|\bich (?:würde|sage|tippe auf)(?: mit)?|\boption \w\b"
-    r"|^\W{0,6}(?:A|assistant|bot|model) ?:|¤[^\w\n]{0,4}:)"
-    rf"[\s(]*(?:(?:that|a|an) )?(?:{_FILLERS}[\s,:;]+)*[\s(]*\Z",
-    re.IGNORECASE | re.MULTILINE,
+_FILTERED = re.compile(r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I)
+_TOLD = re.compile(r"\bno\. ?(?=\d|of\b)", re.IGNORECASE)  # "No. 1 predictor"
+_NEGATED = re.compile(  # in the rest of a yes: its reasons do not negate
+    r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
+    r"|aucun\w*|sans"
+    r"|nunca|jamás|ningun\w*|tampoco|sin|non|mai|nessun\w*|senza|não|nem|nenhum\w*|sem)\b|n['’]t\b",
+    re.IGNORECASE,
 )
-_BECAUSE = re.compile(r"\W*(?:since|because|given|based on|considering|as|with|after)\b[^\n]*, \Z", re.I)
-_COLON = re.compile(  # up to a reply's only colon, before its final answer; not the attribute "smoker: yes"
-    r"\A(?:[^\W\d]\S*(?: \S+){2,60}|(?:\w+ )?(?:final|class|category|then)) ?: ?\Z", re.IGNORECASE
+_DOUBT = re.compile(  # in the rest of any answer: it hedges, retracts, asks, or lets others speak
+    r"[?¿\"“”„«»…]|\.\.\.|, s[ei]\b|\b(?:"
+    # English
+    "but|however|although|though|yet|unless|if|whether|except|maybe|perhaps|might|could|unlikely|hardly"
+    "|barely|impossible|unclear|unsure|uncertain\\w*|doubt\\w*|depend\\w*|ambiguous|guess\\w*|suppos\\w*"
+    "|assum\\w*|hypothe\\w*|pretend\\w*|wrong\\w*|false\\w*|true|truth|right|correct\\w*|incorrect\\w*"
+    "|accurate|inaccurate|mistake\\w*|mistaken|error\\w*|jok\\w*|kidding|iron\\w*|sarcas\\w*|opposite"
+    "|contrary|revers\\w*|otherwise|instead|actually|rather|edit\\w*|update\\w*|wait|hmm\\w*|sorry|oops"
+    "|scratch|strike|retract\\w*|reconsider\\w*|revis\\w*|disagree\\w*|ignore\\w*|disregard\\w*|forget"
+    "|say|says|said|saying|think\\w*|thought|believe\\w*|claim\\w*|argue\\w*|fool\\w*|tempt\\w*|naive\\w*"
+    "|initial\\w*|instinct|example\\w*|answer\\w*|prediction|verdict|conclusion|reply|response|label"
+    "|back|meant|meaning|other way|wish\\w*|real|really|sense|unethical|discriminat\\w*|inappropriate"
+    "|illegal|determine\\w*"
+    # German
+    "|aber|jedoch|doch|allerdings|obwohl|wenn|falls|außer|ob|vielleicht|möglicherweise|könnte\\w*|kaum"
+    "|unwahrscheinlich|unklar|unsicher|zweifel\\w*|falsch\\w*|richtig|stimmt|wahr|wahrheit|irrtum|fehler"
+    "|korrektur|korrigier\\w*|scherz\\w*|witz|spaß|gegenteil|umgekehrt|eigentlich|sondern|moment|halt"
+    "|warte|sagen|sagt\\w*|denk\\w*|glaub\\w*|meint\\w*|antwort|hängt|beispiel|zurück"
+    # French
+    "|mais|cependant|toutefois|pourtant|sauf|sinon|peut-être|pourrait|improbable|incertain\\w*|douteu\\w*"
+    "|doute|faux|fausse|vrai\\w*|exact\\w*|erreur|blague|plaisant\\w*|contraire|inverse|plutôt|attend\\w*"
+    "|pardon|désolé|dire|dit|dirait|pense\\w*|croi\\w*|prétend\\w*|réponse|dépend|exemple|guère|fait"
+    "|réalité"
+    # Spanish
+    "|pero|embargo|aunque|salvo|excepto|quizás?|vez|podría|incierto|duda\\w*|falso|verdad\\w*|cierto"
+    "|correcto|incorrecto|corrección|corrijo|broma|ironía|contrario|revés|inverso|espera|perdón|decir"
+    "|dice|diría|dijo|piens\\w*|pensar|cree\\w*|creo|respuesta|ejemplo|apenas|realidad|bien|sino"
+    # Italian
+    "|ma|però|tuttavia|sebbene|tranne|forse|potrebbe|improbabile|incert\\w*|dubbi\\w*|vero|giusto"
+    "|corrett\\w*|sbagli\\w*|errore|correzione|correggo|scherz\\w*|aspetta|scusa|direi|detto|pens\\w*"
+    "|cred\\w*|risposta|dipende|esempio|appena|realtà|piuttosto|anzi"
+    # Portuguese
+    "|mas|porém|contudo|embora|exceto|talvez|poderia|improvável|dúvida|verdade\\w*|corret\\w*|incorret\\w*"
+    "|errad\\w*|erro|correção|brincadeira|brincando|desculpe|dizer|diz|diria|disse|acho|acredit\\w*"
+    "|resposta|exemplo|aliás"
+    r")\b",
+    re.IGNORECASE,
 )
-_LABEL = re.compile(r"\w+(?: \w+){0,3} ?: ?")  # the whole reply except the answer
-_SUBJECT = re.compile(  # subject of an answer in a task's own words: "the application is rejected"
-    r"\b"
+
+# What the row is then said to be: less in the rest of a yes, more in that of a no.
+_CONTRARY = {
+    value: re.compile(
+        rf"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:{alone})\b"
+        rf"|\b(?:{alone}|{compared})\b(?: \w+){{0,2}} ?[$€£]?\d",
+        re.IGNORECASE,
+    )
+    for value, alone, compared in (
+        ("yes", "less|weniger|moins|menos|meno", "below|under|unter|at most|inferior|inférieur|inferiore"),
+        ("no", "more|mehr|plus|más|mais|più", "above|over|über|at least|exceed\\w*|superior|supérieur"),
+    )
+}
+_UNSURE = re.compile(r"(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%", re.IGNORECASE)
+
+# The structure of a sentence that answers.
+_NOUN = _one_of(
+    """answer, prediction, response, output, result, classification, label, decision, verdict, conclusion,
+    assessment, recommendation, judge?ment, guess, estimate, class, outcome,
+    determination, choice, antwort, ergebnis, entscheidung, vorhersage, urteil, réponse,
+    décision, résultat, prédiction, verdict, respuesta, decisión, resultado,
+    conclusión, predicción, risposta, decisione, risultato, previsione, resposta, decisão, previsão"""
+)
+_CONCLUDES = (
+    r"(?:so|thus|therefore|hence|overall|finally|in conclusion|in summary|in short|also|daher|somit"
+    r"|folglich"
+    r"|donc|ainsi|por (?:lo )?tanto|entonces|quindi|dunque|pertanto|portanto|logo)[,:]? "
+)
+_SOFT = (
+    r"(?:most |very )?likely|probably|clearly|definitely|leider|wahrscheinlich|probablement|probablemente"
+    r"|probabilmente|provavelmente"
+)
+_NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b\d\.)(?<!\A\w\.) +")
+_BULLET = r"(?:(?:[-•>→*+]|\d{1,3}[.):]|[A-Za-z][.)]) )?"
+_LABEL = (
+    r"(?:(?:(?:the|my|our|a|final|correct|predicted|short|overall|best|most likely|most plausible"
+    r"|model['’]s|die|meine|endgültige|la|ma|notre"
+    r"|finale|el|mi|il|mia|definitiva|a|o|minha|meu) ){0,4}"
+    rf"(?:\w+_)?{_NOUN}(?: \((?:¤|y/n|final|binary)\))?"
+    r"(?: (?:here )?(?:is|was|remains|would be|will be|lautet|ist|wäre|est|serait|es|sería|è|sarebbe|é"
+    r"|seria)\b)?"
+    r" ?(?:[:=→–—-]|->|=>){0,2}"
+    r"|I(?:['’]d| would| will| must)? (?:say|answer|predict|choose|vote|conclude|go with"
+    r"|lean(?: towards?)?)(?: with)?:?"
+    r"|(?:assistant|final):"
+    r"|je dirais(?: que)?|direi(?: di)?|diría que|(?:eu )?diria que"
+    r"|ich (?:sage|würde sagen|tippe auf):?|¤ ?[:?.=→-]*) "
+)
+_GROUNDS = (  # before a label: grounds, in the same sentence
+    r"(?:(?:based on|given|since|because|considering|as|with|judging by|per)\b[^.?!:;\"“\n]{1,200}, "
+    r"|(?!if\b|unless\b|wenn\b|si\b|se\b)[^?\"“\n]{1,300}, (?=(?:so|thus|therefore|hence|daher|donc) ))?"
+)
+_HEADING = re.compile(
+    rf"^\W*((?:(?:my|the|final) )?(?:{_NOUN}|assistant))\W*\n\s*", re.IGNORECASE | re.MULTILINE
+)
+_SUBJECT = (  # of an answer in a task's own words: "the application is rejected"
+    r"(?:(?:the|this|der|die|das|dieser|diese|dieses|la|le|cette|ce|el|esta|este|il|questa|o|a) )?"
     + _one_of(
         """application, request, claim, loan, credit, antrag, kredit, darlehen, bewerbung, demande, prêt,
         solicitud, domanda, richiesta, pedido"""
     )
-    + r"(?: \w{1,20}){0,3} "
-    + _one_of("is, should be, would be, wird, ist, est, es, è, é, sera, será, sarà")
-    + r" \Z",
+    + r" (?:is|should be|would be|will be|wird|ist|est|sera|es|será|è|sarà|é) "
+)
+_PREFIX = re.compile(
+    rf"{_BULLET}(?:[^\w\s≠!¬~=<>❌✗✘🚫👎]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
+    rf"(?:(?P<label>(?:{_LABEL})+)|(?P<subject>{_SUBJECT}))?(?:(?:{_SOFT})[,:]? )?[\"“„«'‘(\[]?",
     re.IGNORECASE,
 )
-_DENIED = re.compile(  # words in the same clause that deny the answer, or announce a change of mind
-    r"\b"
-    + _one_of(
-        r"""not, never, cannot, without, neither, nor, nicht, kein\w*, pas, jamais, nunca, first, second,
-        example, initial\w*, instinct, naive\w*, previous\w*, some, others, people, opposite, wrong\w*,
-        incorrect, could, might, may, unclear, doubt, possible"""
-    )
-    + r"\b|n['’]t\b",
+_CLOSED = re.compile(  # nothing follows in the sentence but punctuation
+    rf"(?:, (?:{_SOFT}))?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
+)
+_CHATTER = re.compile(  # to the user, not about the row
+    r"\W*(?:please )?(?:let me know|feel free|is there anything|would you like|do you (?:want|need)|i hope"
+    r"|happy to|glad to|thank|you['’]re welcome)\b",
     re.IGNORECASE,
 )
-_SUPPOSED = re.compile(  # a condition in the same sentence
-    rf"\b{_one_of('if, whether, unless, suppos[a-z]+, assuming, wenn, falls, ob')}\b "
-    rf"(?!{_one_of('i, you, we, forced, pressed, pushed, asked, required, ich')}\b)"
-    r"|(?:^|[,;] )(?:were|had|should) ",
+_SET_OFF = re.compile(r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\()? ")  # before the reasons in the same sentence
+_BECAUSE = re.compile(
+    r" (?:because|since|as|given|based|due|considering|weil|da|denn|car|parce|puisque|porque|ya que|perché"
+    r"|poiché|pois)\b",
     re.IGNORECASE,
 )
-_CROSS = re.compile("[✗✘❌🚫👎]")
-_NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
-
-# Text after an answer.
-_ALONE = re.compile(
-    r" ?(?:\Z|\n|[.!;:…|,。）)\]]|[-–—]+(?=\s|\Z)|[^\w\s?/≠=<>&+'’.-]|"
-    + _one_of(
-        """because, since, as, given, based, considering, due, this, the, that, he, she, it, they, there,
-        here, rather, with, according, in (?:this|my|both|either), to (?:the|this|your), weil, da, denn,
-        car, puisque, porque, perché, pois"""
-    )
-    + r"\b)",
+_REASONS = re.compile(  # how reasons begin, in the same sentence or in the next ones
+    r"[-•*\s(]*(?:\d|because|since|as|given|based|due|considering|with|in (?:this|my|both)|this|the"
+    r"|that|he|she"
+    r"|it|they|his|her|its|their|a|an|there|reasons?|reasoning|explanation|confidence|probability|note"
+    r"|weil|da|denn|aufgrund|wegen|mit|basierend|der|die|das|dieser?|dieses|er|sie|es|sein\w*|ihr\w*|eine?"
+    r"|begründung|car|parce|puisque|étant|vu|compte|avec|le|les|la|cette|cet|ce|il|elle|son|sa|ses|une?"
+    r"|raison"
+    r"|porque|ya|dado|debido|con|el|los|las|esta|este|su|sus|una?|razón|perché|poiché|visto|dato|lo|gli"
+    r"|questa|questo|suo|sua|motivo|pois|devido|com|o|os|as|esta|este|seu|um|uma|razão|ela|ele|lui|lei"
+    r"|l['’])"
+    r"(?!\w)",
     re.IGNORECASE,
 )
-_ORDINAL = re.compile(r"no\. ?(?:\d|of\b)|\d+[.,] ?\w", re.IGNORECASE)  # "No. 1 predictor", "1. …"
-_CONTRAST = re.compile(rf"{_one_of('not, than, of, nicht, pas')} \Z", re.IGNORECASE)
-_CONDITION = re.compile(
-    r"[\s,;:–—-]*"
-    + _one_of(
-        """but, if, unless, provided, assuming, as long as, depending, except, only, however, aber, wenn,
-        falls, mais, pero, ma, mas, se, si"""
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-_TO_USER = re.compile(
-    r"[\s,;:–—-]*(?:sure[\s,]+)?"
-    + _one_of(
-        r"""I (?:understand|see|got it)\b, understood, let me (?:look|analy[sz]e|think|check|see|review|know),
-        gerne?\b, let['’]s, here(?:['’]s| is| are), of course, thanks?\b,
-        (?:that|this)(?:['’]s| is) an? \w+ (?:question|one|task|case)"""
-    ),
-    re.IGNORECASE,
-)
-_FIRST_PERSON = re.compile(r"\W*(?:I|let me|ich|je|lass)\b", re.IGNORECASE)
-_UNABLE = r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? " + _one_of(
-    r"""cannot, (?:can|won)['’]?t, could not, couldn['’]t, will not, would not, wouldn['’]t, do not, don['’]t,
-    unable, not, decline, refuse, abstain"""
-)
-_DECLINES = (
-    r"\b(?:I|we) (?:\w{1,12} ){0,2}?(?:must|(?:have|need) to|respectfully)(?: \w{1,12})? "
-    r"(?:decline|refuse|abstain)(?= from\b|\s*[.,;:!–—]|\W*\Z)"
-)
-_NOT_OF_ROW = re.compile(  # text about the model or the task, not about the row: "No, I cannot help"
-    rf"{_UNABLE}(?: \w{{1,12}}){{0,4}}? "
-    + _one_of(
-        """help, assist, answer, provide, make, give, predict, determine, comply, judge, assess, speculate,
-        infer, engage, participate, decide, do (?:that|this), able, comfortable"""
-    )
-    + rf"\b|{_DECLINES}|\b"
-    + _one_of(
-        r"""sorry, apologi[sz]e, as an AI, I(?:['’]ll| can| could| will) (?:help|assist|answer|do|provide),
-        I(?:['’]d| would|['’]m| am)? ?(?:be )?(?:happy|glad|able) to, please (?:provide|share|paste|send),
-        can(?:not| not|['’]t) be (?:answered|determined|given|inferred|known|made|predicted|said|told),
-        (?:im|not )possible to,
-        (?:can(?:not| not|['’]t)|could(?: not|n['’]t)) (?:determine|say|tell|judge|assess),
-        (?:not enough|insufficient) (?:\w+ )?(?:context|data|details?|evidence|info\w*),
-        (?:ich kann|kann (?:ich|man)|lässt sich)\b.{,40} nicht, (?:je|on) ne peu[xt], no (?:se )?pued[eo],
-        non (?:si )?(?:posso|può), não (?:se )?(?:posso|pode), one can(?:not|['’]t), unethical,
-        discriminat\w+, inappropriate, illegal, going to (?:answer|do), (?:it|that) depends,
-        kommt (?:darauf|drauf) an, ça dépend, (?:eso )?depende, dipende"""
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-_CORRECTED = re.compile(
-    r"\b"
-    + _one_of(
-        r"""wait\b[,.:], on (?:second|further) thought, correction, misread, scratch that, reconsider,
-        I was wrong, let me (?:correct|revise), take that back, made a mistake, my mistake, just kidding,
-        I meant"""
-    ),
-    re.IGNORECASE,
-)
-
-_ANSWER_KEY = re.compile(rf"(?:\w{{0,30}}_)?{_NOUN}(?:_\w{{0,30}})?", re.IGNORECASE)
-
-# Patterns for a whole reply.
-_FIRST, _LAST = re.compile(r"[\w¤]"), re.compile(r"[\w¤][^\w¤]*\Z")
-_SENTENCE_END = re.compile(r"(?<!\A\w)(?<!\n\w)(?<!\A\d\d)(?<!\n\d\d)[.!?。…]+[\s)\]]+|\n+")
-_CLAUSE_END = re.compile(r"[,;] | [-–—] ")
-_SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
-_REFUSAL = re.compile(
-    rf"{_DECLINES}|\b(?:I|we) (?:\w{{1,12}} ){{0,2}}?(?:decline|refuse|abstain) (?:to|from)\b|\b"
-    + _one_of(
-        r"""sorry, apologi[sz]e, unable to, cannot, (?:can|won)['’]?t,
-        as an? (?:ai|artificial|language|large),
-        i(?:['’]m| am| could| would| will| do)\s?(?:not|n['’]t)
-        (?:be |feel )?(?:able|comfortable|allowed|answer|help|assist|make|give|predict|judge|guess|have|know),
-        tut mir leid, ich kann, je ne peux, désolé, lo siento, no puedo, mi dispiace, non posso, desculpe,
-        não posso"""
-    )
-    + r"\b",
-    re.IGNORECASE,
-)
-_FILTERED = re.compile(r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I)
 _TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
 _BUILT_IN = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}  # short words of one token each
+_SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
+_ANSWER_KEY = re.compile(rf"(?:final_?|predicted_?|my_?)?{_NOUN}", re.IGNORECASE)
+_DENIAL_KEY = re.compile(
+    "wrong|not|incorrect|opposite|invers|deni|false|negat|option|question|example|instruction|choices",
+    re.IGNORECASE,
+)
+_BEFORE_JSON = re.compile(
+    r"(?:(?:sure|okay|here(?:['’]s| is)|json|output|result|response|answer)[^.?!\n]{0,40})?[:.!]?\s*", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -257,51 +255,150 @@ class Answer:
     reason: Reason = ""
 
 
+@dataclass(frozen=True)
+class _Sentence:
+    """A sentence that may answer: its value if it does, and how."""
+
+    text: str
+    value: Value | None = None
+    labelled: bool = False
+    closed: bool = False  # nothing follows the answer
+    reasons: str = ""  # what follows it
+    own_line: bool = False
+    follows: bool = True  # the text before it is at the end of a sentence or a paragraph
+
+
 def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in a reply's text.
 
     `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`.
-    Reasons for a `value` of None: error (no reply at all), refused (a tool call counts as a refusal),
-    filtered (by the provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous
-    (contradictory answers), other. The time is linear in the length of the text.
+    Reasons for a `value` of None: error (no reply at all), unfinished (the service broke off), refused (a
+    tool call counts as a refusal), filtered (by the provider), empty, truncated (cut off before an answer, or
+    only reasoning), ambiguous (contradictory or doubtful answers), other. Of a long reply, 2,000 characters
+    at its beginning and at its end are read.
     """
     reply = Reply(reply) if isinstance(reply, str) else reply
-    if reply.text is None:
-        return Answer(None, "error")
     if reply.refusal:
         return Answer(None, "refused")
-    if reply.finish_reason == "content_filter":
-        return Answer(None, "filtered")
+    if reply.ending in ("filtered", "unfinished"):
+        return Answer(None, reply.ending)
+    if reply.text is None:
+        return Answer(None, "error")
     if reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no"):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
     read = _read if len(reply.text) <= _KEPT else _read.__wrapped__
-    yes, no = (said(words[value]) for value in ("yes", "no"))
-    return read(reply.text, yes, no, reply.finish_reason == "length", reply.reasoned)
+    return read(
+        reply.text, said(words["yes"]), said(words["no"]), reply.ending == "truncated", reply.reasoned
+    )
 
 
 @lru_cache(maxsize=10_000)  # many replies have the same text
 def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thought: bool) -> Answer:
-    words = {"yes": yes, "no": no}
     text, reasoned = without_reasoning(text)
+    if len(text) > 2 * _SEEN:
+        text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"
     if _TOOL.search(text):
         return Answer(None, "refused")
     pattern = _pattern(yes, no)
-    plain = _plain(text, words, pattern)
+    plain = _plain(text, yes, no, pattern)
     if not plain.strip():
         unseen = _TAG.sub("", _UNSEEN.sub("", text)).strip()
         blank: Reason = "truncated" if cut or reasoned or thought else "empty"
         return Answer(None, "other" if unseen else blank)
-    of_task = not _BUILT_IN.intersection(yes)
-    found = _found(plain, pattern, cut, of_task)
-    if found is not None:
-        return found
+    sentences = list(_sentences(plain, pattern))
+    value = _answer(sentences, plain, pattern, cut)
+    if value is not None:
+        return Answer(value)
     if "yes" in yes and (short := _SHORT.fullmatch(plain)):
         return Answer("yes" if short[1] else "no")
     if _FILTERED.search(plain):
         return Answer(None, "filtered")
-    if _REFUSAL.search(plain):
+    if _UNABLE.search(plain):
         return Answer(None, "refused")
-    return Answer(None, "truncated" if cut else "ambiguous" if "¤" in plain else "other")
+    if cut:
+        return Answer(None, "truncated")
+    answers = "¤" in plain or any(sentence.value for sentence in sentences)
+    return Answer(None, "ambiguous" if answers else "other")
+
+
+def _answer(sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut: bool) -> Value | None:
+    """The answer that the structure of a plain text gives, or None."""
+    values = {sentence.value for sentence in sentences if sentence.value}
+    numbered = sum(bool(each.value and _NUMBERED.match(each.text)) for each in sentences)
+    if len(values) != 1 or numbered > 1:  # contradictory, or about several rows
+        return None
+    value = values.pop()
+    bare = "?" not in text and not re.search(r"\w", pattern.sub("", text))
+    if bare and {_value(found) for found in pattern.finditer(text)} == {value}:  # many times the same word
+        return value
+    first, last = sentences[0], sentences[-1]
+    cut_off = cut and first is last and first.labelled and first.closed  # "the answer is no" longer clear
+    if first.value and not cut_off:
+        rest = [first.reasons, *(sentence.text for sentence in sentences[1:] if not sentence.closed)]
+        if _gives_reasons(rest, value, pattern):
+            return value
+    if cut or not last.value or not last.closed or not last.follows:
+        return None
+    before = text[: text.rfind(last.text)]
+    if last.labelled:
+        return value
+    asks = "?" in before.replace("¤?", "")
+    others = any(_value(other) != value and _is_alone(other, before) for other in pattern.finditer(before))
+    return value if last.own_line and not asks and not others else None
+
+
+def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> bool:
+    """Whether what follows a leading answer only gives reasons for it."""
+    for text in filter(str.strip, rest):
+        if _CHATTER.match(text) and not pattern.search(text):
+            continue
+        if not _REASONS.match(text) or _DOUBT.search(text) or _UNSURE.search(text):
+            return False
+        negated = bool(_NEGATED.search(text))
+        if (value == "yes" and negated) or (_CONTRARY[value].search(text) and not negated):
+            return False
+        for other in pattern.finditer(text):
+            if _value(other) != value and _is_alone(other, text):
+                return False
+    return True
+
+
+def _is_alone(found: re.Match[str], text: str) -> bool:
+    """Whether a word stands at the end of a clause, as an answer does ("no", not "no children")."""
+    return bool(re.match(r"[\"”»'’)\]]*\s*(?:\Z|[\n.,;:!?…–—(-])", text[found.end() : found.end() + 10]))
+
+
+def _sentences(text: str, pattern: re.Pattern[str]) -> Iterator[_Sentence]:
+    """Yield the sentences of a plain text; a line that ends with a colon goes on in the next line."""
+    joined = re.sub(r"[^\w\s]?¤[^\w\n]*", "¤ ", text)
+    joined = re.sub(r":[ \n]*\n\s*", ": ", _HEADING.sub(r"\1: ", joined))
+    ended = True  # whether the text so far is at the end of a sentence or a paragraph
+    for line in joined.split("\n"):
+        parts = [part for part in _SENTENCE_END.split(line.strip()) if part.strip()]
+        listed = bool(re.match(r"\s*(?:[-•*]|\d{1,3}[.)]) |\W*[\w ]{1,40}:", line))
+        for part in parts:
+            yield _sentence(part, pattern, own_line=len(parts) == 1, follows=ended)
+            ended = bool(re.search(r"[.!?…][\"”»'’)\]]*\Z", part.strip())) or listed
+
+
+def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool) -> _Sentence:
+    """Read one sentence: a prefix that only labels, an answer, and what follows it."""
+    text = text.strip()
+    for found in pattern.finditer(text):
+        prefix = _PREFIX.fullmatch(text, 0, found.start())
+        if prefix is None:
+            break
+        value, rest = _value(found), text[found.end() :]
+        labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
+        if prefix["grounds"] and not labelled:
+            break
+        if _CLOSED.match(rest):
+            return _Sentence(text, value, labelled, True, "", own_line, follows)
+        set_off = _SET_OFF.match(rest)
+        if set_off and (set_off[0].strip() or _BECAUSE.match(rest)):
+            return _Sentence(text, value, labelled, False, rest[set_off.end() :], own_line, follows)
+        return _Sentence(text, value if _is_alone(found, text) else None, labelled, False, f"? {rest}")
+    return _Sentence(text)
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
@@ -354,12 +451,10 @@ def _value(found: re.Match[str]) -> Value:
     return "yes" if str(found.lastgroup).startswith("yes") else "no"
 
 
-def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
+def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...], pattern: re.Pattern[str]) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
-    if len(text) > 2 * _SEARCHED:
-        text = f"{text[:_SEARCHED]}\n…\n{text[-_SEARCHED:]}"
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
-    text = _STRUCK.sub("\n", _normal(_with_json_read(text, words)))
+    text = _STRUCK.sub("\n", _TOLD.sub("number ", _normal(_with_json_read(text, yes, no))))
     text = re.sub(" +", " ", _MARKUP.sub("", _TAG.sub("\n", _INLINE.sub("", text))))
     pieces, end = list[str](), 0
     for first, second in pairwise(pattern.finditer(text)):
@@ -370,95 +465,68 @@ def _plain(text: str, words: Words, pattern: re.Pattern[str]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _with_json_read(text: str, words: Words) -> str:
-    pieces, end, decoder = list[str](), 0, json.JSONDecoder(object_pairs_hook=tuple)
-    while (start := text.find("{", end)) >= 0:
-        stop = text.find("}", start) + 1
-        try:
-            if "'" in text[start:stop] and '"' not in text[start:stop]:  # a dict as Python prints it
-                value = decoder.decode(text[start:stop].replace("'", '"'))
-            else:
-                value, stop = decoder.raw_decode(text, start)
-            answers = set(_json_answers(value, words))
-        except (ValueError, RecursionError):
-            break
-        lines = [f"\nAnswer: {said(words[answer])[0]}\n" for answer in sorted(answers)]
-        pieces += [text[end:start], *(lines or ["\n"])]
-        end = stop
-    return "".join([*pieces, text[end:]])
+def _with_json_read(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
+    """The text with a JSON object as the sentence that it answers; the object alone if it does not."""
+    start, stop = text.find("{"), text.rfind("}") + 1
+    if start < 0 or stop <= start or not _BEFORE_JSON.fullmatch(text[:start].strip("[ \n")):
+        return text
+    content = text[start:stop]
+    if "'" in content and '"' not in content:  # a dict as Python prints it
+        content = content.replace("'", '"')
+    try:
+        value = json.JSONDecoder(object_pairs_hook=tuple).decode(content)
+    except (ValueError, RecursionError):
+        return text
+    answers = _json_answers(value, yes, no)
+    word = {"yes": yes[0], "no": no[0]}
+    lines = [f"Answer: {word[answer]}." for answer in sorted(answers)]
+    return "\n".join([*lines, text[stop:].strip("] \n")])
 
 
-def _json_answers(pairs: tuple[tuple[str, Any], ...], words: Words) -> Iterator[Value]:
+def _json_answers(pairs: Any, yes: tuple[str, ...], no: tuple[str, ...]) -> set[Value]:
     """The answers in a JSON object: under keys such as "answer", or its only key."""
-    pairs = tuple(pair for pair in pairs if not _ASIDE_KEY.search(pair[0]))
-    under_answer = tuple(pair for pair in pairs if _ANSWER_KEY.fullmatch(pair[0]))
-    for _, item in under_answer or (pairs if len(pairs) == 1 else ()):
-        if isinstance(item, tuple):
-            yield from _json_answers(item, words)
-        elif isinstance(item, str):
-            answer = parse_answer(item, words).value
-            yield from () if answer is None else (answer,)
-        elif item in (0, 1) and under_answer and "yes" in said(words["yes"]):
-            yield "yes" if item else "no"
+    pairs = [pair for pair in pairs if not _ASIDE_KEY.search(pair[0])]
+    if any(_DENIAL_KEY.search(key) for key, _ in pairs):
+        return set()
+    under_answer = [value for key, value in pairs if _ANSWER_KEY.fullmatch(key)]
+    values = under_answer or ([pairs[0][1]] if len(pairs) == 1 else [])
+    answers = set[Value]()
+    for value in values:
+        parsed = None
+        if isinstance(value, tuple):
+            nested = _json_answers(value, yes, no)
+            parsed = nested.pop() if len(nested) == 1 else None
+        elif isinstance(value, str):
+            parsed = parse_answer(value, {"yes": yes, "no": no}).value
+        elif isinstance(value, bool | int) and value in (0, 1) and under_answer and "yes" in yes:
+            parsed = "yes" if value else "no"
+        if parsed is None:
+            return set()
+        answers.add(parsed)
+    return answers
 
 
-def _found(text: str, pattern: re.Pattern[str], cut: bool, of_task: bool) -> Answer | None:
-    """The common answer of all answers in a plain text; None if there is no answer."""
-    first, last = _FIRST.search(text), _LAST.search(text)
-    if first is None or last is None:
-        return None
-    begin, end = first.start(), last.start() + 1
-    last_line = text.rfind("\n", 0, end) + 1
-    last_sentence = max((m.end() for m in _SENTENCE_END.finditer(text, last_line, end)), default=last_line)
-    values, seen, numbered = set[Value](), 0, 0
-    for match in pattern.finditer(text):
-        start, stop = match.span()
-        if not _ALONE.match(text, stop) or _ORDINAL.match(text, start):
-            continue
-        line = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT)
-        sentence = max((m.end() for m in _SENTENCE_END.finditer(text, line, start)), default=line)
-        before = text[sentence:start]
-        rest = _SENTENCE_END.split(text[stop : stop + _CONTEXT], maxsplit=2)
-        starts = bool(_START.fullmatch(before)) and not (_value(match) == "yes" and _CROSS.search(before))
-        opens = True
-        if starts:
-            greeting = text[begin:sentence].rstrip()
-            alone = sentence == line and not _FIRST.search(text[stop:].partition("\n")[0])
-            opens = sentence <= begin or alone or (len(greeting) < 80 and greeting[-1] in "!:")
-            stated = opens or sentence >= last_sentence or sentence == last_line
-        else:
-            clause = before[max((m.end() for m in _CLAUSE_END.finditer(before)), default=0) :]
-            closes = stop >= end and (
-                _FILLED.fullmatch(clause)
-                or (not clause and _BECAUSE.match(before) and not pattern.search(before))
-                or (text.count(":") == 1 and _COLON.search(before))
-                or (of_task and (_LABEL.fullmatch(text, begin, start) or _SUBJECT.search(before)))
-            )
-            stated = bool(_LEAD_IN.search(text[line:start]) or closes)
-            stated = stated and not _DENIED.search(clause) and not _SUPPOSED.search(before)
-        if not stated or (cut and stop >= len(text.rstrip()) and start > begin):
-            continue
-        after = rest[0] if _FIRST.search(rest[0]) else rest[min(1, len(rest) - 1)]
-        if starts and (not_of_row := _NOT_OF_ROW.search(after)):
-            return Answer(None, "refused" if _REFUSAL.search(not_of_row[0]) else "other")
-        if starts and (_TO_USER.match(rest[0]) or (of_task and _FIRST_PERSON.match(after))):
-            continue
-        opposed = any(
-            _value(other) != _value(match)
-            and _ALONE.match(rest[0], other.end())
-            and not _CONTRAST.search(rest[0][: other.start()])
-            for other in pattern.finditer(rest[0])
-        )
-        if (opposed and opens) or _CONDITION.match(rest[0]):
-            return Answer(None, "ambiguous")
-        if opposed:
-            continue
-        values.add(_value(match))
-        numbered += bool(_NUMBERED.match(text, line))
-        seen = stop
-    if len(values) == 2 or numbered > 1 or (values and _CORRECTED.search(text, seen)):
-        return Answer(None, "ambiguous")
-    return Answer(values.pop()) if values else None
+@dataclass(frozen=True)
+class ReplyReading:
+    """What a reply says: its answer, P(yes), and whether the two contradict each other."""
+
+    answer: Answer
+    p_yes: float | None
+    contradicts: bool = False
+
+
+def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> ReplyReading:
+    """Read answer and P(yes) of a reply.
+
+    Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says otherwise, the
+    tokens are not those of the answer, and P(yes) is unknown.
+    """
+    answer = parse_answer(reply, words)
+    p = probability(reply, words)
+    if not greedy or answer.value is None or p is None or p == 0.5:
+        return ReplyReading(answer, p)
+    contradicts = (p > 0.5) != (answer.value == "yes")
+    return ReplyReading(answer, None if contradicts else p, contradicts)
 
 
 def probability(reply: Reply, words: Words = YES_NO) -> float | None:
@@ -475,21 +543,29 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
     `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all spellings of yes
     (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If `words` are not built in, a
     token counts if it begins a word of only one of the two answers ("bew", "abge"). None if all spellings of
-    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer
+    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer; or if
+    beginnings of such words could change P(yes) by more than a tenth
     (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
+    unclear = {"yes": 0.0, "no": 0.0}
     spelled = [(value, _normal(word).casefold()) for value in mass for word in said(words[value])]
     for token, logprob in logprobs or ():
         piece = _TOKEN.sub("", token).casefold()
         if not piece or math.isnan(logprob):
             continue
-        begun = {
-            value
-            for value, word in spelled
-            if word == piece or (word not in _BUILT_IN and word.startswith(piece))
-        }
-        if len(begun) == 1:
-            mass[begun.pop()] += math.exp(min(logprob, 0.0))
+        share = math.exp(min(logprob, 0.0))
+        exact = {value for value, word in spelled if word == piece}
+        begun = {value for value, word in spelled if word.startswith(piece)}
+        of_task = {value for value, word in spelled if word not in _BUILT_IN and word.startswith(piece)}
+        if len(exact or of_task) == 1:
+            mass[(exact or of_task).pop()] += share
+        elif not exact:  # "Y" may go on as a word for yes, or as another one
+            for value in begun:
+                unclear[value] += share
     total = mass["yes"] + mass["no"]
-    return mass["yes"] / total if total >= LEAST_MASS else None
+    if total < LEAST_MASS:
+        return None
+    least = mass["yes"] / (total + unclear["no"])
+    most = (mass["yes"] + unclear["yes"]) / (total + unclear["yes"])
+    return mass["yes"] / total if most - least <= _CLEAR else None

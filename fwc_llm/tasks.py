@@ -93,7 +93,11 @@ class Task:
     @property
     def spellings(self) -> dict[str, list[str]]:
         """The words for "yes" and "no" in replies; prompts ask for the first one."""
-        return spellings(self.question, self.words)
+        outcome = self.rules.outcome
+        values: dict[str, tuple[str, ...]] | None = None
+        if outcome.positive and outcome.negative:
+            values = {"yes": outcome.positive, "no": outcome.negative}
+        return spellings(self.question, self.words, values)
 
     def column(self, name: str) -> Column:
         """The column called `name`; `FwcError` if the task has none."""

@@ -25,20 +25,41 @@ def said(words: str | Sequence[str]) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else tuple(words)
 
 
-def spellings(question: str, words: Words) -> dict[str, list[str]]:
+def spellings(question: str, words: Words, values: Words | None = None) -> dict[str, list[str]]:
     """The words for yes and no in replies; first the word that prompts ask for.
 
-    Where the task's words are "yes" and "no", the words of the question's language are added. The question
-    has that language if it contains at least two of its function words in `LANGUAGES` and none of English.
+    Both vocabularies are read: yes and no, also in the question's language, and the words of the outcome
+    (`words`, or else its `values`). The question has a language if it contains at least two of its function
+    words in `LANGUAGES` and none of English. Only one vocabulary is read if the two may contradict each
+    other: where "no" is among the words for yes, or the question asks about the outcome that means no.
     """
     spelled = {value: list(said(words[value])) for value in ("yes", "no")}
+    plain = {"yes": ["yes"], "no": ["no"]}
     used = set(re.findall(r"\w+", question.lower()))
-    if spelled == {"yes": ["yes"], "no": ["no"]} and not used & _ENGLISH:
-        for (yes, no), function_words in LANGUAGES.items():
-            if len(used.intersection(function_words.split())) > 1:
-                spelled["yes"].append(yes)
-                spelled["no"] += [no] * (no not in spelled["no"])
-    return spelled
+    for (yes, no), function_words in LANGUAGES.items():
+        if not used & _ENGLISH and len(used.intersection(function_words.split())) > 1:
+            plain["yes"].append(yes)
+            plain["no"].append(no)
+    of_outcome = {value: list(said((values or words)[value])) for value in plain}
+    further = plain
+    if spelled == {"yes": ["yes"], "no": ["no"]}:
+        further = _joined(plain, of_outcome) if _agree(of_outcome, used) else plain
+    elif not _agree(of_outcome, used):
+        return spelled
+    return {value: list(dict.fromkeys([*spelled[value], *further[value]])) for value in spelled}
+
+
+def _joined(first: Mapping[str, list[str]], second: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    return {value: [*first[value], *second[value]] for value in first}
+
+
+def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
+    """Whether the words of an outcome can stand beside yes and no."""
+    folded = {value: {word.casefold() for word in words} for value, words in of_outcome.items()}
+    every = folded["yes"] | folded["no"]
+    built_in = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}
+    are_words = all(len(word) > 2 and word.isalpha() for word in every)
+    return are_words and not (every & built_in) and not (folded["no"] & set(used)) and len(every) > 1
 
 
 def as_number(cell: str) -> float | None:

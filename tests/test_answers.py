@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
 from fwc_llm.models.base import Reply
-from fwc_llm.models.openai.chat import read_reply
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.words import YES_NO, Words, spellings
 
 GERMAN = {"yes": "bewilligt", "no": "abgelehnt"}
@@ -33,9 +33,9 @@ def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
     assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
 
 
-@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.97), ("second.jsonl", 0.95)])
+@pytest.mark.parametrize(("file", "least_read"), [("replies.jsonl", 0.75), ("second.jsonl", 0.7)])
 def test_the_corpus_of_replies(file: str, least_read: float) -> None:
-    """None is read as another answer than a reader gives, and nearly all of the answers are read."""
+    """None is read as another answer than a reader gives, and most of the answers are read."""
     table: dict[str, Counter[str]] = {}
     for line in (Path(__file__).parent / "corpus" / file).read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
@@ -54,16 +54,36 @@ def test_the_corpus_of_replies(file: str, least_read: float) -> None:
     assert total["read"] >= least_read * (total["read"] + total["unread"])
 
 
+QUESTIONS = {
+    "en": "Does this person earn more than 50K?",
+    "de": "Verdient diese Person mehr als 50.000 Dollar und ist das sicher?",
+    "fr": "Est-ce que cette personne gagne plus que 50 000 dollars ?",
+    "es": "¿Gana esta persona más que 50.000 dólares del año?",
+    "it": "Questa persona guadagna più che 50.000 dollari e ha una casa?",
+    "pt": "Esta pessoa ganha mais que 50.000 dólares do ano?",
+}
+
+
+def test_what_misleads_is_not_read_and_what_is_plain_is() -> None:
+    """220 replies in six languages: most of them seem to answer and take it back."""
+    read: Counter[bool] = Counter()
+    lines = (Path(__file__).parent / "corpus" / "misleading.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        case = json.loads(line)
+        value = parse_answer(case["text"], spellings(QUESTIONS[case["language"]], YES_NO)).value
+        assert value in (None, case["answer"]), case
+        if case["answer"] is not None:
+            read[value is not None] += 1
+    assert read[True] >= 0.9 * read.total()
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
         ("\u201cNo.\u201d", "no"), ("1. yes", "yes"), ("no\u00a0", "no"),
-        ("Yes - this record knows nothing otherwise", "yes"),  # "knows", "nothing": words, not answers
-        ("No, not yes.", "no"), ("I lean towards no rather than yes.", "no"), ("B) No", "no"),
-        ("Yes, I understand. The answer is no.", "no"), ("No, no, no.", "no"),
-        ("Yes, no doubt about it.", "yes"),
+        ("Yes - this record knows a lot", "yes"), ("B) No", "no"),  # "knows" is a word, no answer
         ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"), ("[{'answer': 'no'}]", "no"),
-        ("<think>a <think> b </think> No c </think> Yes", "yes"), ("If forced to choose, I'd say no.", "no"),
+        ("<think>a <think> b </think> No c </think> Yes", "yes"),
     ],
 )  # fmt: skip
 def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
@@ -74,6 +94,9 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
     ("text", "reason"),
     [
         ("Yes/No", "ambiguous"), ("yes or no", "ambiguous"), ("Yes. I mean, no.", "ambiguous"),
+        ("No, not yes.", "ambiguous"), ("Yes, I understand. The answer is no.", "ambiguous"),
+        ("Yes, no doubt about it.", "ambiguous"), ("I lean towards no rather than yes.", "other"),
+        ("If forced to choose, I'd say no.", "other"),
         ("1. No\n2. No", "ambiguous"), ("Yes\nNo\nYes", "ambiguous"),
         ("Yes, if she is married.", "ambiguous"),
         ('{"answer": "yes", "answer": "no"}', "ambiguous"),
@@ -85,17 +108,17 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
         ("I can\u2019t help with this", "refused"), ("I'm sorry, but I don't know", "refused"),
         ("As an AI language model, my view does not count", "refused"), ("It can’t be told", "refused"),
         ("No, this cannot be determined from the record.", "refused"),
-        ("No. That would be unethical.", "other"),
-        ("Yes, I can help with that. Please share the record.", "other"),
-        ("Yes, let me analyze this.", "other"),
+        ("No. That would be unethical.", "ambiguous"),
+        ("Yes, I can help with that. Please share the record.", "ambiguous"),
+        ("Yes, let me analyze this.", "ambiguous"),
         ("<function=predict>yes</function>", "refused"), ("Not enough information", "other"),
         ("None", "other"),
         ("yesterday", "other"), ("The person is not likely to earn that much", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
         ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
-        ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "other"),
+        ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "ambiguous"),
         ("I don't think the answer is yes.", "other"),
-        ("No worries!", "other"), ("Yes, sure, let me know the rest.", "other"),
+        ("No worries!", "other"), ("Yes, sure, let me know the rest.", "ambiguous"),
         ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
         ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),
         ("no. of hours: 40", "other"),
@@ -145,7 +168,17 @@ def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
     }
     for question in ("Is this person's income above $50k?", "Hired?", "Has the Kredit der Bank die Note?"):
         assert spellings(question, YES_NO) == {"yes": ["yes"], "no": ["no"]}
-    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", GERMAN)["yes"] == ["bewilligt"]
+    german = "Wird dieser Antrag bewilligt, und ist er es wert?"
+    both = {"yes": ["bewilligt", "yes", "ja"], "no": ["abgelehnt", "no", "nein"]}
+    assert spellings(german, GERMAN) == both
+    assert spellings(german, YES_NO, GERMAN)["yes"] == ["yes", "ja", "bewilligt"]
+    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)["yes"] == ["bewilligt"]
+    assert spellings("Kept?", YES_NO, {"yes": ["no"], "no": ["yes"]}) == {"yes": ["yes"], "no": ["no"]}
+    for reply in ("Bewilligt.", "Ja.", "Ja, bewilligt.", "Entscheidung: bewilligt"):
+        assert parse_answer(reply, both).value in (None, "yes")
+    assert parse_answer("Ja.", both).value == parse_answer("Bewilligt.", both).value == "yes"
+    assert parse_answer("Nein, der Antrag sollte abgelehnt werden.", both).value == "no"
+    assert parse_answer("Ja, abgelehnt.", both).value is None
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,10 @@ def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, 
         else:
             own = {"verdict": found[metric].verdict(), "p_value": found[metric].p_value}
             described[metric] = _ends(found[metric]) | own
-    signed = found.signed_gap
     return {
         "arm": name,
         "of": found.sample.scope,
         **described,
-        "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
         "coverage": found["coverage"].value,
         "coverage_low": found["coverage"].low,
         "coverage_high": found["coverage"].high,

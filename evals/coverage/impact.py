@@ -36,7 +36,7 @@ from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
 from evals.record import RESULTS, command_line, markdown
-from fwc_llm.metrics.adverse_impact import BY_DESIGN, impact_tables
+from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.audit_table import from_frame
 
 _NO_GAP = ((0.4, 0.4),) * 4
@@ -111,8 +111,8 @@ def _read(sample: Sample) -> Iterator[Reading | Verdict]:
         folded = pair["ratio_low"], pair["ratio_high"]
         yield Reading(f"ratio of a pair{mark}", "", arm["of"], pair["ratio"], *folded, ratio)
         excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
-        wrong = pair["test"] == BY_DESIGN and excluded != pair["significant"]
-        yield Verdict(f"pair, {pair['test']}", "", arm["of"], pair["p_value"], pair["difference"], gap, wrong)
+        wrong = excluded != pair["significant"]
+        yield Verdict("pair", "", arm["of"], pair["p_value"], pair["difference"], gap, wrong)
 
 
 _ENDS = {
@@ -175,7 +175,7 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
 
 _KEY = (
     "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal 0.05), two "
-    "standard errors of the simulation aside, no value outside its own interval, and no test by design that "
+    "standard errors of the simulation aside, no value outside its own interval, and no test that "
     "says otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision "
     "where its group has none. Tests of a pair are before the correction for several pairs, those against "
     "the highest rate after it."

@@ -72,10 +72,6 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
     for metric in (*METRICS, *sample.world.further):
         yield _reading(metric, where, arm[metric], of, true[metric])
     yield from _read_verdicts(arm, (*METRICS[1:], *sample.world.further), where, of, true)
-    if arm["signed_gap"] is not None:
-        upper, _, lower = str(arm["signed_gap"]["of"]).partition(" − ")
-        gap = true[f"rate of {upper}"] - true[f"rate of {lower}"]
-        yield _reading("signed_gap", where, arm["signed_gap"], of, gap)
     for group, found in arm["groups"].items():
         for rate in _RATES:
             name = f"{where}, {group}"

@@ -149,14 +149,10 @@ def check_same(one: Sequence[Reading | Verdict], other: Sequence[Reading | Verdi
 
 
 def _numbers(printed: Reading | Verdict) -> tuple[tuple[str, str, str], tuple[float, ...]]:
-    """What a number is, and its parts; NaN for None. A gap's sign depends on the order of the groups."""
+    """What a number is, and its parts; NaN for None."""
     parts: tuple[float | None, ...]
     if isinstance(printed, Reading):
         parts = (printed.value, printed.low, printed.high)
-        if printed.quantity == "signed_gap" and (printed.value or 0.0) < 0.0:
-            parts = tuple(
-                None if part is None else -part for part in (printed.value, printed.high, printed.low)
-            )
         parts = (*parts, 0.0)
     else:
         parts = (printed.p_value, printed.difference, printed.truth, float(printed.contradicts))

@@ -98,10 +98,6 @@ def evaluate(
     if demonstration and options.get("n_test") is None:
         options["n_test"] = _DEMONSTRATED
     wanted = _wordings(options.pop("template"))
-    if options["stopping"] == "confidence-sequence" and not until_decided:
-        raise FwcError(
-            "--stopping confidence-sequence needs --until-decided: add it, or leave out --stopping"
-        )
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
     settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)

@@ -242,6 +242,7 @@ def _print_results(
 ) -> None:
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
+    from fwc_llm.runs.execute import frequent_texts
     from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
@@ -253,11 +254,19 @@ def _print_results(
     console.out.print(
         models_table([*map(read_run, folders)], verbose) if group else run_table(folders[0], verbose)
     )
+    for name, result in answered.items():
+        rows = RunFolder(result.folder).read_answers()
+        texts = frequent_texts(row["reply"] for row in rows if not row["answer"] and row["reason"] != "error")
+        if texts:
+            console.notes(f"{name}: most frequent among the replies without an answer: {'; '.join(texts)}")
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
             name = f"{job.model.name}: " if group else ""
             console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
+            if contradicting := finished.data.get("p_yes_contradicts"):
+                why = "contradict their answers, and count as unknown"
+                console.notes(f"{name}log-probabilities of {contradicting:,} replies {why}")
     where = group.path if group else folders[0]
     console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 

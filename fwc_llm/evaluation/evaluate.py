@@ -17,8 +17,8 @@ from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Pr
 from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.models.openai.chat import RESPONSE_FORMAT, asks_json, json_answer
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
@@ -117,8 +117,6 @@ def prepare(
     `named` is the name or file of a task that is passed as a `Task`. `fail_if` are the gates (conditions that
     no arm may meet), by which reports choose the best arm.
     """
-    if client.max_cost is not None and not settings.model_fields_set & {"n_test", "stopping"}:
-        settings = settings.updated(stopping="confidence-sequence") if settings.until_decided else settings
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     client = client.updated(logprobs=True) if needs_p else client

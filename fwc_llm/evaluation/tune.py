@@ -18,8 +18,8 @@ from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.successive_halving import BALANCED, TARGETS, ZERO, Floats, Goal, Measured, Pool
 from fwc_llm.models import Client, Model, traits
+from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.functions import BatchFunction, Function
-from fwc_llm.models.openai.chat import asks_json
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed

@@ -1,13 +1,12 @@
 """Conditions of gates, such as `accuracy < 0.8` or `dp[fwc] - dp[zero] > 0`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import REPLIES, TABLE
-from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
+from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.sanitize import truncate
 
 KEY_OF = {metric.gate: metric.key for metric in (*TABLE, *REPLIES)}
@@ -88,18 +87,17 @@ def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
 
 
 def sequential_design(
-    settings: Mapping[str, Any], arms: Sequence[str], looks: Sequence[int] | None, ended: str = ""
-) -> GroupSequential | ConfidenceSequence | None:
-    """Return the sequential design of a run with --until-decided; None for other runs.
-
-    Runs without `looks` (numbers of rows), including those of earlier versions, use a confidence sequence.
-    """
-    texts = settings.get("until_decided") or ()
-    if texts and looks and settings["stopping"] == "group-sequential":
-        return GroupSequential(tuple(looks), ended)
-    named = [None if text == UNTIL_VERDICT else parse_condition(text).arm for text in texts]
-    checks = sum(len(arms) if arm is None else 1 for arm in named)
-    return ConfidenceSequence(checks, settings["n_test"], ended) if checks else None
+    until_decided: Sequence[str], looks: Sequence[int] | None, ended: str = ""
+) -> GroupSequential | None:
+    """Return the sequential design of a run with --until-decided; None for other runs."""
+    if not until_decided:
+        return None
+    if not looks:
+        raise FwcError(
+            "this run's intervals are confidence sequences, which fwc-llm no longer has: read it with the "
+            "version that wrote it (run.json names it)"
+        )
+    return GroupSequential(tuple(looks), ended)
 
 
 def _refusal(text: str, why: str) -> FwcError:

@@ -87,6 +87,12 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
     arms = [name for name in (arm, condition.minus) if name is not None]
     if not answered.design.labelled and not set(metric.rates) <= set(UNLABELLED):
         return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
+    if metric.source == "replies" and metric.rates != ("coverage",):
+        blanks = sum(answered.answers[name].without_reason for name in arms)
+        if blanks:
+            remedy = "name replies, or add a column `reason`"
+            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
+            return Check(name, "undecided", f"{name}: {condition.metric} is not known, {why}")
     one, value, of = _measured(condition, answered, arm)
     if math.isnan(value):
         why = " and ".join(dict.fromkeys(_undefined(metric, answered, name) for name in arms))
@@ -137,7 +143,8 @@ def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple
     if condition.minus is None:
         of = f"of {scope_words(estimates.sample.scope, answered.with_examples)}"
         return estimates[key], estimates[key].value, of
-    tested = compare(ArmEstimates(answered.samples[condition.minus]), estimates, metrics=(key,))
+    plain = answered.plain_samples  # predictions narrow no difference
+    tested = compare(ArmEstimates(plain[condition.minus]), ArmEstimates(plain[arm]), metrics=(key,))
     paired = "paired, " if key in COMPARED else ""
     of = tested.reason or f"{paired}of {scope_words(tested.scope, answered.with_examples)}"
     return tested[key], tested[key].difference, of

@@ -12,12 +12,11 @@ from pydantic import BaseModel
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import failing_as, is_file
-from fwc_llm.models.base import Reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.inspect import from_chat, generate_options, is_simulated, read_log, to_reply
+from fwc_llm.models.inspect import from_chat, generate_options, is_simulated, read_log, sample_reply
 from fwc_llm.runs import folder as layout
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record, request_id
-from fwc_llm.sanitize import as_single_line, parse_json
+from fwc_llm.sanitize import parse_json
 from fwc_llm.validation import check
 from fwc_llm.words import YES_NO
 
@@ -98,7 +97,7 @@ def import_log(log: str | Path, out: str | Path) -> Result:
             arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
             call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
-            journal.append(make_record(request, call, _reply(sample), journal.words))
+            journal.append(make_record(request, call, sample_reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
@@ -190,14 +189,6 @@ def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
     sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json")
     sent |= default_options(log.eval.model, chosen, logprobs)
     return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}
-
-
-def _reply(sample: "EvalSample") -> Reply:
-    if sample.error is not None:
-        return Reply(text=None, error=as_single_line(sample.error.message))
-    if sample.invalidation is not None:
-        return Reply(text=None, error="the sample was invalidated in its log")
-    return to_reply(sample.output)
 
 
 def _write_examples(

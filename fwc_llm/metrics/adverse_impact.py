@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from fwc_llm.metrics import arm_estimates
 from fwc_llm.metrics.counts import NO, UNPARSED, YES, Codes, Floats, plain
@@ -33,9 +32,8 @@ _TEXTS = {
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
 MOST_PAIRED = 30  # levels, at most, for which all pairs are listed
-FISHER, BY_DESIGN = "Fisher's exact", "by design"
 _ROUNDING = 1e-9
-_TESTED = "test", "p_value", "p_adjusted", "significant"
+_TESTED = "p_value", "p_adjusted", "significant"
 _RATIO = "impact_ratio", "impact_ratio_low", "impact_ratio_high", "four_fifths", "shortfall"
 _SCORING = {
     **{"selection_rate": "scoring_rate", "low": "scoring_rate_low", "high": "scoring_rate_high"},
@@ -156,9 +154,8 @@ def _arm(
     selected = dict.fromkeys(view.levels, _NOT_SELECTED | {"reason": "withheld"})
     if kind != WITHHELD:
         of = people if kind == AS_DRAWN or in_table is None else in_table
-        exact = kind == AS_DRAWN and _asked_once(sample)
         described, selected = _selection(
-            view, counts, rates, of, kind == AS_DRAWN, exact, sample.eligible_groups, leave_out_small
+            view, counts, rates, of, kind == AS_DRAWN, sample.eligible_groups, leave_out_small
         )
     why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
@@ -184,7 +181,7 @@ def _arm(
 
 
 def _asked_once(sample: ArmArrays) -> bool:
-    """Whether each row is one person, asked about once, without weights or looks: exact tests then apply."""
+    """Whether each row is one person, asked about once, without weights or looks."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
     return once and sample.weight is None and sample.cluster is None and sample.design.sequential is None
 
@@ -218,18 +215,15 @@ def _selection(
     rates: RateEstimates,
     people: Floats,
     as_drawn: bool,
-    exact: bool,
     eligible: Codes,
     leave_out_small: bool,
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the reference and pairs of one arm in one view, and the view's levels by name.
 
     `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
-    the rows asked about, or the table's. `exact`: Fisher's exact test applies. `eligible` groups have enough
-    rows to be judged.
+    the rows asked about, or the table's. `eligible` groups have enough rows to be judged.
     """
-    asked, by_answer = counts.sum((1, 2)), counts[..., :UNPARSED].sum(1)
-    parsed = by_answer.sum(1)
+    asked, parsed = counts.sum((1, 2)), counts[..., :UNPARSED].sum((1, 2))
     with np.errstate(invalid="ignore"):
         answered = parsed / asked if as_drawn else np.ones(len(asked))
     value, limits = rates.values, arm_estimates.share_limits(rates)
@@ -244,7 +238,7 @@ def _selection(
     counted = large if len(large) > 1 and leave_out_small else judged
     reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
     reference = reference if reference >= 0 and value[reference] > 0 else -1
-    pairs = _pairs(view, rates, defined, reference, small, by_answer if exact else None)
+    pairs = _pairs(view, rates, defined, reference, small)
     low, high = _least_ratios(rates, counted)
 
     unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
@@ -301,12 +295,7 @@ def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]
 
 
 def _pairs(
-    view: View,
-    rates: RateEstimates,
-    places: Codes,
-    reference: int,
-    small: npt.NDArray[np.bool_],
-    counts: npt.NDArray[np.intp] | None,
+    view: View, rates: RateEstimates, places: Codes, reference: int, small: npt.NDArray[np.bool_]
 ) -> list[dict[str, Any]]:
     """List pairs: the later rate minus the earlier, smaller over larger rate, and a test."""
     number, p = len(places), rates.values
@@ -322,17 +311,10 @@ def _pairs(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.minimum(p[first], p[second]) / np.maximum(p[first], p[second])
         most = np.minimum(1.0, np.minimum(1.0 / under, 1.0 / over))
-    if counts is None:
-        tests = list(zip(gap.errors.tolist(), gap.freedom.tolist(), strict=True))
-        alone = np.array([p_value(errors, 2, 1, freedom) for errors, freedom in tests])
-        all_pairs = np.array([p_value(errors, number, 1, freedom) for errors, freedom in tests])
-        adjusted = np.minimum(1.0, np.maximum(alone, all_pairs))
-    else:
-        tables, of = np.unique(np.hstack([counts[first], counts[second]]), axis=0, return_inverse=True)
-        cells = tables.reshape(-1, 2, 2)
-        each = np.array([fisher_exact(c) if c.sum(1).all() else np.nan for c in cells])
-        alone = each[of.ravel()]  # numpy 2.0: (P, 1)
-        adjusted = holm(alone, number * (number - 1) // 2)
+    tests = list(zip(gap.errors.tolist(), gap.freedom.tolist(), strict=True))
+    alone = np.array([p_value(errors, 2, 1, freedom) for errors, freedom in tests])
+    all_pairs = np.array([p_value(errors, number, 1, freedom) for errors, freedom in tests])
+    adjusted = np.minimum(1.0, np.maximum(alone, all_pairs))
     columns = {
         "first": [view.levels[place] for place in first],
         "second": [view.levels[place] for place in second],
@@ -343,40 +325,11 @@ def _pairs(
         "ratio_low": np.minimum(ratio, np.minimum(under, over)),
         "ratio_high": np.maximum(ratio, most),
         "small": small[first] | small[second],
-        "test": [BY_DESIGN if counts is None else FISHER] * len(first),
         "p_value": alone,
         "p_adjusted": adjusted,
         "significant": [None if math.isnan(q) else bool(q < 1 - LEVEL) for q in adjusted],
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def fisher_exact(table: npt.NDArray[np.intp]) -> float:
-    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) without an empty row.
-
-    It is that of `scipy.stats.fisher_exact`, whose import takes a second.
-    """
-    (first, _), (column, _), total = table.sum(1), table.sum(0), table.sum()
-    x = np.arange(max(0, column - (total - first)), min(first, column) + 1)
-    cells = np.array([x, first - x, column - x, total - first - column + x])
-    log = -gammaln(cells + 1).sum(0)
-    likely = np.exp(log - log.max())
-    unlikelier = likely <= likely[table[0, 0] - x[0]] * (1 + 1e-7)
-    return float(min(1.0, likely[unlikelier].sum() / likely.sum()))
-
-
-def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
-    """Return Holm's (1979) step-down adjusted p-values; NaN stays NaN.
-
-    `tests` is the number of all tests: those not listed count as if their p-values were the largest.
-    """
-    values = np.asarray(p_values, dtype=np.float64)
-    adjusted = np.full(values.shape, np.nan)
-    known = np.flatnonzero(~np.isnan(values))
-    ascending = known[np.argsort(values[known], kind="stable")]
-    factors = max(len(known), tests) - np.arange(len(known))
-    adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(values[ascending] * factors))
-    return adjusted
 
 
 def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from fwc_llm.metrics.intervals import (
 from fwc_llm.metrics.planning import POWER, smallest_difference
 from fwc_llm.metrics.variance import REASONS, ArmArrays, RateEstimates, auc_shares, mean_shares, rate_shares
 
-MARGIN, RATIO_MARGIN = 0.05, 0.8  # largest negligible gap, smallest negligible ratio
+MARGIN = 0.05  # largest negligible gap
 _PAIRS = 1_000_000  # pairs of groups in memory at once
 
 
@@ -49,8 +49,9 @@ _PAIRS = 1_000_000  # pairs of groups in memory at once
 class MetricEstimate(Enclosed):
     """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
 
-    `p_value` tests equality; it is below 0.05 exactly if the interval excludes `equal`. `half_width` is the
-    longest distance from a pair's difference to a limit, without the widening for looks at the answers.
+    `p_value` tests equality; it is below 0.05 exactly if the interval excludes equality. `half_width` is the
+    longest distance from a pair's difference to a limit, without the widening for looks at the answers. Only
+    `judged` metrics have a verdict.
     `alike`: a model gave (nearly) all rows one answer, so that the verdict is inconclusive.
     """
 
@@ -59,7 +60,7 @@ class MetricEstimate(Enclosed):
     high: float
     per_repeat: Floats = field(default_factory=lambda: np.zeros(0))
     p_value: float = np.nan
-    equal: float = np.nan
+    judged: bool = False
     half_width: float = np.nan
     worst_case: tuple[Interval, Interval] | None = None
     alike: bool = False
@@ -70,10 +71,10 @@ class MetricEstimate(Enclosed):
         return {"value": self.value, "low": self.low, "high": self.high}
 
     def verdict(self, margin: float = MARGIN) -> Verdict | None:
-        """Return the verdict on a gap or ratio; None without an interval or a value at equality."""
-        if np.isnan(self.equal):
+        """Return the verdict on a gap; None for other metrics, and without an interval."""
+        if not self.judged:
             return None
-        told = verdict(*self.decisive, RATIO_MARGIN if self.equal == 1.0 else margin, self.equal)
+        told = verdict(*self.decisive, margin)
         return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
@@ -131,12 +132,12 @@ class ArmEstimates:
             low, high = _ratio_ends(rates, judged)
             high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0  # below 1 exactly if the gap differs
             value = float(p.min() / p.max())
-            return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value, 1.0)
+            return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value)
         size = len(judged), len(shares)
         pairs = (
             gaps_of_pairs(own, *pair, *size) for own in shares.values() for pair in pairs_of(own, judged)
         )
-        return _largest(self.sample, pairs, *size, each)
+        return replace(_largest(self.sample, pairs, *size, each), judged=metric.judged)
 
     def readings(self, rate: str, raised: bool = False) -> RateEstimates:
         """Return a rate twice: with replies without an answer read as they lower it most, then raise it most.
@@ -246,16 +247,6 @@ class ArmEstimates:
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
         """Return a rate of each group (G,), with limits."""
         return share_limits(self.counted(rate))
-
-    @property
-    def signed_gap(self) -> MetricEstimate | None:
-        """The second group's rate minus the first's; None unless there are two groups."""
-        if self.sample.groups != 2:
-            return None
-        rates = self.counted("rate")
-        gap = gaps_of_pairs(rates, np.array([0]), np.array([1]), 2)
-        each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
-        return MetricEstimate(float(gap.value[0]), float(gap.low[0]), float(gap.high[0]), each)
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % detects with a power of 80 %; NaN without a test."""
@@ -374,7 +365,7 @@ def _largest(
         half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
         p = np.nan
     p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # agree despite rounding
-    return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, 0.0, half_width)
+    return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, True, half_width)
 
 
 def ratios_of_pairs(

@@ -67,6 +67,11 @@ class Metric:
     digits: int = 3
 
     @property
+    def judged(self) -> bool:
+        """Whether a value has a verdict: the impact ratio judges ratios, and Brier scores differ anyway."""
+        return self.kind == "gap" and self.key != "brier_difference"
+
+    @property
     def scale(self) -> int:
         """Factor of a value in tables."""
         return 100 if self.kind == "share" else 1

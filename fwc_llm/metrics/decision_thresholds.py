@@ -1,10 +1,9 @@
 """Decision thresholds on P(yes): resulting rates, and candidate thresholds.
 
 The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers as one of
-them. A threshold looks better on the rows on which it was chosen than on other rows (`held_out`).
+them. A threshold looks better on the rows on which it was chosen than on other rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +37,6 @@ class Curve:
     def place(self, threshold: float) -> int:
         """Return the index of the point of the curve with the same answers as `threshold`."""
         return int(np.searchsorted(self.thresholds, threshold, side="left"))
-
-    @property
-    def constant_accuracy(self) -> float:
-        """Accuracy of the better of the two constant answers."""
-        return max(self.base_rate, 1.0 - self.base_rate)
 
 
 def threshold_curve(
@@ -79,21 +73,6 @@ def most_accurate(curve: Curve) -> int:
     return _least(np.arange(len(curve.thresholds)), -curve.accuracy, curve.gap, _from_half(curve))
 
 
-def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
-    """Return the index of the least gap among thresholds with answers of both kinds; or None."""
-    mixed = (curve.share > 0.0) & (curve.share < 1.0)
-    allowed = mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
-    if not allowed.any():
-        return None
-    return _least(np.flatnonzero(allowed), curve.gap, -curve.accuracy, _from_half(curve))
-
-
-def least_gap_keeping_half(curve: Curve) -> int | None:
-    """Return the index of the least gap that keeps half of the best gain over a constant answer; or None."""
-    constant, top = curve.constant_accuracy, float(curve.accuracy[most_accurate(curve)])
-    return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
-
-
 def at_base_rate(curve: Curve) -> int:
     """Return the index of the threshold whose rate of yes is nearest to the share of label yes."""
     off = np.abs(curve.share - curve.base_rate)
@@ -111,35 +90,3 @@ def _least(places: Codes, *keys: Floats) -> int:
 
 def _from_half(curve: Curve) -> Floats:
     return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
-
-
-def held_out(
-    choose: Callable[[Curve], int | None],
-    p: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    groups: Any,
-    rows: npt.ArrayLike,
-    weights: Floats | None = None,
-) -> Floats:
-    """Return answers (n,) by the thresholds of the other half of the rows; NaN without one."""
-    score, truth, code = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)[1]
-    half, answers = two_halves(truth, groups, rows), np.full(len(score), np.nan)
-    for side in (0, 1):
-        fitting, using = half != side, half == side
-        if fitting.any() and using.any():
-            weight = None if weights is None else weights[fitting]
-            curve = threshold_curve(score[fitting], truth[fitting], code[fitting], weight)
-            if (place := choose(curve)) is not None:
-                answers[using] = score[using] >= curve.thresholds[place]
-    return answers
-
-
-def two_halves(labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike) -> Codes:
-    """Divide the rows at random into halves, 0 and 1 (n,), within group and label."""
-    truth, level = np.asarray(labels), levels_of(groups)[1]
-    units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
-    shuffled = np.random.default_rng(0).permutation(len(units))
-    by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
-    half = np.empty(len(units), dtype=np.int64)
-    half[by_cell] = np.arange(len(units)) % 2
-    return half[unit]

@@ -32,15 +32,12 @@ FEW_EVENTS = 3.0  # expected events below which limits are exact
 _ROUNDING = 1e-12
 
 
-def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdict | None:
-    """Return the verdict of an interval; None without one.
-
-    `equal` is the value at equality: 0, or 1 for a ratio, whose `margin` is the smallest negligible ratio.
-    """
+def verdict(low: float, high: float, margin: float) -> Verdict | None:
+    """Return the verdict of an interval of a difference; None without one."""
     if np.isnan(low) or np.isnan(high):
         return None
-    negligible = low >= margin if equal == 1.0 else -margin <= low and high <= margin
-    if low > equal or high < equal:
+    negligible = -margin <= low and high <= margin
+    if low > 0 or high < 0:
         return WITHIN if negligible else DIFFERS
     return NOT_SHOWN if negligible else INCONCLUSIVE
 

@@ -20,11 +20,7 @@ from fwc_llm.metrics.run_answers import MIN_PROBABILITIES, ArmAnswers, RunAnswer
 from fwc_llm.metrics.sampling_design import AS_THEY_FALL, SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, area, codes
 
-_CURVE_POINTS = 200  # points of the curve that are reported; thresholds are chosen among all
 BINS = 10
-_SIMULATIONS = 200
-_MOST_DRAWN = 100_000  # rows, at most, whose labels are drawn one by one; of more, a normal number per bin
-_NORMAL_DRAWS = 10_000
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
 _GAP = "demographic_parity_difference"
@@ -45,12 +41,6 @@ def probability_statistics(
     if len(known) < MIN_PROBABILITIES:
         return None
     p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
-    curve = thresholds.threshold_curve(p, labels, groups, weight)
-    keeping_half = thresholds.held_out(
-        thresholds.least_gap_keeping_half, p, labels, groups, levels_of(known.unit)[1], weight
-    )
-    of_half = _estimates(replace(known, answer=keeping_half), order, design)
-    held_out = {key: of_half.value(key) for key in ("accuracy", _GAP, "coverage")}
     of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
@@ -73,52 +63,32 @@ def probability_statistics(
         "calibration_by_group": {
             name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
         },
-        "thresholds": _thresholds(known, curve, order, design) | {"held_out": held_out},
+        "thresholds": _thresholds(known, order, design),
     }
 
 
-def _thresholds(
-    a: ArmAnswers, curve: thresholds.Curve, order: tuple[str, ...], design: SamplingDesign
-) -> dict[str, Any]:
-    """Return accuracy, rates and gap by threshold, and candidate thresholds.
+def _thresholds(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> dict[str, Any]:
+    """Return accuracy, rates and gap at candidate thresholds.
 
     Only 0.5 has limits: the others are chosen on the same rows, on which they look better than on new rows.
     """
-    chosen: dict[str, int | None] = {
-        "most_accurate": thresholds.most_accurate(curve),
-        "base_rate": thresholds.at_base_rate(curve),
-        "least_gap_keeping_half": thresholds.least_gap_keeping_half(curve),
-        "least_gap": thresholds.least_gap(curve),
+    curve = thresholds.threshold_curve(a.p_yes, a.label, a.group, a.weight)
+    chosen = {
+        "one_half": thresholds.HALF,
+        "most_accurate": float(curve.thresholds[thresholds.most_accurate(curve)]),
+        "base_rate": float(curve.thresholds[thresholds.at_base_rate(curve)]),
     }
-    places = [place for place in (curve.place(thresholds.HALF), *chosen.values()) if place is not None]
-    even = np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp)
-    shown = np.union1d(even, places)
     at_half = replace(a, answer=(a.p_yes >= thresholds.HALF).astype(np.float64))
-    half = _estimates(at_half, order, design)
+    half = ArmEstimates(samples_of({"": at_half}, order, replace(design, min_group=1))[""])
     return {
         "base_rate": curve.base_rate,
-        "constant_accuracy": curve.constant_accuracy,
         "different_values": len(curve.thresholds) - 1,
-        "chosen": {"one_half": _point(curve, thresholds.HALF)}
-        | {n: None if at is None else _point(curve, curve.thresholds[at]) for n, at in chosen.items()},
-        "tenths": [_point(curve, tenth / 10) for tenth in range(1, 10)],
+        "chosen": {name: _point(curve, threshold) for name, threshold in chosen.items()},
         "one_half_limits": {
             "of": half.sample.scope,
             **{name: [half[name].low, half[name].high] for name in ("accuracy", _GAP)},
         },
-        "curve": {
-            "threshold": curve.thresholds[shown].tolist(),
-            "accuracy": curve.accuracy[shown].tolist(),
-            "share": curve.share[shown].tolist(),
-            _GAP: curve.gap[shown].tolist(),
-            "rates": {name: curve.rates[shown, place].tolist() for place, name in enumerate(curve.groups)},
-        },
     }
-
-
-def _estimates(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> ArmEstimates:
-    """Estimates of the answers at a threshold, over all groups, including small ones."""
-    return ArmEstimates(samples_of({"": a}, order, replace(design, min_group=1))[""])
 
 
 def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
@@ -146,8 +116,7 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
 
     `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95 % limits
     over rows or people, within groups and labels if the design fixed their numbers. `error` is the expected
-    calibration error over the non-empty `bins`. Noise raises it: with a perfectly calibrated P(yes) it is
-    `expected` on average, and above `noise_95` in 1 of 20 samples of this size.
+    calibration error over the non-empty `bins`; noise raises it, the more the fewer rows there are.
     """
     p, labels = a.p_yes, a.label.astype(np.float64)
     row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
@@ -156,7 +125,6 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    expected, noise = _by_chance(p, weight, row, place)
     return {
         "n": len(a),
         "bins": _bins(p, labels, weight, row, unit, place),
@@ -166,8 +134,6 @@ def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str,
         "low": max(-1.0, difference - reach),
         "high": min(1.0, difference + reach),
         "error": float(np.abs(np.bincount(place, weight * (p - labels))).sum()),
-        "expected": expected,
-        "noise_95": noise,
     }
 
 
@@ -204,19 +170,6 @@ def _bins(
     names = "start", "questions", "rows", "mean", "share", "low", "high"
     columns = filled / BINS, questions[filled], rows, mean, share, *ends
     return {name: values.tolist() for name, values in zip(names, columns, strict=True)}
-
-
-def _by_chance(p: Floats, weight: Floats, row: Codes, place: Codes) -> tuple[float, float]:
-    """Simulate the calibration error of a calibrated P(yes): its mean and 95th percentile."""
-    number, rng = int(row.max()) + 1, np.random.default_rng(0)
-    if number == len(p) > _MOST_DRAWN:
-        deviation = np.sqrt(np.bincount(place, weight**2 * p * (1.0 - p), BINS))
-        off = rng.standard_normal((_NORMAL_DRAWS, BINS)) * deviation
-    else:
-        labels = (rng.random(number)[row] < p for _ in range(_SIMULATIONS))
-        off = np.array([np.bincount(place, weight * (drawn - p), BINS) for drawn in labels])
-    errors = np.abs(off).sum(1)
-    return float(errors.mean()), float(np.quantile(errors, 0.95))
 
 
 def decision_notes(run: RunAnswers) -> Iterator[str]:

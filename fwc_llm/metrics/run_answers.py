@@ -72,6 +72,11 @@ class ArmAnswers:
         return np.isnan(self.answer) & np.asarray(self.reason != "error")
 
     @property
+    def without_reason(self) -> int:
+        """The number of missing answers whose reason is not known, such as blanks in a table."""
+        return int(np.count_nonzero(np.isnan(self.answer) & np.asarray(self.reason == "")))
+
+    @property
     def unit(self) -> "Names":
         """(n,) the units that were drawn: people if known, else rows."""
         return self.row if self.cluster is None else self.cluster

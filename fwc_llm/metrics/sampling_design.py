@@ -7,7 +7,7 @@ refuses it by name. `evals.coverage` simulates every pair of `OPTIONS` that is n
 from dataclasses import dataclass
 from typing import Literal
 
-from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
+from fwc_llm.metrics.sequential import GroupSequential
 
 Unread = Literal["worst", "as-no", "ignore"]  # how replies without an answer count
 WORST: Unread = "worst"
@@ -40,7 +40,7 @@ class SamplingDesign:
     min_group: int = 1
     margin: float = 0.05
     labelled: bool = True
-    sequential: GroupSequential | ConfidenceSequence | None = None
+    sequential: GroupSequential | None = None
     unread: Unread = WORST
     model: bool = False
 

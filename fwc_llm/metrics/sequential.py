@@ -1,4 +1,4 @@
-"""Sequential intervals, which hold at all looks at a run or monitor together.
+"""Group-sequential intervals, which hold at all looks at a run together.
 
 Rows are asked about in random order; if people have several rows, people come in random order.
 
@@ -13,18 +13,6 @@ boundary of its look is a *repeated confidence interval* (Jennison & Turnbull 19
 hold together at 95 %, for any stopping rule. For several groups and rates, and for Student's t, the nominal
 level of the boundary replaces 95 %. N is at most 1.05 times the fixed sample of equal error and power. The
 method assumes that the covariance of estimates at two looks is the variance at the later look.
-
-**Confidence sequences** need no maximum number of rows; if a maximum is known, they ask about more rows than
-the group-sequential method. Up to terms that vanish, the estimates are means of influences of n rows. For
-such means
-
-    |estimate − truth| ≤ standard error · √((n ρ² + 1) / (n ρ²) · log((n ρ² + 1) / α²))    at all n together
-
-holds with a probability that tends to 1 − α as the first look gets later (the normal mixture: Robbins 1970;
-for estimated variances and assisted estimates: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas 2024, theorem
-2.2). ρ determines the n at which the sequence is tightest. The interval has the shape of one at a fixed n:
-Wilson's limits at the effective rows, combined by MOVER. The pairs of groups, the rates of a metric and the
-checks to be decided share α. The estimand is the population value: rows count as independent draws.
 """
 
 from bisect import bisect_left
@@ -34,13 +22,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import lambertw, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, critical_value, root, wilson
 
 MIN_ROWS_FIRST_LOOK = 30  # rows of every judged group before the first look
-_TIGHTEST = 0.3  # share of `most` rows at which a confidence sequence is tightest
 LOOKS = 10
 INFLATION = 1.038  # ratio of N to the fixed sample of equal error and a power of 0.8 (`evals.stopping`)
 GAPS = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -68,29 +55,6 @@ class GroupSequential:
     def looks(self, first: int) -> list[int]:
         """Return the numbers of rows at which to look, from `first` on."""
         return [rows for rows in self.rows if rows >= first] or [self.most]
-
-
-@dataclass(frozen=True)
-class ConfidenceSequence:
-    """A confidence sequence for a number of `checks`, tightest at 0.3 · `most` rows."""
-
-    checks: int
-    most: int
-    ended: str = ""
-
-    def critical_value(self, rows: int, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
-        """Like `GroupSequential.critical_value`, but standard errors count as known."""
-        alpha = (1 - LEVEL) / (max(1, self.checks) * kinds * max(1, groups * (groups - 1) // 2))
-        tightest = -lambertw(-(alpha**2) / np.e, -1).real - 1.0  # n ρ² at the tightest n
-        time = tightest * rows / (_TIGHTEST * self.most)
-        return float(np.sqrt((time + 1) / time * np.log((time + 1) / alpha**2)))
-
-    def looks(self, first: int) -> list[int]:
-        """Return the numbers of rows at which to look: `first`, then 5 % (at least 20) more each time."""
-        numbers = [min(first, self.most)]
-        while numbers[-1] < self.most:
-            numbers.append(min(self.most, numbers[-1] + max(20, numbers[-1] // 20)))
-        return numbers
 
 
 def equal_looks(most: int) -> tuple[int, ...]:
@@ -131,7 +95,7 @@ def simulate(
     rates: Sequence[float],
     shares: Sequence[float],
     bounds: tuple[float, float],
-    design: GroupSequential | ConfidenceSequence,
+    design: GroupSequential,
     paths: int = 400,
 ) -> tuple[Floats, Floats]:
     """Simulate runs that stop when the DP gap's interval settles `bounds`.
@@ -162,7 +126,7 @@ def simulate(
 
 
 def expected_rows(
-    shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential | ConfidenceSequence
+    shares: Sequence[float], bounds: tuple[float, float], design: GroupSequential
 ) -> dict[str, Any]:
     """Return the expected rows until `bounds` are settled, for several true gaps."""
     gaps = []
@@ -170,5 +134,4 @@ def expected_rows(
         rates = [0.5 - gap / 2, *[0.5] * (len(shares) - 2), 0.5 + gap / 2]
         rows, above = simulate(rates, shares, bounds, design)
         gaps.append({"gap": gap, "rows": round(float(rows.mean())), "decided": float(np.mean(above >= 0))})
-    fixed = round(design.most / INFLATION) if isinstance(design, GroupSequential) else None
-    return {"most": design.most, "fixed": fixed, "gaps": gaps}
+    return {"most": design.most, "fixed": round(design.most / INFLATION), "gaps": gaps}

@@ -9,14 +9,13 @@ import numpy as np
 
 from fwc_llm.metrics import counts
 from fwc_llm.metrics.arm_comparison import comparisons
-from fwc_llm.metrics.arm_estimates import RATIO_MARGIN, ArmEstimates, MetricEstimate, conditional_parity
+from fwc_llm.metrics.arm_estimates import ArmEstimates, MetricEstimate, conditional_parity
 from fwc_llm.metrics.intervals import INCONCLUSIVE, SHOWN
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_statistics
 from fwc_llm.metrics.predicted_probabilities import centred, decision_notes, probability_statistics
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers, is_known, unknown_of, views
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
-from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
 from fwc_llm.metrics.variance import MIN_SETS, ArmArrays
 from fwc_llm.sanitize import listed
 
@@ -44,6 +43,9 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
     )
     perfect = ArmEstimates(replace(first, answer=first.label.astype(np.float64), assist=None))
     arms = [arm_statistics(run, arm, estimates[arm]) for arm in run.arms]
+    unassisted = estimates
+    if run.assist:
+        unassisted = {arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()}
     base_rates = people[:, 1] / people.sum(1)
     content = {
         "groups": [
@@ -57,8 +59,9 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
             for place, (name, n) in enumerate(zip(run.groups, size, strict=True))
         ],
         "arms": arms,
-        "comparisons": comparisons(run, estimates),
+        "comparisons": comparisons(run, unassisted),
         "context": [{"name": "oracle", **_headline(perfect)}] if run.design.labelled else [],
+        "repeats": first.repeats,
         "with_examples": run.with_examples,
         "perfect_gap": run.perfect_gap,
         "labelled": run.design.labelled,
@@ -66,7 +69,7 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
         "margin": run.design.margin,
         "unread": run.design.unread,
         "min_group": run.design.min_group,
-        "reference_lines": None if references is None else references(run, estimates),
+        "reference_lines": None if references is None else references(run, unassisted),
     }
     described: dict[str, Any] = counts.plain({**content, "notes": notes(run, content)})
     return described
@@ -112,9 +115,6 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
         | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
         for metric in counts.REPLIES
     }
-    described["signed_gap"] = None
-    if (gap := estimates.signed_gap) is not None:
-        described["signed_gap"] = _described(gap) | {"of": f"{run.groups[1]} − {run.groups[0]}"}
     coverage = estimates["coverage"]
     described |= {"coverage": coverage.value, "coverage_low": coverage.low, "coverage_high": coverage.high}
     described["groups"] = _groups(run.groups, estimates)
@@ -134,7 +134,7 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
     if not run.design.labelled:
         for metric in counts.TABLE:
             if metric.key in described and set(metric.rates) - {"rate"}:
-                described[metric.key] |= {"verdict": None, "p_value": math.nan, "per_repeat": []}
+                described[metric.key] |= {"verdict": None, "p_value": math.nan}
                 described["reasons"][metric.key] = "there are no labels"
                 for part in (*described["treatments"].values(), described["all_groups"] or {}):
                     part |= {metric.key: None} if metric.key in part else {}
@@ -144,22 +144,17 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
 def _described(estimate: MetricEstimate) -> dict[str, Any]:
     """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
     each = estimate.per_repeat
+    mean = float(each.mean()) if len(each) else math.nan
     sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
-    return {
-        **estimate.ends,
-        "sd": sd,
-        "per_repeat": each.tolist(),
-        "paper_summary": {"mean": float(each.mean()) if len(each) else math.nan, "sd": sd},
-    }
+    return estimate.ends | {"paper_summary": {"mean": mean, "sd": sd}}
 
 
 def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
-    own = RATIO_MARGIN if counts.BY_KEY[key].kind == "ratio" else margin
     decided = metric.verdict(margin)
     size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
     needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
-    return {"verdict": decided, "margin": own, "rows_needed": needed, "p_value": metric.p_value}
+    return {"verdict": decided, "margin": margin, "rows_needed": needed, "p_value": metric.p_value}
 
 
 def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
@@ -234,9 +229,6 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_KIND = {GroupSequential: "repeated confidence intervals", ConfidenceSequence: "confidence sequences"}
-
-
 def _about_rows(run: RunAnswers) -> Iterator[str]:
     """Yield notes on looks, groups, repeats, people and draws of examples."""
     sample, apart = next(iter(run.samples.values())), small_groups(run)
@@ -245,8 +237,8 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         saved = f" ({most - rows:,} requests saved per arm)" if rows < most and not ended else ""
         yield (
             f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
-            f"Intervals are {_KIND[type(looks)]} of the population, which hold jointly at all checks; tests "
-            "for a fixed number of rows are left out."
+            "Intervals are repeated confidence intervals of the population, which hold jointly at all "
+            "checks; tests for a fixed number of rows are left out."
         )
 
     sizes = zip(run.groups, sample.of_groups(sample.unit), strict=True)

@@ -1,5 +1,6 @@
 """The interface of every model: chat messages in, one reply out."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import add
@@ -15,6 +16,26 @@ CRITERIA = "criteria:"  # prefix of a question message's name if it defines what
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
 HEADER = "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
 SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
+
+
+FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld
+Ending = Literal["finished", "truncated", "filtered", "unfinished"]
+_FINISHED = {
+    "", "stop", "stop_sequence", "end", "end_turn", "eos", "eos_token", "complete", "completed", "refusal",
+    "tool_call", "tool_calls", "tool_use", "function_call",
+}  # fmt: skip
+_TRUNCATED = re.compile(r"length|max_\w*tokens|token_limit|context_window")
+_FILTERED = re.compile("filter|guardrail|safety|block|recitation|prohibited|spii|sensitive|moderation")
+
+
+def ending_of(finish_reason: str | None) -> Ending:
+    """How a reply ended, by its finish reason: any word that is not known is "unfinished"."""
+    word = re.sub(r"\W+", "_", (finish_reason or "").strip()).casefold()
+    if _FILTERED.search(word):
+        return "filtered"
+    if _TRUNCATED.search(word):
+        return "truncated"
+    return "finished" if word in _FINISHED else "unfinished"
 
 
 def is_simulation(
@@ -100,6 +121,11 @@ class Reply:
     attempts: int = 1
     latency: float = 0.0
     raw: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def ending(self) -> Ending:
+        """How the reply ended: an unfinished one holds no answer, whatever its text."""
+        return ending_of(self.finish_reason)
 
 
 class Attempts:

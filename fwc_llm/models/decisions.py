@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, role_of
-from fwc_llm.models.openai.chat import ChatModel, check_parameters, name_in, read_usage
+from fwc_llm.models.bodies import name_in, read_usage
+from fwc_llm.models.openai.chat import ChatModel, check_parameters
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
 from fwc_llm.sanitize import as_single_line, parse_finite
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import HEADER, SIMULATED, Attempts, Message, Messages, Reply, is_simulation
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
 from fwc_llm.models.openai import chat
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, Pace, http_failure
@@ -20,7 +21,7 @@ from fwc_llm.sanitize import as_single_line, sanitize_json
 from fwc_llm.validation import first_error
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog
+    from inspect_ai.log import EvalLog, EvalSample
     from inspect_ai.model import ChatMessage, ModelOutput
     from inspect_ai.model import Model as Inspected
 
@@ -163,7 +164,16 @@ def to_reply(output: "ModelOutput") -> Reply:
             },
         },
     }
-    return chat.read_reply(sanitize_json(body), latency=seconds)
+    return read_reply(sanitize_json(body), latency=seconds)
+
+
+def sample_reply(sample: "EvalSample") -> Reply:
+    """The reply in a sample of a log."""
+    if sample.error is not None:
+        return Reply(text=None, error=as_single_line(sample.error.message))
+    if sample.invalidation is not None:
+        return Reply(text=None, error="the sample was invalidated in its log")
+    return to_reply(sample.output)
 
 
 class InspectModel(chat.Service):
@@ -217,12 +227,19 @@ class InspectModel(chat.Service):
             attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
             **self.parameters,
         )
-        left = client.deadline
+        left, broke_off = client.deadline, False
         while True:
             try:
                 async with asyncio.timeout(left):
                     output = await model.generate(to_chat(messages), config=config)
-                break
+                if to_reply(output).ending != "unfinished" or broke_off:
+                    break
+                broke_off = True
+                attempts.lost(billed=True)
+                if not await attempts.again():
+                    break
+                number += 1
+                continue
             except (FwcError, MemoryError):
                 raise
             except Exception as error:

@@ -15,8 +15,9 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.files import failing_as, home_expanded, open_binary
 from fwc_llm.models.base import Messages, Reply
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.client import Client
-from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters
+from fwc_llm.models.openai.chat import Notice, Service, request_parameters
 from fwc_llm.models.openai.prices import family_of
 from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.sanitize import parse_uint, replace_invisible, utf8_safe

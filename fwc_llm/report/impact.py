@@ -169,7 +169,6 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
             *[arm["arm"]] * several,
             difference(pair, 3),
             TableCell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
-            str(pair["test"]),
             p_value(pair["p_value"]),
             p_value(pair["p_adjusted"]),
         ]
@@ -179,7 +178,7 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
     some = not all(arm["all_pairs"] for arm in view["arms"])
     intro = "Only pairs with the group of the highest rate are shown, because there are many groups." * some
     keys = [view["attribute"], *["Arm"] * several]
-    headings = [*keys, "Rates", "Ratio", "Test", "p", "p (adjusted)"]
+    headings = [*keys, "Rates", "Ratio", "p", "p (adjusted)"]
     notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]
     return Section(f"Pairs of groups, {by}", headings, rows, notes if rows else (), intro, len(keys))
 

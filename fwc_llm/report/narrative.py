@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
-_UNEQUAL = GAP, "demographic_parity_ratio", "equalized_odds_difference"
+_UNEQUAL = GAP, "equalized_odds_difference"
 _WATCH = "watch further decisions (`fwc-llm monitor`)"
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
@@ -192,9 +192,9 @@ def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[
 
 def asked(stats: Mapping[str, Any], created: str = "") -> str:
     """The number of rows asked about, and the date."""
-    arm = stats["arms"][0]
-    repeats = len(arm[GAP]["per_repeat"]) or 1
-    rows = f"{arm['n'] // repeats:,} rows" + (f" in each of {repeats} repeats" if repeats > 1 else "")
+    repeats = stats["repeats"]
+    rows = f"{stats['arms'][0]['n'] // repeats:,} rows"
+    rows += f" in each of {repeats} repeats" if repeats > 1 else ""
     return ", ".join(filter(None, (rows, day(created))))
 
 

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from fwc_llm.answers import parse_answer
+from fwc_llm.answers import Reason, parse_answer
 from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
@@ -17,6 +17,7 @@ from fwc_llm.metrics.audit_table import FILE_ROW, OutcomeRules, decided, unused_
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
+from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
 from fwc_llm.words import YES_NO, Words
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
+_ENDED = ("finish_reason", "refusal", "reason")  # columns of `open_results` on how a reply ended
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
@@ -92,7 +94,11 @@ def read_answers(
     table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
     notes = list[str]()
     if replies:
-        notes += _parsed_replies(table, outcomes)
+        notes += _parsed_replies(table, outcomes, raw)
+    elif "answer" in columns and "reason" in raw.titles and "reason" not in columns:
+        reasons = filled(raw.texts("reason"))
+        if set(reasons.unique()) <= set(get_args(Reason)):
+            table["reason"] = reasons
     if "answer" in table and outcomes.rule.positive == () and not outcomes.positive:
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
@@ -118,21 +124,38 @@ def read_answers(
     return frame, (*lost, *notes)
 
 
-def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules) -> list[str]:
+def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTable") -> list[str]:
     """Replace replies by their answers, and the reasons for missing ones; return a note."""
     words: Words = YES_NO
     positive = outcomes.positive.get("answer")
     if positive:
         typed = {"yes": positive, "no": outcomes.rule.negative}
         words = {side: ",".join(values).split(",") for side, values in typed.items()}
-    parsed = {text: parse_answer(text, words) for text in table["answer"].unique().tolist()}
-    table["reason"] = mapped(table["answer"], lambda text: parsed[text].reason)
-    table["answer"] = mapped(table["answer"], lambda text: parsed[text].value or "")
+    texts = table["answer"]
+    if "finish_reason" in raw.titles:
+        table["answer"], table["reason"] = _with_endings(texts, raw, words)
+    else:
+        parsed = {text: parse_answer(text, words) for text in texts.unique().tolist()}
+        table["reason"] = mapped(texts, lambda text: parsed[text].reason)
+        table["answer"] = mapped(texts, lambda text: parsed[text].value or "")
     unread = Counter(reason for reason in table["reason"] if reason)
     if not unread:
         return []
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
     return [f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}."]
+
+
+def _with_endings(texts: "Names", raw: "RawTable", words: Words) -> "tuple[Names, Names]":
+    """The answers in replies, and the reasons for none, with the columns on how the replies ended."""
+    ended = [
+        np.asarray(filled(raw.texts(name)), object) if name in raw.titles else [""] * len(texts)
+        for name in _ENDED
+    ]
+    answers = []
+    for text, finish, refusal, why in zip(np.asarray(texts, object), *ended, strict=True):
+        reply = Reply(None if why == "error" else text, finish or None, refusal=refusal == "yes")
+        answers.append(parse_answer(reply, words))
+    return as_names([each.value or "" for each in answers]), as_names([each.reason for each in answers])
 
 
 def _without_missing(

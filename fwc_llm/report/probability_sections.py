@@ -9,14 +9,7 @@ from fwc_llm.report.table_model import Row, Scale, Section, TableCell, differenc
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")
-_NAMES = {
-    "one_half": "one half",
-    "most_accurate": "most accurate",
-    "base_rate": "share of yes = base rate",
-    "least_gap_keeping_half": "least gap with half the gain",
-    "held_out": "the same, held out",
-    "least_gap": "least gap of all",
-}
+_NAMES = {"one_half": "one half", "most_accurate": "most accurate", "base_rate": "share of yes = base rate"}
 
 
 def probabilities(stats: Stats) -> Section:
@@ -52,7 +45,7 @@ def calibration(stats: Stats) -> Section:
             number(figures["mean"], 1, 100),
             number(figures["share"], 1, 100),
             difference(figures, 1, 100),
-            *(number(figures[name], 3) for name in ("error", "expected", "noise_95")),
+            number(figures["error"], 3),
         ]
         for arm, p in _arms(stats)
         if not is_clipped(arm)
@@ -60,12 +53,11 @@ def calibration(stats: Stats) -> Section:
     ]
     intro = (
         "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, "
-        "P(yes) is too high. The calibration error uses ten bins; “by noise” is the error that perfectly "
-        "calibrated P(yes) would show on so many rows."
+        "P(yes) is too high. The calibration error uses ten bins; noise raises it, most with few rows."
     )
     headings = [
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
-        *("Calibration error", "By noise: mean", "By noise: 95 %"),
+        "Calibration error",
     ]
     scales = {5: Scale(-0.5, 0.5, 0.0, factor=100.0)}
     title = "Calibration of P(yes) per group"
@@ -84,22 +76,21 @@ def thresholds(stats: Stats) -> Section:
 
 
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
-    limits, points = thresholds["one_half_limits"], thresholds["chosen"]
+    limits = thresholds["one_half_limits"]
     for key, name in _NAMES.items():
-        point = thresholds[key] if key == "held_out" else points[key]
-        cells: list[TableCell | str] = [DASH] * len(_THRESHOLDS)
-        if point is not None:
-            accuracy, gap = point["accuracy"], point["demographic_parity_difference"]
-            cells[1:3] = number(accuracy, 2, 100), number(gap, 3)
-        if point is not None and key != "held_out":
-            cells[0] = "never" if point["threshold"] is None else f"{point['threshold']:.6g}"
-            rates = (f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items())
-            cells[3:] = number(point["share"], 1, 100), ", ".join(rates), f"{point['ties']:,}"
-        if point is not None and key == "one_half":
+        point = thresholds["chosen"][key]
+        accuracy = TableCell(number(point["accuracy"], 2, 100))
+        gap = TableCell(number(point["demographic_parity_difference"], 3))
+        if key == "one_half":
             ends = interval(limits["demographic_parity_difference"], 3)
-            cells[1] = TableCell(str(cells[1]), interval(limits["accuracy"], 1, 100))
-            cells[2] = TableCell(str(cells[2]), "" if ends == DASH else ends)
-        yield [arm, name, *cells]
+            accuracy = TableCell(accuracy.text, interval(limits["accuracy"], 1, 100))
+            gap = TableCell(gap.text, "" if ends == DASH else ends)
+        yield [
+            *(arm, name, "never" if point["threshold"] is None else f"{point['threshold']:.6g}"),
+            *(accuracy, gap, number(point["share"], 1, 100)),
+            ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
+            f"{point['ties']:,}",
+        ]
 
 
 def notes(stats: Stats) -> list[str]:
@@ -107,11 +98,7 @@ def notes(stats: Stats) -> list[str]:
     arms = list(_arms(stats))
     if not arms:
         return []
-    lines = [
-        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows. “Held "
-        "out”: chosen on one half of the rows and applied to the other half. “Half the gain”: the accuracy "
-        "keeps at least half of its gain."
-    ]
+    lines = ["Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(
             "The design fixed the share of yes among these rows: calibration holds for them, not for a "

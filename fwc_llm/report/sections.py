@@ -6,7 +6,6 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, TABLE, Metric
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, SHOWN, WITHIN, Verdict
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, scope_words
@@ -43,7 +42,7 @@ DEFINITIONS = {  # of terms in headings
     "AUC": "how often a row with a true yes has a higher P(yes) than a row with a true no; 0.5 is chance.",
     "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
     "Calibration error": "how far P(yes) is from the share of true yes, on average over ten bins.",
-    "p (adjusted)": "the p-value, adjusted for the number of comparisons (Holm).",
+    "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
     "Verdict": "the conclusion from the interval, widened for the number of comparisons.",
 }
 _MOST_GROUPS = 3  # most groups with a column in the first table
@@ -163,7 +162,7 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
 
 
 def _reading(stats: Stats) -> Iterator[str]:
-    if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
+    if stats["repeats"] > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
         THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, also other "
@@ -176,7 +175,7 @@ def _reading(stats: Stats) -> Iterator[str]:
 
 
 def legend(margin: float, marks: Collection[str] | None = None) -> str:
-    """The legend of intervals and of `marks`; by default, of all marks and of ratios."""
+    """The legend of intervals and of `marks`; by default, of all marks."""
     meanings = {
         "≠": "groups differ",
         "≠≈": "groups differ, by less than the margin",
@@ -184,8 +183,6 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
         "?": "not settled by these data",
         ALIKE: "(nearly) all answers alike: the gap says nothing",
     }
-    if marks is None:
-        meanings["≈"] = f"no difference that matters (under {margin:g}; of a ratio, above {RATIO_MARGIN:g})"
     shown = (f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks)
     return f"Intervals: 95 %.{''.join(shown)}"
 
@@ -220,8 +217,8 @@ def paper(stats: Stats) -> Section:
         own = arm[metric.key]["paper_summary"]
         return mean_and_sd(own["mean"], own["sd"], metric.scale, metric.digits)
 
-    several = [arm for arm in stats["arms"] if len(arm["accuracy"]["per_repeat"]) > 1]
-    rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in several]
+    arms = stats["arms"] if stats["repeats"] > 1 else ()
+    rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in arms]
     intro = (
         "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of the mean "
         "rates: noise raises it, and raises it more with fewer rows per repeat."

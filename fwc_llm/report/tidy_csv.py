@@ -8,7 +8,7 @@ from fwc_llm.metrics.counts import METRICS, REPLY_RATES, TABLE
 from fwc_llm.sanitize import escape_formula, replace_invisible
 
 COLUMNS = (
-    *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
+    *("run", "task", "model", "simulated", "arm", "group", "metric", "value", "low", "high", "n"),
     *("reference", "attribute", "against", "basis", "note", "verdict"),
 )
 _COUNTS = ("rows", "questions", "selected", "not_selected", "unparsed", "no_reply", "in_table")
@@ -84,10 +84,7 @@ def _line(
 def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     n, probabilities = arm["n"], arm["probabilities"] or {}
     for metric in (metric.key for metric in TABLE if metric.key in arm):
-        each = arm[metric]["per_repeat"]
         yield _line(metric, arm[metric], n=n)
-        for repeat, value in enumerate(each):
-            yield {"metric": metric, "repeat": repeat, "value": value, "n": n // len(each)}
     for key, share in arm["replies"].items():
         yield _line(key, share, n=n)
     for name, group in arm["groups"].items():
@@ -97,8 +94,7 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, shown in probabilities.get("calibration_by_group", {}).items():
         of = {"group": name, "n": shown["n"]}
         yield _line("calibration_difference", shown, "difference", **of)
-        errors = {"calibration_error": shown["error"], "calibration_error_by_noise_95": shown["noise_95"]}
-        yield from _all({"mean_probability": shown["mean"], **errors}, **of)
+        yield from _all({"mean_probability": shown["mean"], "calibration_error": shown["error"]}, **of)
 
 
 def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -118,8 +114,7 @@ def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 why = "0/0: no answer to any group is yes" if pair["ratio"] is None else ""
                 yield where | _line("selection_rate_difference", pair, "difference")
                 yield where | _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
-                values = {name: pair[name] for name in ("p_value", "p_adjusted")}
-                yield from _all(values, note=pair["test"], **where)
+                yield from _all({name: pair[name] for name in ("p_value", "p_adjusted")}, **where)
 
 
 def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[str, Any]]:

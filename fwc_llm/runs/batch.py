@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import failing_as, open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply
+from fwc_llm.models.bodies import read_batch_line
 from fwc_llm.models.openai.batch_api import (
     ENDPOINT,
     ID,
@@ -28,12 +29,11 @@ from fwc_llm.models.openai.batch_api import (
     BatchState,
     GoneError,
 )
-from fwc_llm.models.openai.chat import FILTERED, read_reply
-from fwc_llm.models.openai.retry import AttemptError, http_failure
+from fwc_llm.models.openai.retry import AttemptError
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
-from fwc_llm.sanitize import parse_json, parse_uint
+from fwc_llm.sanitize import parse_json
 from fwc_llm.validation import first_error
 
 _Id = Annotated[str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))]  # pydantic's regex takes 75 ms
@@ -228,7 +228,7 @@ class BatchRun:
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return
         try:
-            reply = batch_reply(result)
+            reply = read_batch_line(result)
         except AttemptError as failure:
             failures[request] = failure
             return
@@ -289,21 +289,6 @@ class BatchRun:
             file.write(_State(parts=self.parts).model_dump_json(indent=1))
             file.flush()
             os.fsync(file.fileno())
-
-
-def batch_reply(result: Mapping[str, Any]) -> Reply:
-    """The reply in a line of a result file; `AttemptError` if it has none."""
-    response = result.get("response")
-    response = response if isinstance(response, Mapping) else {}
-    status, body = parse_uint(response.get("status_code"), 600) or 200, response.get("body")
-    if error := result.get("error"):  # the service did not process the request
-        status, body = 400, {"error": error}
-    if status != 200:
-        failure = http_failure(status, body, {})
-        if failure.filtered:
-            return Reply("", finish_reason=FILTERED)
-        raise failure
-    return read_reply(body)
 
 
 def _read_state(folder: Path) -> list[_BatchPart]:

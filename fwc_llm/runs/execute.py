@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
-from fwc_llm.models.openai.chat import REASONING_TOKENS, asks_json
+from fwc_llm.models.bodies import asks_json
+from fwc_llm.models.openai.chat import REASONING_TOKENS
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
@@ -19,6 +20,7 @@ from fwc_llm.sanitize import replace_invisible
 FIRST = 12  # first replies of an arm, one of which must hold an answer
 KEPT_BACK = ("refused", "filtered")  # reasons that are findings about the model, not faults of the run
 _SHOWN = 120  # characters of a reply in an error
+_MOST_TEXTS = 3
 _REPORT_SECONDS = 0.1
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
 _A_REPLY = 50  # characters of a prompt that a local model reads in the time of one reply
@@ -236,6 +238,17 @@ class _Attempts(Attempts):
             self.unknown += unknown
 
 
+def frequent_texts(texts: Iterable[str | None]) -> list[str]:
+    """The three most frequent texts, each on one line, with their numbers."""
+    counts = Counter(replace_invisible(" ".join((text or "").split())) for text in texts)
+    del counts[""]
+    found = []
+    for text, number in counts.most_common(_MOST_TEXTS):
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        found.append(f"{number:,} times “{shown}”")
+    return found
+
+
 class UnreadError(ProviderError):
     """None of an arm's first 12 replies holds an answer: exit code 3."""
 
@@ -279,10 +292,9 @@ class Watch:
         texts = (each["text"] for each in self._journal.records() if each["request"] in unread)
         reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in unread)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        text = replace_invisible(" ".join(next(filter(None, texts), "").split()))
-        example = f"one of them: “{text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}”" if text else "they are empty"
+        examples = "; ".join(frequent_texts(texts)) or "they are empty"
         raise UnreadError(
-            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; {example}): "
+            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; {examples}): "
             f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and --no-watch "
             "continues this run"
         )

@@ -31,7 +31,7 @@ from fwc_llm.shots.storage import kept_shots
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential
+    from fwc_llm.metrics.sequential import GroupSequential
     from fwc_llm.tasks import Task
 
 
@@ -75,7 +75,7 @@ class Plan:
     repeats: tuple[Repeat, ...]
     moved: tuple[str, ...] = ()  # a sentence for each default that was adjusted
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)  # the user's examples, by source
-    sequential: "GroupSequential | ConfidenceSequence | None" = None
+    sequential: "GroupSequential | None" = None
     _builders: dict[tuple[int, str], Prompt] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -313,12 +313,10 @@ def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | N
         repeats += [Repeat(sample, seed, drawn, chosen, validation) for sample in again]
     plan = replace(plan, repeats=tuple(repeats))
     if settings.until_decided:
-        from fwc_llm.gates.condition import sequential_design
-        from fwc_llm.metrics.sequential import equal_looks
+        from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 
         looks = plan.ends[np.array(equal_looks(len(plan.ends))) - 1].tolist()
-        names = [arm.name for arm in plan.arms]
-        plan = replace(plan, sequential=sequential_design(settings.as_json(), names, looks))
+        plan = replace(plan, sequential=GroupSequential(tuple(looks)))
     plan.first_calls  # noqa: B018 (raises template errors before anything is written)
     plan.n_questions  # noqa: B018 (raises errors of impossible probes)
     return plan
@@ -488,7 +486,7 @@ def describe_asked(
     told = {
         "variations": plan.variations,
         "table_checks": task.checks.as_json(task.cluster),
-        "looks": list(getattr(plan.sequential, "rows", ())),
+        "looks": list(plan.sequential.rows) if plan.sequential else [],
         "probe_notes": plan.probe_notes,
         "task_file": task.text,  # lets a report work with this folder and the data alone
     }

@@ -125,7 +125,9 @@ class Run:
                 settings["min_group"],
                 settings["margin"],
                 sequential=sequential_design(
-                    settings, self.arms, self.described.get("looks"), self.described.get("ended") or ""
+                    settings.get("until_decided") or (),
+                    self.described.get("looks"),
+                    self.described.get("ended") or "",
                 ),
                 unread=self.unread or settings.get("unread") or WORST,
                 model=True,

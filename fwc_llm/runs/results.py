@@ -8,7 +8,7 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fwc_llm.answers import PARSER
+from fwc_llm.answers import PARSER, read_answer
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.metrics.counts import COUNTED, METRICS
@@ -22,7 +22,7 @@ from fwc_llm.runs.folder import (
     THRESHOLD_COLUMN,
     RunFolder,
 )
-from fwc_llm.runs.journal import Journal, parsed
+from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _MOST_REASONS = 5
+_NO_REPLY = ("error", "unfinished")
 _UNKNOWN = "no P(yes)"
 
 
@@ -70,27 +71,28 @@ class _Last(NamedTuple):
     error: str = ""
     model: str = ""
     truncated: bool = False
+    contradicts: bool = False
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words`."""
+    """The last reply to each question in a journal, parsed by `words`; `greedy`: at temperature 0."""
 
-    def __init__(self, journal: Journal, words: Words | None = None) -> None:
+    def __init__(self, journal: Journal, words: Words | None = None, greedy: bool = False) -> None:
         words = words or journal.words
         self.simulated = False
         self._last: dict[Key, _Last] = {}
         for record in journal.records():
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
-            cells = _Last().cells
-            if record["text"] is not None:
-                answer, why, p_yes = parsed(reply_of(record), words).values()
-                number = None if p_yes is None else float(p_yes)
-                cells = answer or "", why, number, sys.intern(truncate(record["text"]))
-            last = _Last(cells, error, model, bool(record.get("truncated")))
+            reading = read_answer(reply_of(record), words, greedy)
+            p_yes = None if reading.p_yes is None else float(reading.p_yes)
+            text = sys.intern(truncate(record["text"] or ""))
+            cells = reading.answer.value or "", reading.answer.reason, p_yes, text
+            last = _Last(cells, error, model, bool(record.get("truncated")), reading.contradicts)
             self._last[key_of(record)] = last
             self.simulated |= is_simulation(model, record.get("fingerprint"))
         self.models = sorted({last.model for last in self._last.values()} - {""})
         self.truncated = sum(last.truncated for last in self._last.values())
+        self.contradicting = sum(last.contradicts for last in self._last.values())
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question with its parsed reply, as a line of answers.csv."""
@@ -113,7 +115,8 @@ def score(
     """
     journal.check_in_place()
     described = folder.describe()
-    replies = Replies(journal, described.get("words"))
+    greedy = (described.get("parameters") or {}).get("temperature") == 0
+    replies = Replies(journal, described.get("words"), greedy)
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
         described = folder.change(simulated=True, simulated_answers=True)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
@@ -140,7 +143,7 @@ def score(
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
-    unanswered = [row for row in rows if row["reason"] == "error"]
+    unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
     def arm(name: str) -> dict[str, Any]:
@@ -168,6 +171,7 @@ def score(
         "requests": len(rows),
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
+        **({"p_yes_contradicts": replies.contradicting} if replies.contradicting else {}),
         "no_reply": [{"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)],
         "stopped": stopped,
         "usage": asdict(journal.usage),
@@ -178,7 +182,7 @@ def score(
         data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}
         data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
     if rule is not None:
-        missing = sum(row["reason"] == "error" for row in validation)
+        missing = sum(row["reason"] in _NO_REPLY for row in validation)
         data |= {"threshold": rule, "pool_requests": len(validation), "pool_unanswered": missing}
     data["arms"] = [arm(name) for name in described["arms"]]
     folder.write_json("results.json", data)
@@ -204,7 +208,7 @@ def _at_thresholds(
         "ties": sum(
             row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])] for row in plain
         ),
-        "unknown": sum(row["p_yes"] is None and row["reason"] != "error" for row in plain),
+        "unknown": sum(row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain),
         "answers": arm_metrics(arm, moved),
     }
 

@@ -58,7 +58,7 @@ def questions_until_decided(design: Design, settings: Settings, arms: Sequence[s
     Rates are assumed to be near one half, and rows to be independent.
     """
     most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]
-    sequential = sequential_design(settings.as_json(), arms, equal_looks(most))
+    sequential = sequential_design(settings.until_decided, equal_looks(most))
     if sequential is None or len(shares) < 2:
         return None
     for text in settings.until_decided:

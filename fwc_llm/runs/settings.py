@@ -44,12 +44,6 @@ class Settings(Options):
         VERDICT,
         flag="",
     )
-    stopping: Literal["group-sequential", "confidence-sequence"] = option(
-        "group-sequential",
-        "Intervals of --until-decided: `group-sequential` (ten checks) or `confidence-sequence`.",
-        VERDICT,
-        shown="group-sequential; confidence-sequence with --max-cost and without --n-test",
-    )
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
@@ -160,8 +154,6 @@ class Settings(Options):
         if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
             why = "its intervals are of rows that are each asked once"
             raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
-        if self.cluster and self.stopping != "group-sequential":
-            raise ValueError("a confidence sequence does not work with cluster: cap the rows with --n-test")
         return self
 
     @property

@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from fwc_llm.tasks import census_task
-from tests.faults.loopback import Service, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, Service, completion, serve_in_thread
 
 Served = tuple[Service, str]
 
@@ -203,3 +205,49 @@ def test_bad_input_makes_no_folder(adult: Task, tmp_path: Path, options: Any, me
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) -> None:
+    """The service says Yes, and that No was likelier; with a temperature, that may be."""
+    top = [{"token": "No", "logprob": math.log(0.9)}, {"token": "Yes", "logprob": math.log(0.1)}]
+    body = completion("Yes")
+    body["choices"][0]["logprobs"] = {"content": [{"token": "Yes", "logprob": -2.3, "top_logprobs": top}]}
+    with serve_in_thread(lambda request: HttpReply(body)) as url:
+        for temperature, unknown in ((0, 26), (1, 0)):
+            result = evaluate(
+                census_task(600, 300), "m", ("zero",), n_test=26, base_parity=None, logprobs=True,
+                base_url=f"{url}/v1", params={"temperature": temperature}, out=tmp_path / str(temperature),
+                progress=False,
+            )  # fmt: skip
+            assert result.data.get("p_yes_contradicts", 0) == unknown
+            assert sum(cell == "" for cell in result.answers()["p_yes"]) == unknown
+
+
+@pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource", "", "unheard-of"])
+def test_a_reply_that_the_service_broke_off_is_none(finish: str, tmp_path: Path) -> None:
+    """Half of the replies end by a word that nobody knows: they are asked again once, and say nothing."""
+    asked: Counter[str] = Counter()
+
+    def service(request: HttpRequest) -> HttpReply:
+        text = str(request.json()["messages"][-1]["content"])
+        asked[text] += 1
+        body = completion("No")
+        if "Female" in text:
+            body["choices"][0]["finish_reason"] = finish
+        return HttpReply(body)
+
+    with serve_in_thread(service) as url:
+        result = evaluate(
+            census_task(600, 300), "m", ("zero",), n_test=26, base_parity=None, base_url=f"{url}/v1",
+            out=tmp_path, progress=False,
+        )  # fmt: skip
+    answers = result.answers()
+    women = answers["group"] == "Female"
+    if not finish:  # a blank is none: the reply is whole
+        assert result.unanswered == 0
+        return
+    assert result.unanswered == women.sum() > 5
+    assert set(answers["reason"][women]) == {"unfinished"}
+    assert set(answers["answer"][~women]) == {"no"}
+    assert finish in result.data["no_reply"][0]["reason"]
+    assert {asked[text] for text in asked if "Female" in text} == {2}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,7 @@ from scipy.special import ndtri
 from fwc_llm import Client, FwcError, ProviderError, Reply, Result, Settings, evaluate
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.sequential import (
-    ConfidenceSequence,
-    GroupSequential,
-    equal_looks,
-    nominal_levels,
-    simulate,
-)
+from fwc_llm.metrics.sequential import GroupSequential, equal_looks, nominal_levels, simulate
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.runs.recorded_run import read_run
 from fwc_llm.runs.splits import interleave_cells
@@ -171,25 +166,13 @@ TEN_LOOKS, ALWAYS = GroupSequential(equal_looks(2000)), GroupSequential(tuple(ra
     ("rates", "design"),
     [
         ([0.45, 0.55], TEN_LOOKS), ([0.02, 0.12], TEN_LOOKS), ([0.5, 0.6, 0.5, 0.5], TEN_LOOKS),
-        ([0.45, 0.55], ALWAYS), ([0.02, 0.12], ConfidenceSequence(1, 2000)),
+        ([0.45, 0.55], ALWAYS),
     ],
 )  # fmt: skip
 def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float], design: Any) -> None:
     """Also where a run looks after every row."""
     _, failed = simulate(rates, [1.0] * len(rates), (0.1, 0.1), design, 2000)
     assert max((failed == 1).mean(), (failed == 0).mean()) <= 0.025 + 2.6 * np.sqrt(0.025 * 0.975 / 2000)
-
-
-def test_a_known_end_decides_more_often_than_a_sequence_without_one() -> None:
-    """At gaps of 0.05 and 0.15 around a bound of 0.1, with no more rows."""
-    for gap in (0.05, 0.15):
-        of = [0.5 - gap / 2, 0.5 + gap / 2], [1, 1], (0.1, 0.1)
-        (rows, found), (more, less) = (
-            simulate(*of, design, 500)
-            for design in (GroupSequential(equal_looks(2000)), ConfidenceSequence(1, 2000))
-        )
-        assert np.isfinite(found).mean() > 0.5 > np.isfinite(less).mean()
-        assert rows.mean() < more.mean()
 
 
 def aged(messages: Any) -> str:
@@ -221,25 +204,23 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     assert (verify(tmp_path / "run")["differs"], len(looks)) == (0, 10)
     wanted = {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
     assert result.check("dp > 0.1").outcome in wanted
-    for more, why in (
-        ({"base_parity": 0.5}, "splits"),
-        ({"stopping": "confidence-sequence"}, "does not work with cluster"),
-    ):
-        with pytest.raises(FwcError, match=why):
-            evaluate(task, model, **options | {"n_test": 150} | more)
+    with pytest.raises(FwcError, match="splits"):
+        evaluate(task, model, **options | {"n_test": 150, "base_parity": 0.5})
 
 
-def test_a_cap_is_kept_and_without_one_a_sequence_is_taken(stopped: Result, tmp_path: Path) -> None:
+def test_a_cap_is_kept(stopped: Result) -> None:
     for cap in (600, 200):
         with pytest.raises(FwcError, match="n_test"):
             evaluate("census", unequal, out=stopped.folder, **OPTIONS | {"n_test": cap})
-    free = OPTIONS | {"max_cost": 1.0, "arms": ["zero"]}
-    del free["n_test"]
-    result = evaluate("census", "surrogate", out=tmp_path / "run", **free)
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (record["settings"]["stopping"], "looks" in record) == ("confidence-sequence", False)
-    assert result.data["until_decided"]["of"] == 2000
-    assert isinstance(read_run(tmp_path / "run").answered.design.sequential, ConfidenceSequence)
+
+
+def test_a_run_of_confidence_sequences_is_refused_by_name(stopped: Result, tmp_path: Path) -> None:
+    shutil.copytree(stopped.folder, tmp_path / "old")
+    described = json.loads((tmp_path / "old" / "run.json").read_text())
+    del described["looks"]
+    (tmp_path / "old" / "run.json").write_text(json.dumps(described))
+    with pytest.raises(FwcError, match="confidence sequences, which fwc-llm no longer has"):
+        _ = read_run(tmp_path / "old").answered
 
 
 def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path: Path) -> None:

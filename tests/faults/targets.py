@@ -26,7 +26,8 @@ from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
-from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.bodies import read_reply
+from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.prompts import Prompt

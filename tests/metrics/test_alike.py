@@ -186,5 +186,5 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
     assert "zero: filters rows of Female" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
-    metrics = {line.split(",")[7] for line in render([result.folder], "csv").splitlines()}
+    metrics = {line.split(",")[6] for line in render([result.folder], "csv").splitlines()}
     assert {"refusals", "refusals_difference", "filtered", "refused"} <= metrics

@@ -1,7 +1,6 @@
 """Two arms: tests that are their intervals, agree with their signs, and reject as often as they say."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fwc_llm.metrics.adverse_impact import holm
 from fwc_llm.metrics.arm_comparison import (
     ArmComparison,
     Difference,
@@ -135,24 +133,6 @@ def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readin
     arms = World(USUAL).arms(np.random.default_rng(2), World(USUAL, lost=0.2))
     one, other = map(ArmEstimates, arms)
     assert all(compare(*pair)["accuracy"].worst_case for pair in ((one, other), (other, one)))
-
-
-def closed_testing(p_values: list[float]) -> list[float]:
-    """Holm's procedure as the closure of Bonferroni's: the worst set of hypotheses that each belongs to."""
-    sets = [s for size in range(1, len(p_values) + 1) for s in combinations(range(len(p_values)), size)]
-    bonferroni = {s: min(1.0, len(s) * min(p_values[i] for i in s)) for s in sets}
-    return [max(bonferroni[s] for s in sets if i in s) for i in range(len(p_values))]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
-def test_holm_agrees_with_closed_testing(p_values: list[float]) -> None:
-    assert holm(p_values) == pytest.approx(closed_testing(p_values))
-
-
-def test_holm_leaves_undefined_values_out_and_counts_tests_that_are_not_listed() -> None:
-    assert holm([0.01, np.nan, 0.04]) == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
-    assert holm([0.01], 10) == pytest.approx([0.1])
 
 
 def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:

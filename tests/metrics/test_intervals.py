@@ -10,7 +10,6 @@ from fwc_llm.metrics.arm_comparison import adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
 from fwc_llm.metrics.intervals import coverage_of_pairs, critical_value, p_value, range_critical_value
 from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of, steps_needed, variance_of
-from fwc_llm.metrics.sequential import ConfidenceSequence
 from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
 
 
@@ -27,12 +26,6 @@ def test_two_groups_are_compared_by_students_distribution(freedom: float) -> Non
     assert range_critical_value(99.0, freedom) == pytest.approx(expected.ppf(0.95), rel=1e-4)
     wide = range_critical_value(2.0, freedom)
     assert expected.cdf(wide + 2.0) - expected.cdf(-wide) == pytest.approx(0.95)
-
-
-def test_a_sequence_is_looked_at_ever_more_rarely() -> None:
-    looks = ConfidenceSequence(1, 1000).looks(100)
-    steps = np.diff(looks)
-    assert (looks[0], looks[-1], steps.min() >= 20, steps[:-1].max()) == (100, 1000, True, 45)
 
 
 def arm(rng: np.random.Generator, n: int, share: float) -> ArmArrays:

@@ -62,7 +62,7 @@ def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, wor
             for metric, value in zip((GAP, "accuracy"), truth, strict=True):
                 held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
             width[place] += one[GAP].high - one[GAP].low
-        off.append([one.signed_gap.value - (rates[1] - rates[0]) for one in found if one.signed_gap])
+        off.append([np.diff(one.counted("rate").values).item() - (rates[1] - rates[0]) for one in found])
     assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
     errors = np.array(off)
     assert abs(errors[:, 1].mean()) < 3.5 * errors[:, 1].std() / np.sqrt(runs)

@@ -20,7 +20,7 @@ from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sequential import ConfidenceSequence, GroupSequential, equal_looks, expected_rows
+from fwc_llm.metrics.sequential import GroupSequential, equal_looks, expected_rows
 from fwc_llm.metrics.statistics import statistics
 
 FILE = Path(__file__).parent.parent / "golden" / "statistics.json"
@@ -94,11 +94,6 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield (
         "five looks",
         (statistics(designed(two, sequential=looks)), expected_rows([1, 2], (0.1, 0.1), looks)),
-    )
-    always = ConfidenceSequence(6, 1000)
-    yield (
-        "any look",
-        (statistics(designed(two, sequential=always)), expected_rows([1, 1], (0.1, 0.1), always)),
     )
     again = from_frame(people(80, 5, repeats=4), min_group=1)
     yield "asked twice", statistics(designed(again, times=2))

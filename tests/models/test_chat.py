@@ -1,6 +1,7 @@
 """What the client sends, and what it makes of what comes back; addresses that lead nowhere."""
 
 import asyncio
+import math
 import re
 from contextlib import suppress
 from typing import Any
@@ -11,7 +12,8 @@ import respx
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Usage
-from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.bodies import read_reply
+from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, completion
 from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 
@@ -180,20 +182,51 @@ def _position(token: str, *top: str) -> dict[str, Any]:
         ([("```json\n", "No"), ("{\n",), ('"answer":',), (' "', "yes"), ("no", "yes", "no"), ("}",)], 0.731),
         ([("<think>",), ("No", "no", "yes"), ("</think>",), ('{"answer":"',), ("yes", "yes", "no")], 0.731),
         ([('{"answer":"',), ("yes", "maybe", "oui")], None),
-        ([("json", "yes", "no")], None),
+        ([("json", "yes", "no")], None),  # tokens of another text
     ],
 )  # fmt: skip
 def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
 ) -> None:
-    body = completion('{"answer": "yes"}', "gpt-4")
+    answer = next((word for word, *_ in tokens for word in re.findall("yes|no$", word)), "yes")
+    body = completion(f'{{"answer": "{answer}"}}', "gpt-4")
     body["choices"][0]["logprobs"] = {"content": [_position(*token) for token in tokens]}
     route = provider.post("/chat/completions").respond(json=body)
     reply = ask(quick(answer_format="json", logprobs=True))
     schema = sent(route)["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["answer"]["enum"] == ["yes", "no"]
-    assert parse_answer(reply).value == "yes"
+    assert parse_answer(reply).value == answer
     assert probability(reply) == (None if expected is None else pytest.approx(expected, abs=0.001))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1}), ("ES", 1.0, {"ES": 1.0})], 0.9),
+        ("Yes.", [("Ye", 0.9, {"Ye": 0.9, "No": 0.1}), ("s", 0.8, {"s": 0.8, "ah": 0.2}), (".", 1.0, {})],
+         0.878),
+        ("NO", [("N", 0.9, {"N": 0.9, "YES": 0.1}), ("O", 1.0, {"O": 1.0})], 0.1),
+        ("Yes", [("No", 0.9, {"No": 0.9, "Yes": 0.1})], None),  # tokens of another text
+        ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1})], None),  # the word's end is not told
+        ("No", [("No", 0.5, {"No": 0.5, "Y": 0.45})], None),  # and perhaps YES
+    ],
+)  # fmt: skip
+def test_p_yes_follows_the_tokens_of_the_answer(
+    text: str, tokens: list[tuple[str, float, dict[str, float]]], expected: float | None
+) -> None:
+    body = completion(text, "m")
+    body["choices"][0]["logprobs"] = {
+        "content": [
+            {
+                "token": token,
+                "logprob": math.log(p),
+                "top_logprobs": [{"token": each, "logprob": math.log(share)} for each, share in top.items()],
+            }
+            for token, p, top in tokens
+        ]
+    }
+    found = probability(read_reply(body))
+    assert found == (None if expected is None else pytest.approx(expected, abs=0.001))
 
 
 def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -> None:

@@ -53,7 +53,7 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 @pytest.mark.parametrize(
     ("value", "answer", "p_yes"),
     [
-        ("no, never", "no", None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
+        ("Well, no.", None, None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
         (Reply("Yes", usage=Usage(3, 1)), "yes", None), ("I cannot say", None, None),
     ],
 )  # fmt: skip
@@ -318,7 +318,7 @@ def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
     (tmp_path / "telling.py").write_text(
         "import os\nKEYS = os.environ['SERVICE_APIKEY'] + ' ' + os.environ['OPENAI_API_KEY']\n"
         "def fails(messages):\n    raise OSError('x' * 280 + KEYS)\n"
-        "def says(messages):\n    return 'Yes. ' + KEYS\n"
+        "def says(messages):\n    return 'Yes. The key is ' + KEYS\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     for variable, key in keys.items():

@@ -49,7 +49,64 @@ def test_batch_output_takes_its_people_from_a_population(fwc: Run, batch: Path, 
     table = open_results(batch, batch.read_bytes())
     assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
     batch.write_text(batch.read_text().replace("choices", "answers"))
-    assert "response.body.choices[0].message.content" in fwc(*words, code=2).line
+    assert "no row has a reply of chat completions or of the Responses API" in fwc(*words, code=2).line
+
+
+def _chat(text: str | None, finish: str = "stop", **message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": text, **message}, "finish_reason": finish}]}
+
+
+def _item(part: dict[str, Any], **body: Any) -> dict[str, Any]:
+    return {"status": "completed", "output": [{"type": "message", "content": [part]}]} | body
+
+
+BLOCKED = {"error": {"code": "content_filter", "message": "content management policy"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "metric"),
+    [
+        (_chat(None, refusal="I can't help with that."), 200, "refusals"),
+        (_item({"type": "refusal", "refusal": "No."}), 200, "refusals"),
+        (_chat("No", "content_filter"), 200, "filtered"),
+        (_chat("No", "guardrail_intervened"), 200, "filtered"),
+        ({"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}}, 200, "filtered"),
+        (_item({"type": "output_text", "text": "No"}, incomplete_details={"reason": "content_filter"}), 200,
+         "filtered"),
+        (BLOCKED, 400, "filtered"),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("column", [("--reply", "output"), ("--answer", "decision")])
+def test_what_a_model_or_a_filter_refuses_is_no_denial(
+    fwc: Run, tmp_path: Path, body: Any, status: int, metric: str, column: tuple[str, str]
+) -> None:
+    """A quarter of the women have no answer; the others say yes as often as the men."""
+    lines, people = [], []
+    for number in range(400):
+        refused = number % 8 == 1
+        said = body if refused else _chat("Yes" if number // 2 % 2 else "No")
+        response = {"status_code": status if refused else 200, "body": said}
+        lines.append(json.dumps({"custom_id": f"c{number}", "error": None, "response": response}))
+        people.append({"row": f"c{number}", "sex": "mf"[number % 2]})
+    (tmp_path / "batch.jsonl").write_text("\n".join(lines))
+    pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
+    words = ("audit", tmp_path / "batch.jsonl", *column, "--protected", "sex", "--key", "row")
+    words = (*words, "--population", tmp_path / "people.csv", "--fail-if", f"{metric}_gap > 0.1")
+    outcome = fwc(*words, code=5)
+    assert f"{metric}_gap[answers] > 0.1: 0.250" in outcome.out
+
+
+def test_a_rate_of_refusals_is_not_known_from_blanks(fwc: Run, tmp_path: Path) -> None:
+    lines = ["m,yes,", "m,no,", "f,,", "f,no,"] * 100
+    (tmp_path / "plain.csv").write_text("\n".join(["sex,said,reason", *lines]))
+    words = ("audit", tmp_path / "plain.csv", "--answer", "said", "--protected", "sex")
+    assert (
+        "100 answers are missing for unknown reasons"
+        in fwc(*words, "--fail-if", "refusals_gap > 0.1", code=6).out
+    )
+    (tmp_path / "plain.csv").write_text("\n".join(["sex,said,reason", *lines]).replace("f,,", "f,,refused"))
+    fwc(*words, "--fail-if", "refusals_gap > 0.1", code=5)
 
 
 def test_the_recipe_of_the_page_reads_promptfoo(

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Attempts, Messages, Reply, Usage
+from fwc_llm.models.bodies import read_reply
 from fwc_llm.models.decisions import DecisionModel
-from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of, why_unpriced
 from fwc_llm.runs.budget import Budget, forecast
 from fwc_llm.runs.execute import Execution

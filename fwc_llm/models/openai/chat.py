@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -16,28 +16,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import SIMULATED, Attempts, Messages, Reply, Usage, is_simulation
+from fwc_llm.models.base import FILTERED, SIMULATED, Attempts, Messages, Reply, is_simulation
+from fwc_llm.models.bodies import FORM, RESPONSE_FORMAT, read_reply
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.models.openai.prices import ending_of, family_of
-from fwc_llm.models.openai.retry import (
-    QUOTA_CODES,
-    AttemptError,
-    FailureScope,
-    Pace,
-    body_failure,
-    http_failure,
-)
+from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, FailureScope, Pace, http_failure
 from fwc_llm.sanitize import (
     LIKE_A_KEY,
     as_single_line,
     hide_variable,
-    parse_finite,
     parse_json,
     parse_uint,
     redact,
     replace_invisible,
     sanitize_json,
-    truncate,
 )
 
 if TYPE_CHECKING:
@@ -47,21 +39,11 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 AZURE_VERSION = "2024-10-21"
-FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld
-# finish_reason of other makers (Gemini, Zhipu, Anthropic, Inspect): OpenAI's word for it.
-_FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None} | dict.fromkeys(
-    ("safety", "prohibited_content", "blocklist", "sensitive", "content-filter"), FILTERED
-)
 ANSWER_TOKENS = 20  # enough for "Yes", and to recognize a refusal (DecodingTrust's limit)
 JSON_TOKENS = 60  # enough for a JSON object with one answer and white space
 REASONING_TOKENS = 2000  # token limit of reasoning models, which includes their reasoning
 EFFORT = "reasoning_effort"
-RESPONSE_FORMAT = "response_format"
 YES_OR_NO = ("yes", "no")
-_FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
-# The text before the answer's first letter. llama.cpp's grammar allows a code fence around the object.
-_JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
-_END_OF_REASONING = "</think>"
 _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
@@ -69,9 +51,6 @@ _NAMES_A_KEY = re.compile(
     r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
 )
 _OF_VERSION = re.compile(r"(?:[-_.:@](?:v?\d[\d.-]*|latest|preview|exp|gguf|i?q\d\w*|[bf]p?f?\d+))*")
-_LONGEST_NAME = 200  # characters of a token or a model's name
-_MOST_LOGPROBS = 100
-_MOST_TOKENS = 1_000_000_000  # of one request; a larger count is invalid
 LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 ATTEMPT_SECONDS = 60.0
@@ -117,87 +96,11 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
             "required": ["answer"],
             "additionalProperties": False,
         }
-        form = {"name": _FORM, "strict": True, "schema": schema}
+        form = {"name": FORM, "strict": True, "schema": schema}
         sent[RESPONSE_FORMAT] = {"type": "json_schema", "json_schema": form}
     if logprobs:
         sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
     return sent | dict(params)
-
-
-def read_reply(body: Any, latency: float = 0.0) -> Reply:
-    """The reply in a chat-completions response; `AttemptError` if it is not one."""
-    choices = body.get("choices") if isinstance(body, Mapping) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if choice is None or not isinstance(message, Mapping):
-        raise body_failure(body)
-    content, refusal = message.get("content"), message.get("refusal")
-    if isinstance(content, list):  # some servers send a list of parts that includes reasoning
-        parts = [part for part in content if isinstance(part, Mapping)]
-        answers = (part for part in parts if not re.search("think|reason", str(part.get("type"))))
-        content = "".join(str(part.get("text") or "") for part in answers)
-        refusal = refusal or "".join(str(part.get("refusal") or "") for part in parts)
-    text = content if isinstance(content, str) and content else refusal
-    text = text if isinstance(text, str) else ""
-    finish = name_in(choice, "finish_reason")
-    finish = _FINISHED.get((finish or "").lower(), finish)
-    calls_tool = not text.strip() and bool(message.get("tool_calls") or message.get("function_call"))
-    return Reply(
-        text=truncate(text),
-        finish_reason=finish,
-        refusal=bool(refusal) or calls_tool or finish == "refusal",
-        reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
-        logprobs=_logprobs(choice.get("logprobs"), json_answer(text) is not None),
-        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens", bool(text)),
-        model=name_in(body, "model"),
-        fingerprint=name_in(body, "system_fingerprint"),
-        latency=latency,
-        raw=body,
-    )
-
-
-def asks_json(parameters: Mapping[str, Any]) -> bool:
-    """Whether these parameters enforce an answer in JSON."""
-    form = parameters.get(RESPONSE_FORMAT)
-    schema = form.get("json_schema") if isinstance(form, Mapping) else None
-    return isinstance(schema, Mapping) and schema.get("name") == _FORM
-
-
-def json_answer(text: str) -> Any:
-    """The answer in a JSON reply; None without one."""
-    try:
-        reply = parse_json(text)
-    except ValueError:
-        return None
-    return reply.get("answer") if isinstance(reply, dict) else None
-
-
-def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
-    """Counts in `usage` under these names; None if one of them is not known.
-
-    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the total that
-    are in neither count, such as reasoning, were written by the model.
-    """
-    if not isinstance(usage, Mapping):
-        return None
-    names = (prompt, completion, "total_tokens")
-    asked, said, total = (parse_uint(usage.get(name), _MOST_TOKENS) for name in names)
-    if not asked or said is None or (has_text and not said):
-        return None
-    details = usage.get(f"{prompt}_details")
-    details = details if isinstance(details, Mapping) else {}
-    cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
-    written = details.get("cache_write_tokens") or 0
-    written = parse_uint(written, asked - cached + 1)
-    if written is None:
-        return None
-    return Usage(asked, max(said, (total or 0) - asked), cached, written)
-
-
-def name_in(body: Mapping[str, Any], field: str) -> str | None:
-    """The text in a field of a service's response, shortened; None for other values."""
-    value = body.get(field)
-    return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
 def _content(choice: Any) -> str:
@@ -212,41 +115,6 @@ def _same_model(served: str, wanted: str) -> bool:
     shorter, longer = sorted(names, key=len)
     before, found, after = longer.partition(shorter)
     return bool(found) and not before and bool(_OF_VERSION.fullmatch(after))
-
-
-def _logprobs(logprobs: Any, in_json: bool) -> tuple[tuple[str, float], ...] | None:
-    """The most likely tokens where the answer begins; None without an answer.
-
-    The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
-    "answer", and the tokens lose their part before it.
-    """
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
-    tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
-    written = "".join(tokens)
-    reasoning = written.rfind(_END_OF_REASONING)
-    start = 0 if reasoning < 0 else reasoning + len(_END_OF_REASONING)
-    opened = _JSON_ANSWER.match(written, start)
-    if in_json and not opened:
-        return None
-    letters = (index for index in range(start, len(written)) if written[index].isalpha())
-    answer = opened.end() if opened else next(letters, len(written))
-    end = 0
-    for position, token in zip(positions, tokens, strict=True):
-        begin, end = end, end + len(token)
-        if end > answer:
-            before = token[: answer - begin] if opened else ""
-            return tuple(_top_tokens(position.get("top_logprobs"), before)) or None
-    return None
-
-
-def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
-    """Yield (token, log-probability) of tokens that begin with `before`, without it."""
-    for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
-        logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
-        token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
-        if logprob is not None and token.startswith(before):
-            yield token.removeprefix(before), logprob
 
 
 class Service:
@@ -494,7 +362,7 @@ class ChatModel(Service):
         self.sdk()  # imports before the row's time begins
         tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
         await self._pace.turn(tokens, self._deadline)
-        began, number = time.monotonic(), 0
+        began, number, broke_off = time.monotonic(), 0, False
         while True:
             number += 1
             sent_at = time.monotonic()
@@ -522,6 +390,11 @@ class ChatModel(Service):
                 return Reply(text=None, error=why, attempts=number, latency=time.monotonic() - began)
             self._failed_in_a_row, self._last_success = 0, time.monotonic()
             self._pace.succeeded(sent_at)
+            if reply.ending == "unfinished" and not broke_off and self._left(began) > 0.0:
+                broke_off = True
+                attempts.lost(billed=True)
+                if await attempts.again():
+                    continue
             if reply.usage is not None:
                 self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
             # A deployment, whose name has a prefix, may serve any model.

@@ -1,0 +1,259 @@
+"""Reads a service's response into a `Reply`: chat completions, the Responses API, and lines of a batch."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fwc_llm.models.base import FILTERED, Reply, Usage, ending_of
+from fwc_llm.models.openai.retry import body_failure, http_failure
+from fwc_llm.sanitize import parse_finite, parse_json, parse_uint, truncate
+
+RESPONSE_FORMAT = "response_format"
+FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
+# The text before the answer's first letter. llama.cpp's grammar allows a code fence around the object.
+_JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
+_END_OF_REASONING = "</think>"
+_REASONING = re.compile("think|reason", re.IGNORECASE)  # types of parts that are no answer
+_BLOCKED = re.compile(r"block|filter|prohibit|safety", re.IGNORECASE)
+_LONGEST_NAME = 200  # characters of a token or a model's name
+_MOST_LOGPROBS = 100
+_MOST_TOKENS = 1_000_000_000  # of one request; a larger count is invalid
+_LONGEST_ANSWER = 12  # tokens of one word
+
+
+@dataclass
+class _Said:
+    """What a response says, wherever it says it."""
+
+    text: str = ""
+    refusal: bool = False
+    finish: str | None = None
+    reasoned: bool = False
+    calls_tool: bool = False
+
+
+def read_reply(body: Any, latency: float = 0.0) -> Reply:
+    """The reply in a response of chat completions or of the Responses API; else `AttemptError`.
+
+    A reply that ended by a word that nobody knows is none: its text is None, its `finish_reason` the word.
+    """
+    choice = _first(body, "choices")
+    if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
+        said = _of_message(choice["message"])
+        said.finish = _word_in(choice, "finish_reason")
+        logprobs = choice.get("logprobs")
+    elif isinstance(body, Mapping) and isinstance(body.get("output"), list) and not body.get("error"):
+        said, logprobs = _of_items(body), None
+    elif _is_blocked(body):
+        said, logprobs = _Said(finish=FILTERED), None
+    else:
+        raise body_failure(body)
+    refuses = said.refusal or (said.calls_tool and not said.text.strip()) or said.finish == "refusal"
+    unfinished = not refuses and ending_of(said.finish) == "unfinished"
+    error = f"the service broke off its reply (finish_reason {said.finish!r})" if unfinished else None
+    return Reply(
+        text=None if unfinished else truncate(said.text),
+        error=error,
+        finish_reason=said.finish,
+        refusal=refuses,
+        reasoned=said.reasoned,
+        logprobs=None if unfinished else _logprobs(logprobs, said.text),
+        usage=_usage_in(body, bool(said.text)),
+        model=name_in(body, "model"),
+        fingerprint=name_in(body, "system_fingerprint"),
+        latency=latency,
+        raw=body,
+    )
+
+
+def read_batch_line(line: Mapping[str, Any]) -> Reply:
+    """The reply in a line of a batch's result file; `AttemptError` if it has none."""
+    response = line.get("response")
+    response = response if isinstance(response, Mapping) else {}
+    status = parse_uint(response.get("status_code"), 600) or 200
+    body = response.get("body")
+    if error := line.get("error"):  # the service did not process the request
+        status, body = 400, {"error": error}
+    if status == 200:
+        return read_reply(body)
+    failure = http_failure(status, body, {})
+    if failure.filtered:
+        return Reply("", finish_reason=FILTERED)
+    raise failure
+
+
+def _first(body: Any, name: str) -> Any:
+    """The first entry of a list in a body; None without one."""
+    entries = body.get(name) if isinstance(body, Mapping) else None
+    return entries[0] if isinstance(entries, list) and entries else None
+
+
+def _of_message(message: Mapping[str, Any]) -> _Said:
+    """What a chat message says; its content may be a list of parts that includes reasoning."""
+    said = _Said(
+        reasoned=bool(message.get("reasoning_content") or message.get("reasoning")),
+        calls_tool=bool(message.get("tool_calls") or message.get("function_call")),
+    )
+    _add_parts(said, message.get("content"))
+    _add_parts(said, {"refusal": message.get("refusal")})
+    return said
+
+
+def _of_items(body: Mapping[str, Any]) -> _Said:
+    """What a response of the Responses API says in its items."""
+    details = body.get("incomplete_details")
+    cut = _word_in(details, "reason") if isinstance(details, Mapping) else None
+    said = _Said(finish=cut or _word_in(body, "status"))
+    for item in body["output"]:
+        kind = str(item.get("type")) if isinstance(item, Mapping) else ""
+        if kind == "message":
+            _add_parts(said, item.get("content"))
+        said.reasoned |= bool(_REASONING.search(kind))
+        said.calls_tool |= kind.endswith("_call")
+    return said
+
+
+def _add_parts(said: _Said, content: Any) -> None:
+    """Add a text, a part or a list of parts; the text of a refusal stands where there is no other."""
+    for part in content if isinstance(content, list) else [content]:
+        part = {"text": part} if isinstance(part, str) else part
+        if not isinstance(part, Mapping) or _REASONING.search(str(part.get("type"))):
+            continue
+        text, refusal = part.get("text"), part.get("refusal")
+        said.text += text if isinstance(text, str) else ""
+        if refusal:
+            said.refusal = True
+            said.text = said.text or (refusal if isinstance(refusal, str) else "")
+
+
+def _is_blocked(body: Any) -> bool:
+    """Whether a response without a reply says that a filter blocked the prompt."""
+    if not isinstance(body, Mapping):
+        return False
+    feedback = body.get("prompt_feedback") or body.get("promptFeedback")
+    if isinstance(feedback, Mapping) and (feedback.get("block_reason") or feedback.get("blockReason")):
+        return True
+    return not body.get("choices") and bool(_BLOCKED.search(str(_word_in(body, "finish_reason"))))
+
+
+def _word_in(part: Mapping[str, Any], field: str) -> str | None:
+    """A word in a field; one of another type as it would be printed, and None for a blank."""
+    value = part.get(field)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return truncate(value if isinstance(value, str) else repr(value), _LONGEST_NAME)
+
+
+def asks_json(parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters enforce an answer in JSON."""
+    form = parameters.get(RESPONSE_FORMAT)
+    schema = form.get("json_schema") if isinstance(form, Mapping) else None
+    return isinstance(schema, Mapping) and schema.get("name") == FORM
+
+
+def json_answer(text: str) -> Any:
+    """The answer in a JSON reply; None without one."""
+    try:
+        reply = parse_json(text)
+    except ValueError:
+        return None
+    return reply.get("answer") if isinstance(reply, dict) else None
+
+
+def _usage_in(body: Any, has_text: bool) -> Usage | None:
+    usage = body.get("usage")
+    by_chat = read_usage(usage, "prompt_tokens", "completion_tokens", has_text)
+    return by_chat or (
+        read_usage(usage, "input_tokens", "output_tokens", has_text) if "output" in body else None
+    )
+
+
+def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
+    """Counts in `usage` under these names; None if one of them is not known.
+
+    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the total that
+    are in neither count, such as reasoning, were written by the model.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    asked = parse_uint(usage.get(prompt), _MOST_TOKENS)
+    said = parse_uint(usage.get(completion), _MOST_TOKENS)
+    total = parse_uint(usage.get("total_tokens"), _MOST_TOKENS) or 0
+    if not asked or said is None or (has_text and not said):
+        return None
+    details = usage.get(f"{prompt}_details")
+    details = details if isinstance(details, Mapping) else {}
+    cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
+    written = parse_uint(details.get("cache_write_tokens") or 0, asked - cached + 1)
+    if written is None:
+        return None
+    return Usage(asked, max(said, total - asked), cached, written)
+
+
+def name_in(body: Mapping[str, Any], field: str) -> str | None:
+    """The text in a field of a service's response, shortened; None for other values."""
+    value = body.get(field)
+    return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
+
+
+def _logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
+    """The words that may begin the answer, with their log-probabilities; None without an answer.
+
+    The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
+    "answer", and the tokens lose their part before it. A word is followed along the tokens that the model
+    chose, however it is split: "Y" and "ES" are the word "YES".
+    """
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
+    written = "".join(tokens)
+    reasoning = written.rfind(_END_OF_REASONING)
+    start = 0 if reasoning < 0 else reasoning + len(_END_OF_REASONING)
+    opened = _JSON_ANSWER.match(written, start)
+    if json_answer(text) is not None and not opened:
+        return None
+    if _letters(text) not in _letters(written):  # the tokens are of another text
+        return None
+    letters = (index for index in range(start, len(written)) if written[index].isalpha())
+    answer = opened.end() if opened else next(letters, len(written))
+    end = 0
+    for index, token in enumerate(tokens):
+        begin, end = end, end + len(token)
+        if end > answer:
+            before = token[: answer - begin] if opened else ""
+            return tuple(_words(positions[index:], tokens[index:], before)) or None
+    return None
+
+
+def _letters(text: str) -> str:
+    """The ASCII letters and digits of a text: tokenizers write spaces and others in their own ways."""
+    return re.sub("[^a-z0-9]", "", text.casefold())
+
+
+def _words(
+    positions: Sequence[Mapping[str, Any]], tokens: Sequence[str], before: str
+) -> Iterator[tuple[str, float]]:
+    """Yield the words at the first position; that of the chosen tokens is followed to its end."""
+    chosen, so_far = "", 0.0
+    for index in range(min(len(tokens), _LONGEST_ANSWER)):
+        token = tokens[index].removeprefix(before) if index == 0 else tokens[index]
+        goes_on = index + 1 < len(tokens) and tokens[index + 1][:1].isalpha()
+        followed: float | None = None
+        for other, logprob in _top_tokens(positions[index].get("top_logprobs"), before if index == 0 else ""):
+            if other == token and goes_on:
+                followed = logprob
+            else:
+                yield chosen + other, so_far + logprob
+        if followed is None:
+            return
+        chosen, so_far = chosen + token, so_far + followed
+
+
+def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
+    """Yield (token, log-probability) of tokens that begin with `before`, without it."""
+    for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
+        logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
+        token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
+        if logprob is not None and token.startswith(before):
+            yield token.removeprefix(before), logprob
