@@ -1,5 +1,7 @@
 """Models: OpenAI-compatible services, Azure, Inspect, and offline models."""
 
+import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -102,9 +104,28 @@ def open_model(
 
     if (model := provided_model(name, client)) is not None:
         return model
+    if default_service and not os.environ.get("OPENAI_BASE_URL"):
+        _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, client, notice)
+
+
+def _check_spelling(name: str) -> None:
+    """`FwcError` for a name a letter or two from one that is known; a new model has other digits."""
+    from difflib import get_close_matches
+
+    from fwc_llm.models.openai.prices import covering, priced
+
+    known = ("surrogate", "baseline", "smollm2", *priced())
+    if covering(name, known) is not None or re.search("[:/]", name):
+        return
+    digits = re.sub(r"\D", "", name)
+    alike = [each for each in known if re.sub(r"\D", "", each) == digits and abs(len(each) - len(name)) <= 2]
+    nearest = get_close_matches(name, alike, 1, cutoff=0.9)
+    if nearest:
+        remedy = "name it, or give the address of the service that knows yours with --base-url"
+        raise FwcError(f"no model {name!r} is known; did you mean {nearest[0]!r}? {remedy}")
 
 
 def _name_unused(name: str, client: Client, notice: Callable[[str], None]) -> None:
