@@ -153,7 +153,7 @@ def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
     unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
     found = audit(pd.concat([known, unknown]))
     assert any("not known: Unknown" in note for note in found.to_dict()["notes"])
-    for condition in ("dp > 0.2", "dp_ratio < 0.8"):
+    for condition in ("dp[zero] > 0.2", "dp_ratio[zero] < 0.8"):
         both = [frame.check(condition) for frame in (found, audit(known))]
         assert both[0].value == pytest.approx(both[1].value)
         assert both[0].outcome == both[1].outcome
