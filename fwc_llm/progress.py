@@ -28,6 +28,7 @@ class Progress:
     rate: float  # recent requests per second
     cost: float | None = None  # dollars so far, earlier passes included; None without a known price
     left: float | None = None  # seconds that remain
+    pause: float = 0.0  # seconds until the service may be asked again, after status 429
 
     def line(self, total: int) -> str:
         """The text of one line: questions asked, rate, errors, cost and time left."""
@@ -40,7 +41,8 @@ class Progress:
         left = (total - passed) / self.rate if self.left is None and self.rate > 0 else self.left
         if left and total > passed:
             words.append(f"{timedelta(seconds=round(left))} left")
-        return f"asked {passed:,} of {total:,} ({', '.join(words)})"
+        waits = f"; waiting for the service's limit (429), next try in {self.pause:.0f} s"
+        return f"asked {passed:,} of {total:,} ({', '.join(words)}){waits if self.pause >= 1.0 else ''}"
 
 
 class Silent:

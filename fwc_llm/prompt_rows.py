@@ -1,8 +1,9 @@
 """Table rows for templates, as words or raw values; cells cannot inject messages.
 
 The text of a cell is untrusted. A template gets it on one line, without control, bidirectional or invisible
-characters. The marks by which chat servers separate messages (`<|im_start|>`, `<s>`, `[INST]`) are broken by
-a space. So a cell cannot begin a new line, message or example.
+characters. The marks by which chat servers separate messages, any brackets, bars or angles around a word
+(`<|im_start|>`, `<s>`, `[INST]`), are broken by a space. So a cell cannot begin a new line, message or
+example.
 """
 
 import re
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from fwc_llm.taskfile import Column
     from fwc_llm.tasks import Task
 
-_PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # most cells: nothing to clean, neither "<" nor "["
+_PLAIN = re.compile(r"[ !-;=-Z\\\]^-z}~¡-¬®-ɏ]*")  # most cells: nothing to clean, no opening mark
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
-_MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
+# Whatever a chat server writes around a word: <s>, <|im_start|>, <<SYS>>, [INST], [|user|], {{user}}, |user|.
+_MESSAGE_MARKS = re.compile(
+    r"[<⟨](?=[|｜/<⟨]*[^\W\d])|[\[{【](?=[\[{【|｜/]*[^\W\d][\w-]{2,40}[|｜/]*[\]}】])"
+    r"|[|｜](?=[^\W\d][\w-]{1,40}[|｜])"
+)
 
 
 @lru_cache(4096)

@@ -82,3 +82,14 @@ def test_marks_stay_readable() -> None:
     assert clean("[INST] yes [/INST]") == "[ INST] yes [ /INST]"
     assert clean("a\u2028b\nc") == "a b c"
     assert clean("a\u202eb") == "ab"
+
+
+@pytest.mark.parametrize(
+    ("cell", "cleaned"),
+    [("[inst]", "[ inst]"), ("[|Human|]", "[ | Human|]"), ("{{user}}", "{ { user}}"), ("|user|", "| user|"),
+     ("｜Assistant｜", "｜ Assistant｜"), ("<<SYS>>", "< < SYS>>"), ("【tool】", "【 tool】"),
+     ("<5", "<5"), ("<=50K", "<=50K"),
+     ("a|b", "a|b"), ("[3]", "[3]"), ("(part time)", "(part time)"), ("a [see note]", "a [see note]")],
+)  # fmt: skip
+def test_marks_of_chats_are_broken_by_their_structure(cell: str, cleaned: str) -> None:
+    assert clean(cell) == cleaned

@@ -40,12 +40,13 @@ SEEDS = 3
 SETTINGS: dict[str, dict[str, Any]] = {"free": {}, "rows": {"support": "rows", "slots": "balanced-positive"}}
 _POPULATION = 8
 _PROVEN = 5000  # rows up to which there is an outer bound
+_ONE_SUPPORT = {"numbers": ("free",), "adult": ("rows",)}  # of tables drawn or simulated by size
 
 
 def cases(only: list[str]) -> Iterator[tuple[str, str, int]]:
     """Table, support and m of each."""
-    for name in [*TASKS, *OTHERS, *(f"numbers-{n}" for n in NUMBERS)]:
-        for support in ("free",) if name.startswith("numbers") else SETTINGS:
+    for name in [*TASKS, *OTHERS, f"adult-{_PROVEN}", *(f"numbers-{n}" for n in NUMBERS)]:
+        for support in _ONE_SUPPORT.get(name.split("-")[0], SETTINGS) if "-" in name else SETTINGS:
             for m in SIZES if name in TASKS else (8, 16) if name in OTHERS else (16,):
                 if not only or name in only:
                     yield name, support, m
@@ -55,6 +56,10 @@ def read_table(name: str) -> tuple[Any, Any, Any]:
     """Features, outcomes and protected levels."""
     if name.startswith("numbers"):
         return synthetic(int(name.split("-")[1]), 8)
+    if name.startswith("adult-"):
+        features, y, d = read_table("adult")
+        some = np.random.default_rng(0).permutation(len(y))[: int(name.split("-")[1])]
+        return features.iloc[some].reset_index(drop=True), np.asarray(y)[some], np.asarray(d)[some]
     if name in TASKS:
         task = load_task(name)
         return features_frame(task, task.pool()), task.labels(task.pool()), task.sensitive(task.pool())
@@ -149,9 +154,9 @@ def report(found: dict[str, Any]) -> str:
     lines = []
     for row in found["cases"]:
         bound, spread = row.get("outer_bound"), row["spread"]
-        outer = (
-            [f"{row['best_known'] / bound - 1:.2%}", f"{row['prove_seconds']:.1f}"] if bound else ["–"] * 2
-        )
+        outer = ["–", "–"]
+        if bound:
+            outer = [f"{np.mean(row['objectives']) / bound - 1:.2%}", f"{row['prove_seconds']:.1f}"]
         lines.append(
             [
                 row["table"], f"{row['n']:,}", row["support"], row["m"], f"{row['mean_excess']:.2%}",
@@ -167,8 +172,9 @@ def report(found: dict[str, Any]) -> str:
 
 Three seeds at the defaults, against the best known: the best of these fits and of a search that crosses \
 optima, of so many descents ({seconds} CPU s a case). Below: by how much the search is below the best of \
-the three fits, 0 where it found nothing better. Outer: by how much the best known exceeds the outer bound, \
-which no choice of rows is below. The tables numbers-… are simulated.
+the three fits, 0 where it found nothing better. Outer: by how much the mean of the three fits exceeds the \
+outer bound, which no choice of rows is below; the seconds are those of the bound. The tables numbers-… are \
+simulated.
 
 {markdown([*head, "descents", "below", "outer", "CPU s"], lines)}"""
     for support in SETTINGS:

@@ -47,9 +47,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_init: number of starts; the best is kept. "auto": with real rows, and possible coresets up
             to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small tables
             (n · m up to 4,000) get starts until four end at the best objective, at most 30. Larger ones of up
-            to 8,192 rows get two starts if swaps follow as in swaps="auto" and n · m is at most 64,000
-            (256,000 with categories); all others get one. With such swaps, up to 8,192 rows, the best start
-            is kicked if under four agree, as long as kicks pay (docs/method.md, "Starts and local optima").
+            to 8,192 rows get two starts if swaps follow as in swaps="auto" and n · m is at most 64,000 (half
+            with real rows, four times as much with categories); all others get one. With such swaps, up to
+            8,192 rows, the best start is kicked if under four agree, as long as kicks pay (docs/method.md,
+            "Starts and local optima").
         max_iter: largest number of iterations of one descent; an iteration moves all representatives.
         tol: relative gain of an iteration that ends a descent on all rows. "auto": 0, but 2e-5 where samples
             grow, and 2.5e-4 for free representatives with n · m above 2²⁰. 0 descends to the last digit.

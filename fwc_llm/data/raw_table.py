@@ -135,6 +135,19 @@ def open_table(path: Path, content: bytes, source: Source, names: Sequence[str] 
     return _read_excel(path, content, source)
 
 
+LARGEST_UNPACKED = 1 << 30  # bytes: a small file can unpack to more than any memory holds
+
+
+def _at_most(path: Path, packed: Any) -> bytes:
+    """All bytes of a packed file, up to `LARGEST_UNPACKED`."""
+    content = bytes(packed.read(LARGEST_UNPACKED + 1))
+    if len(content) > LARGEST_UNPACKED:
+        raise FwcError(
+            f"{path} unpacks to more than {LARGEST_UNPACKED:,} bytes: unpack it yourself if you trust it"
+        )
+    return content
+
+
 def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
     """Name and bytes of the file in a .gz, .bz2 or .zip file; those of any other file itself."""
     ending = path.suffix.lower()
@@ -144,9 +157,19 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
                 files = [item for item in archive.namelist() if not item.startswith("__MACOSX")]
                 if len(files) != 1:
                     raise FwcError(f"{path} holds {len(files)} files: pack one table alone")
-                return Path(files[0]), archive.read(files[0])
-        if ending in (".gz", ".bz2"):
-            return Path(path.stem), (gzip if ending == ".gz" else bz2).decompress(content)
+                with archive.open(files[0]) as packed:
+                    return Path(files[0]), _at_most(path, packed)
+        if ending == ".gz":
+            return Path(path.stem), _at_most(path, gzip.GzipFile(fileobj=BytesIO(content)))
+        if ending == ".bz2":
+            return Path(path.stem), _at_most(path, bz2.BZ2File(BytesIO(content)))
+        if ending == ".xlsx":
+            with ZipFile(BytesIO(content)) as archive:
+                size = sum(item.file_size for item in archive.infolist())
+            if size > LARGEST_UNPACKED:
+                raise FwcError(
+                    f"{path} unpacks to {size:,} bytes, more than {LARGEST_UNPACKED:,}: save it as CSV"
+                )
     except FwcError:
         raise
     except Exception as error:  # a broken archive raises many types of errors

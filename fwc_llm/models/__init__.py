@@ -1,5 +1,7 @@
 """Models: OpenAI-compatible services, Azure, Inspect, and offline models."""
 
+import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,8 @@ from fwc_llm.models.client import Client, is_local
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
 Asked = RowContext  # its public name
+
+_FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm", "tpm": "--tpm"}
 
 __all__ = [
     "Asked",
@@ -61,6 +65,9 @@ def open_model(
     default_service = client.base_url is None
     if not default_service and name.startswith(("python:", "gguf:", "replay:")):
         raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
+    in_process = default_service and (name == "baseline" or name.partition(":")[0] == "surrogate")
+    if notice is not None and (in_process or name.startswith("python:")):
+        _name_unused(name, client, notice)
     if name.partition(":")[0] == "surrogate" and default_service:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
@@ -97,6 +104,31 @@ def open_model(
 
     if (model := provided_model(name, client)) is not None:
         return model
+    if default_service and not os.environ.get("OPENAI_BASE_URL"):
+        _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, client, notice)
+
+
+def _check_spelling(name: str) -> None:
+    """`FwcError` for a name a letter or two from one that is known; a new model has other digits."""
+    from difflib import get_close_matches
+
+    from fwc_llm.models.openai.prices import covering, priced
+
+    known = ("surrogate", "baseline", "smollm2", *priced())
+    if covering(name, known) is not None or re.search("[:/]", name):
+        return
+    digits = re.sub(r"\D", "", name)
+    alike = [each for each in known if re.sub(r"\D", "", each) == digits and abs(len(each) - len(name)) <= 2]
+    nearest = get_close_matches(name, alike, 1, cutoff=0.9)
+    if nearest:
+        remedy = "name it, or give the address of the service that knows yours with --base-url"
+        raise FwcError(f"no model {name!r} is known; did you mean {nearest[0]!r}? {remedy}")
+
+
+def _name_unused(name: str, client: Client, notice: Callable[[str], None]) -> None:
+    """Name the options that were set and that a model without a service does not take."""
+    if unused := [flag for key, flag in _FOR_SERVICES.items() if getattr(client, key)]:
+        notice(f"{name} does not take {', '.join(unused)}: it answers without a service")

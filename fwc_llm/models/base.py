@@ -195,6 +195,11 @@ def _accept(*_: object) -> None:
     """Default of `require_key` and `check`: no objection."""
 
 
+def _no_pause() -> float:
+    """Default of `pause_left`."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Traits:
     """The optional members of a model, with their defaults.
@@ -214,6 +219,7 @@ class Traits:
                       `ask`, so that a model can answer from the table
     ask_within        as `ask`, for a model that retries: it reports each failed attempt to `Attempts`, and
                       asks `Attempts` for permission before each further attempt (for the cost limit)
+    pause_left        returns the seconds until the service may be asked again, after it refused (status 429)
     answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one answer;
                       its further arguments are the two answers, and a reason for the notice
     """
@@ -229,6 +235,7 @@ class Traits:
     check: Callable[[Messages], None] = _accept
     ask_row: Callable[[Messages, RowContext], Awaitable[Reply]] | None = None
     ask_within: Callable[[Messages, Attempts], Awaitable[Reply]] | None = None
+    pause_left: Callable[[], float] = _no_pause
     answer_in: Callable[[str, Sequence[str], str], None] | None = None
 
 

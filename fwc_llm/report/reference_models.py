@@ -2,7 +2,7 @@
 
 The models are trained on the pool's rows, without test rows and rows that equal a test row
 (docs/statistics.md, "Reference lines"). Reference lines are not arms: they are not part of the comparisons of
-arms, and do not affect Holm's correction of these comparisons.
+arms, and do not affect the correction of these comparisons.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

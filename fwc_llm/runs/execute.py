@@ -22,6 +22,7 @@ KEPT_BACK = ("refused", "filtered")  # reasons that are findings about the model
 _SHOWN = 120  # characters of a reply in an error
 _MOST_TEXTS = 3
 _REPORT_SECONDS = 0.1
+_PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
 _A_REPLY = 50  # characters of a prompt that a local model reads in the time of one reply
 # Wait for requests under way after a fatal error or at the cost limit, because they may be charged for.
@@ -88,6 +89,7 @@ class Execution:
         if self.budget is not None:
             self.budget.start(self.journal)
         workers = [asyncio.create_task(self.work()) for _ in range(self.concurrency)]
+        waiting = asyncio.create_task(self._report_pauses())
         try:
             finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
             failure = next((worker.exception() for worker in finished if worker.exception()), None)
@@ -96,12 +98,19 @@ class Execution:
                     await asyncio.wait(pending, timeout=_GRACE_SECONDS)
                 raise failure
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            for task in (*workers, waiting):
+                task.cancel()
+            await asyncio.gather(*workers, waiting, return_exceptions=True)
             await self.model.aclose()
             self.report()
         return ExecutionSummary(self.done, self.errors, self.skipped, self.stopped)
+
+    async def _report_pauses(self) -> None:
+        """While the service makes everybody wait, no reply comes that would be reported."""
+        while self.progress is not None:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            if self.about.pause_left() >= _PAUSE_SECONDS:
+                self.report()
 
     async def work(self) -> None:
         """Process one call after another; after an exception, none begins."""
@@ -185,8 +194,10 @@ class Execution:
         done = sum(work for _, work in self.lately) - self.lately[0][1]
         left = sum(self.ahead.values()) * seconds / done if self.ahead and done else None
         cost = self.journal.cost(self.price) if self.price else None
+        pause = self.about.pause_left()
+        numbers = self.done, self.errors, self.skipped, self.total
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
-            self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost, left))
+            self.progress(Progress(*numbers, rate, cost, left, pause))
 
 
 class _Attempts(Attempts):

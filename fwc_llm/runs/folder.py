@@ -32,6 +32,7 @@ FORMAT = "fwc-llm-run/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 PARSED_COLUMNS = ("answer", "reason", "p_yes", "reply")
 ANSWER_COLUMNS = (*QUESTION_COLUMNS, *PARSED_COLUMNS, "simulated")
+_FIRST_COLUMNS = {*QUESTION_COLUMNS, "answer", "reason", "p_yes", "reply"}  # of every version; never add here
 THRESHOLD = "threshold"  # variant of questions about validation rows
 COUNTERFACTUAL = "counterfactual:"  # prefix of the variant of rows with a changed protected level
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
@@ -172,7 +173,10 @@ class RunFolder:
                 writer.writerow({n: escape_formula(x) if isinstance(x, str) else x for n, x in cells})
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """Yield the lines of answers.csv; `FwcError` if invalid or incomplete."""
+        """Yield the lines of answers.csv; `FwcError` if invalid or incomplete.
+
+        Columns that the run's version did not write are empty, and columns of later versions are kept.
+        """
         path, number = self.path / "answers.csv", 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
         # Allow cells of any length that was ever written; the limit is global in the process.
@@ -183,13 +187,16 @@ class RunFolder:
             TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file,
         ):
             reader = csv.DictReader(file)
-            if not {*QUESTION_COLUMNS, *PARSED_COLUMNS} <= {*(reader.fieldnames or ())}:  # more are allowed
+            written = {*(reader.fieldnames or ())}
+            if not written >= _FIRST_COLUMNS:
                 raise FwcError(f"{path} does not have the columns of a run: {again}")
+            later = dict.fromkeys((name for name in PARSED_COLUMNS if name not in written), "")
             for row in reader:
                 if not _is_answer(row):
                     raise FwcError(f"{path} is damaged: line {reader.line_num} is not an answer; {again}")
                 number += 1
-                yield {n: unescape_formula(cell) if cell[:1] == "'" else cell for n, cell in row.items()}
+                row = {n: unescape_formula(cell) if cell[:1] == "'" else cell for n, cell in row.items()}
+                yield row | later
         if 0 < number < (expected := self.describe().get("calls") or 0):
             raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
 

@@ -113,7 +113,7 @@ class Answers:
         try:
             answer: Reply | Mapping[str, Any] | Exception | None = self._source(call)
             if isinstance(answer, Surrogate):
-                return simulated(answer, call)
+                return self._simulated(answer, call)
             if not isinstance(answer, Mapping | Exception | None):
                 answer = _as_reply(answer)
         except Failure:
@@ -132,6 +132,16 @@ class Answers:
         word = parse_answer(answer).value  # yes or no is a probability of 1 or 0
         p = None if answer.refusal else probability(answer)
         return replace(answer, p_yes=float(word == "yes") if p is None and word is not None else p)
+
+    def _simulated(self, surrogate: Surrogate, call: Call) -> Reply:
+        """The surrogate's reply; a prompt that it cannot read needs an answer from the test."""
+        try:
+            return simulated(surrogate, call)
+        except Failure as failure:
+            if failure.code == "unreadable_prompt":
+                lacks = "without an answer set by `use`: the surrogate cannot read the prompt"
+                self._refused(f"{call.path} {lacks}")
+            raise
 
     def _refused(self, what: str) -> Failure:
         self._unexpected[what] += 1

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from fwc_llm import audit
 from fwc_llm.cell_rules import as_text
+from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import filled, open_file
@@ -384,3 +385,22 @@ def test_a_time_that_python_cannot_hold_is_a_text(kind: pa.DataType, tmp_path: P
     for more in ((), ("--given", "seen")):  # not used, and used
         (arm,) = json.loads(fwc(*words, *more, code=0).out)["statistics"]["sex"]["arms"]
         assert (arm["n"], arm["demographic_parity_difference"]["value"]) == (80, 0.0)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zip", "t.xlsx"])
+def test_a_file_unpacks_to_so_many_bytes_at_most(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b"sex,said\n" + b"f,yes\nm,no\n" * 50_000
+    path = tmp_path / name
+    if name.endswith("gz"):
+        path.write_bytes(gzip.compress(text))
+    elif name.endswith("bz2"):
+        path.write_bytes(bz2.compress(text))
+    else:
+        with ZipFile(path, "w", 8) as archive:  # deflated
+            archive.writestr("t.csv", text)
+    assert path.stat().st_size < len(text) / 50
+    monkeypatch.setattr(raw_table, "LARGEST_UNPACKED", len(text) - 1)
+    with pytest.raises(FwcError, match="unpacks to"):
+        raw_table.unpacked(path, path.read_bytes())

@@ -129,3 +129,21 @@ def test_downloads_go_straight_to_this_machine(
 )  # fmt: skip
 def test_addresses_of_this_machine(url: str | None, local: bool) -> None:
     assert is_local(url) == local
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("smolm2", "smollm2"), ("gpt-6-lunna", "gpt-6-luna"), ("gtp-4o", None), ("gpt-4o-minni", "gpt-4o-mini"),
+     ("surogate", "surrogate"), ("gpt-5.1-mini", None), ("gpt-7", None), ("gpt-4o-2024-08-06", None),
+     ("ft:gpt-4o-mini:org::1", None), ("openai/gpt-6-lunna", None), ("my-model", None)],
+)  # fmt: skip
+def test_a_name_a_letter_from_a_known_one_is_refused(
+    name: str, meant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert open_model(name, base_url="http://127.0.0.1:9/v1").name == name
+    if meant is None:
+        assert open_model(name).name == name
+    else:
+        with pytest.raises(FwcError, match=f"did you mean '{meant}'"):
+            open_model(name)

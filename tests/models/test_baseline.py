@@ -104,3 +104,11 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
     assert not other.data["reference"]
     assert "not a language model" in str(result.compare(other))
     assert mark in render([folder, tmp_path / "other"], "html", None, None).casefold()
+
+
+@pytest.mark.parametrize("name", ["baseline", "surrogate", "surrogate:rates"])
+def test_options_that_only_services_take_are_named(name: str) -> None:
+    said: list[str] = []
+    open_model(name, notice=said.append, params={"top_p": 0.3}, max_tokens=5, rpm=1)
+    open_model(name, notice=said.append, logprobs=True)  # it gives P(yes) anyway
+    assert said == [f"{name} does not take --param, --max-tokens, --rpm: it answers without a service"]

@@ -18,7 +18,7 @@ from fwc_llm.report.document import make_document
 from fwc_llm.report.formats import render
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
+from fwc_llm.runs.folder import ANSWER_COLUMNS, PARSED_COLUMNS, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import answers_by_arm, read_run, read_runs
 from fwc_llm.runs.recorded_run import score_run as score
@@ -147,6 +147,15 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])
+
+
+def test_a_column_of_later_versions_is_empty_in_an_older_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "run", repeats=1)
+    monkeypatch.setattr("fwc_llm.runs.folder.PARSED_COLUMNS", (*PARSED_COLUMNS, "latency"))
+    assert {line["latency"] for line in RunFolder(tmp_path / "run").read_answers()} == {""}
+    assert "zero" in render([tmp_path / "run"], "md")
 
 
 # --- A run's folder is enough

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.progress import Progress
 from fwc_llm.runs import execute as execute_module
 from fwc_llm.runs.execute import Execution, ExecutionSummary
 from fwc_llm.runs.journal import Journal, PlannedCall
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 
 
 class Scripted:
@@ -200,3 +203,27 @@ def test_the_time_left_follows_the_pace_of_the_arm(tmp_path: Path, monkeypatch: 
     seen: list[Progress] = []
     run(Scripted(take_time), map(call, range(300)), tmp_path, progress=seen.append, total=600, concurrency=1)
     assert "0:25:00 left" in seen[-1].line(600)
+
+
+def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> None:
+    """It answers 429 once, and asks for patience; no reply comes that would be reported."""
+    asked, lines = [0], list[str]()
+
+    def service(request: HttpRequest) -> HttpReply:
+        asked[0] += 1
+        if asked[0] == 1:
+            return replace(refusal(429, "too many requests"), headers={"retry-after": "3"})
+        return HttpReply(completion("Yes"))
+
+    async def go() -> None:
+        async with serve(service) as url:
+            model = ChatModel("m", base_url=f"{url}/v1")
+            with Journal(tmp_path) as journal:
+                planned = [PlannedCall("zero", 0, "r", "", [{"role": "user", "content": "?"}])]
+                run = Execution(model, planned, journal, 1, lambda state: lines.append(state.line(1)))
+                await run.run()
+
+    asyncio.run(go())
+    waits = [line for line in lines if "waiting for the service's limit (429), next try in" in line]
+    assert waits
+    assert "waiting" not in lines[-1]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,12 @@ def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> 
     assert there.data["arms"] == here.data["arms"]
     assert len(fwc_openai.calls) == 16
     assert fwc_openai.calls[0].body["temperature"] == 0
+
+
+def test_a_forgotten_answer_fails_the_test_even_if_the_application_catches_the_error() -> None:
+    def application() -> None:
+        with answers(), suppress(openai.OpenAIError):
+            said()
+
+    with pytest.raises(AssertionError, match="without an answer set by `use`"):
+        application()

@@ -120,10 +120,15 @@ def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: op
     assert each.usage.completion_tokens == 20
 
 
-def test_an_unreadable_prompt_is_refused(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match=r"did not find 'age'.* in 'hi'") as unreadable:
-        ask(client, [{"role": "user", "content": "hi"}])
-    assert (unreadable.value.code, unreadable.value.param) == ("unreadable_prompt", "messages")
+def test_an_unreadable_prompt_is_refused() -> None:
+    def application() -> None:
+        with answers(), openai.OpenAI(max_retries=0) as client:
+            with pytest.raises(openai.BadRequestError, match=r"did not find 'age'.* in 'hi'") as unreadable:
+                ask(client, [{"role": "user", "content": "hi"}])
+            assert (unreadable.value.code, unreadable.value.param) == ("unreadable_prompt", "messages")
+
+    with pytest.raises(AssertionError, match="the surrogate cannot read the prompt"):
+        application()
 
 
 def test_a_decision_has_the_chats_probability(client: openai.OpenAI) -> None:

@@ -17,7 +17,7 @@ _GROWN = 64  # rows per free representative from which samples grow
 _MOST = 12  # of them
 _BY_HIGHS = 2  # starts, and kicks that may fail to pay, where HiGHS solves every inner problem
 _MIXED = 4  # times as many in tables with categories, whose optima are further apart
-_PATIENCE = 128_000
+_PATIENCE = {"free": 128_000, "rows": 64_000, "features": 64_000}
 _LEAST = {"free": 1, "rows": 0, "features": 0}
 
 # The relative gain of an iteration that ends a descent: on a sample, on all rows after samples, and for free
@@ -73,7 +73,7 @@ def choose(problem: Problem, swaps: bool | str, progressive: bool | str, toleran
     if tolerance is None:
         loose = free and progressive == "auto" and size > _NUMBERS and not from_rows and kind != "points"
         tolerance = FREE_TOLERANCE if loose else ROWS_TOLERANCE if grows or from_rows else 0.0
-    work = _PATIENCE * (_MIXED if table.n_numeric < table.p else 1)
+    work = _PATIENCE[problem.support] * (_MIXED if table.n_numeric < table.p else 1)
     patience = min(max(_LEAST[problem.support], work // size), _MOST)
     starts = effort.starts if name == "tiny" or (kicks and patience > 1) else 1
     if problem.groups is not None:

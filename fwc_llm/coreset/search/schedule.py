@@ -19,7 +19,8 @@ _TRIES = 2  # starts on the smallest sample
 _SMALLEST = 2048  # rows of the smallest sample, at least
 _EACH = 16  # rows of the smallest sample per representative, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
-_PAYS = 2e-3  # relative gain from which a round pays, or all kicks since the last that paid
+_ROUND_PAYS = 1e-3  # relative gain from which another round follows
+_PAYS = 2e-3  # relative gain of all kicks since the last one that paid, from which they pay
 
 
 class Solver:
@@ -123,7 +124,7 @@ class Solver:
             before = best.objective
             if last.objective < before:
                 best = last.after(descent)
-            if last.objective > (1 - _PAYS) * before:
+            if last.objective > (1 - _ROUND_PAYS) * before:
                 break
         return best
 

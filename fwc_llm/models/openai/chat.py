@@ -336,6 +336,10 @@ class ChatModel(Service):
     def _request_parameters(self) -> Mapping[str, Any]:
         return request_parameters(self._served_name, self._options, self._answers)
 
+    def pause_left(self) -> float:
+        """Seconds until the service may be asked again, after status 429."""
+        return self._pace.pause_left
+
     def require_key(self) -> None:
         """`FwcError` if the key is missing, or a client cannot be created."""
         self.sdk()

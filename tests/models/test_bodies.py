@@ -1,0 +1,107 @@
+"""What a response says is read, and nothing that it did not say: whatever fields are missing or odd."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm.answers import parse_answer
+from fwc_llm.models.base import ending_of
+from fwc_llm.models.bodies import read_batch_line, read_reply
+from fwc_llm.models.openai.retry import AttemptError
+
+ODD = st.none() | st.booleans() | st.integers() | st.just("") | st.just(" ") | st.just([]) | st.just({})
+FINISHED = ("stop", "STOP", "end_turn", "completed", "tool_calls")
+ENDINGS = st.sampled_from(
+    [*FINISHED, "length", "content_filter", "error", "abort", "insufficient_system_resource", "SPII",
+     "RECITATION", "guardrail_intervened", "unknown"]
+) | st.text(max_size=12) | ODD  # fmt: skip
+WORDS = st.sampled_from(["Yes", "No"])
+
+
+def parts(word: str) -> st.SearchStrategy[Any]:
+    """A word as content, where a message has it, with odd neighbours."""
+    text = st.fixed_dictionaries({"type": st.sampled_from(["text", "output_text"]), "text": st.just(word)})
+    thought = st.fixed_dictionaries({"type": st.just("thinking"), "text": st.sampled_from(["Yes", "No"])})
+    return st.just(word) | st.lists(thought, max_size=2).flatmap(
+        lambda before: text.map(lambda part: [*before, part])
+    )
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
+    """A response of chat completions or of the Responses API that says a word, and the word."""
+    word = draw(WORDS)
+    content = draw(parts(word))
+    if draw(st.booleans()):
+        choice: dict[str, Any] = {"message": {"content": content}}
+        choice |= draw(st.fixed_dictionaries({}, optional={"finish_reason": ENDINGS, "logprobs": ODD}))
+        body: dict[str, Any] = {"choices": [choice]}
+    else:
+        item = {"type": "message", "content": content}
+        body = {"output": [item]} | draw(
+            st.fixed_dictionaries({}, optional={"status": ENDINGS, "incomplete_details": ODD})
+        )
+    odd = st.fixed_dictionaries({}, optional=dict.fromkeys(("usage", "model", "id", "error"), ODD))
+    return body | draw(odd), word
+
+
+@settings(deadline=None)
+@given(bodies())
+def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(case: tuple[Any, str]) -> None:
+    body, word = case
+    try:
+        reply = read_reply(body)
+    except AttemptError:
+        return
+    value = parse_answer(reply).value
+    assert value in (None, word.lower())
+    if reply.ending in ("filtered", "unfinished"):
+        assert value is None
+    if reply.usage is not None:
+        assert min(reply.usage.prompt_tokens, reply.usage.completion_tokens) > 0
+
+
+@settings(deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "response": ODD | st.fixed_dictionaries({}, optional={"status_code": ODD, "body": ODD}),
+            "error": ODD,
+            "custom_id": ODD,
+        },
+    )
+)
+def test_a_line_of_a_batch_without_a_reply_has_no_answer(line: dict[str, Any]) -> None:
+    try:
+        reply = read_batch_line(line)
+    except AttemptError:
+        return
+    assert parse_answer(reply).value is None
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(categories=("L",)), min_size=1, max_size=20))
+def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
+    known = (*FINISHED, "end", "eos", "complete", "refusal")
+    if word.casefold() not in map(str.casefold, known):
+        assert ending_of(word) != "finished"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}}, "filtered"),
+        ({"choices": None, "promptFeedback": {"blockReason": "SAFETY"}}, "filtered"),
+        ({"choices": [{"message": {"content": "No"}, "finish_reason": ["stop"]}]}, "unfinished"),
+        ({"choices": [{"message": {"content": None}, "finish_reason": "error"}]}, "unfinished"),
+        ({"output": [], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+         "truncated"),
+        ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
+        ({"output": [{"type": "function_call", "name": "f"}], "status": "completed"}, "refused"),
+    ],
+)  # fmt: skip
+def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
+    assert parse_answer(read_reply(body)).reason == reason
