@@ -26,14 +26,14 @@ from fwc_llm.evaluation.evaluate import Job
 from fwc_llm.evaluation.verification import verify
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
-from fwc_llm.models.bodies import read_reply
+from fwc_llm.models.bodies import read_batch_line, read_reply
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.audit_file import AuditOptions, audit_of_file
 from fwc_llm.report.formats import render
-from fwc_llm.runs.batch import batch_reply, batches_under_way
+from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.group import expanded
 from fwc_llm.runs.journal import Journal, PlannedCall, make_record
@@ -202,7 +202,7 @@ def batch_line(rng: random.Random) -> None:
     value = _model().read_body(hostile(good.encode(), rng).decode("utf-8", "replace"))
     if isinstance(value, dict):
         with contextlib.suppress(AttemptError):
-            json.dumps(make_record("ab", _CALL, batch_reply(value)), allow_nan=False).encode()
+            json.dumps(make_record("ab", _CALL, read_batch_line(value)), allow_nan=False).encode()
 
 
 def batch_state(rng: random.Random) -> None:
