@@ -148,9 +148,15 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
         assert "not judged: c" in check.reason
 
 
-def test_people_whose_category_is_unknown_are_named_where_a_gap_counts_them() -> None:
-    frame = APART.assign(group=["Unknown" if row % 3 == 0 else "ab"[row % 2] for row in APART["row"]])
-    assert any("count Unknown" in note for note in audit(frame).to_dict()["notes"])
+def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
+    known = APART[APART["row"] % 3 > 0].assign(group=lambda frame: ["ab"[row % 2] for row in frame["row"]])
+    unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
+    found = audit(pd.concat([known, unknown]))
+    assert any("not known: Unknown" in note for note in found.to_dict()["notes"])
+    for condition in ("dp[zero] > 0.2", "dp_ratio[zero] < 0.8"):
+        both = [frame.check(condition) for frame in (found, audit(known))]
+        assert both[0].value == pytest.approx(both[1].value)
+        assert both[0].outcome == both[1].outcome
 
 
 def test_strategies_of_few_draws_are_undecided() -> None:
