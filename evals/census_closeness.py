@@ -2,9 +2,9 @@
 
     python evals/census_closeness.py --data-dir DATA
 
-Margins are compared by total variation distance, half the sum of absolute differences of shares. The distance
-of a second real sample (adult.test) shows the effect of sampling alone. Two logistic regressions, trained on
-simulated rows and on adult.data, are tested on adult.test.
+Margins are compared by total variation distance, half the sum of absolute differences of shares.
+The distance of a second real sample (adult.test) shows the effect of sampling alone. Two logistic
+regressions, trained on simulated rows and on adult.data, are tested on adult.test.
 """
 
 import time
@@ -29,7 +29,8 @@ def distances(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Total variation distances of all one-way and all two-way margins."""
     coded = {
-        column.name: _codes(simulated[column.name], real[column.name], column.kind) for column in task.columns
+        column.name: _codes(simulated[column.name], real[column.name], column.kind)
+        for column in task.columns
     }
     one = {name: _distance(first, second) for name, (first, second) in coded.items()}
     two = {}
@@ -46,7 +47,9 @@ def _codes(simulated: pd.Series, real: pd.Series, kind: str) -> tuple[np.ndarray
         others = real[real != real.mode().iloc[0]]
         inner = np.linspace(0, 1, _BINS + 1)[1:-1]
         edges = np.unique(np.concatenate([np.quantile(real, inner), np.quantile(others, inner)]))
-        return np.searchsorted(edges, simulated, side="right"), np.searchsorted(edges, real, side="right")
+        return np.searchsorted(edges, simulated, side="right"), np.searchsorted(
+            edges, real, side="right"
+        )
     values = pd.Index(pd.unique(pd.concat([simulated, real])))
     return values.get_indexer(pd.Index(simulated)), values.get_indexer(pd.Index(real))
 
@@ -58,7 +61,9 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def regression_accuracy(train: pd.DataFrame, test: pd.DataFrame, task: Task) -> float:
-    """Accuracy on `test` of a logistic regression fitted to `train` (standardised numbers, one-hot words)."""
+    """Accuracy on `test` of a logistic regression fitted to `train` (standardised numbers,
+    one-hot words).
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -68,7 +73,10 @@ def regression_accuracy(train: pd.DataFrame, test: pd.DataFrame, task: Task) -> 
     numeric = [column.name for column in inputs if column.kind == "numeric"]
     words = [column.name for column in inputs if column.kind != "numeric"]
     encode = ColumnTransformer(
-        [("numbers", StandardScaler(), numeric), ("words", OneHotEncoder(handle_unknown="ignore"), words)]
+        [
+            ("numbers", StandardScaler(), numeric),
+            ("words", OneHotEncoder(handle_unknown="ignore"), words),
+        ]
     )
     model = make_pipeline(encode, LogisticRegression(max_iter=2000))
     model.fit(train[numeric + words], task.labels(train))
@@ -96,7 +104,9 @@ def measure(adult: Task, census: Task) -> dict[str, Any]:
         "one_way_mean_real_sample": round(float(np.mean(list(one_real.values()))), 4),
         "two_way_mean": round(float(np.mean(list(two.values()))), 4),
         "two_way_mean_real_sample": round(float(np.mean(list(two_real.values()))), 4),
-        "two_way_largest": {name: round(two[name], 4) for name in sorted(two, key=two.__getitem__)[:-11:-1]},
+        "two_way_largest": {
+            name: round(two[name], 4) for name in sorted(two, key=two.__getitem__)[:-11:-1]
+        },
         "accuracy_trained_on_real": round(regression_accuracy(pool, test, adult), 4),
         "accuracy_trained_on_simulated": round(regression_accuracy(simulated, test, adult), 4),
         "accuracy_on_simulated": round(regression_accuracy(simulated, census.test(), adult), 4),
@@ -112,7 +122,9 @@ def measure(adult: Task, census: Task) -> dict[str, Any]:
 def as_markdown(figures: dict[str, Any]) -> str:
     """The report as Markdown."""
     value = dict(figures)
-    value["gap"] = 100 * (value["accuracy_trained_on_real"] - value["accuracy_trained_on_simulated"])
+    value["gap"] = 100 * (
+        value["accuracy_trained_on_real"] - value["accuracy_trained_on_simulated"]
+    )
     one = [(name, f"{distance:.3f}") for name, distance in figures["one_way"].items()]
     two = [(name, f"{distance:.3f}") for name, distance in figures["two_way_largest"].items()]
     return (

@@ -1,11 +1,13 @@
-"""What predictions of a model's answers are worth: on recorded answers of GPT models, and simulated.
+"""What predictions of a model's answers are worth: on recorded answers of GPT models, and
+simulated.
 
     python -m evals.cost --record
 
-Recorded: 200 answers a file about rows of Adult's test file (published with DecodingTrust); the predictor
-learns from them and predicts all 15,060 rows. Rows' worth is how many rows the plain estimate would need for
-the same variance. Simulated: answers drawn from a regression fitted to GPT-4's zero-shot answers, so that the
-truth is known: how often intervals hold it, their width against the plain ones, and bias.
+Recorded: 200 answers a file about rows of Adult's test file (published with DecodingTrust); the
+predictor learns from them and predicts all 15,060 rows. Rows' worth is how many rows the plain
+estimate would need for the same variance. Simulated: answers drawn from a regression fitted to
+GPT-4's zero-shot answers, so that the truth is known: how often intervals hold it, their width
+against the plain ones, and bias.
 """
 
 import json
@@ -37,13 +39,11 @@ METRICS = (
     "accuracy",
 )
 DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
-FITTED, PREDICTABLE, UNPREDICTABLE, WRONG, TINY = (
-    "",
-    "predictable",
-    "unpredictable",
-    "wrong predictor",
-    "tiny",
-)
+FITTED = ""
+PREDICTABLE = "predictable"
+UNPREDICTABLE = "unpredictable"
+WRONG = "wrong predictor"
+TINY = "tiny"
 WORLDS = (  # rows, designed, repeats, share that is unparsed, how answers come about
     (200, True, 1, 0.0, FITTED),
     (200, False, 1, 0.0, FITTED),
@@ -75,7 +75,9 @@ def _frame(task: Task, answers: Mapping[str, str | None]) -> pd.DataFrame:
 
 
 def worth_of(frame: pd.DataFrame, table: FeatureTable, design: str) -> dict[str, Any]:
-    """Return values, intervals and rows' worth of one arm's answers, plain and assisted; else why not."""
+    """Return values, intervals and rows' worth of one arm's answers, plain and assisted; else
+    why not.
+    """
     try:
         plain, assisted = _both(from_frame(frame, design), table)
     except FwcError as error:
@@ -94,8 +96,12 @@ def _both(run: RunAnswers, table: FeatureTable) -> list[Any]:
     return [ArmEstimates(one.samples["answers"]) for one in (run, assisted_answers(run, table))]
 
 
-def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], runs: int) -> dict[str, Any]:
-    """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's P(yes)."""
+def simulate(
+    table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], runs: int
+) -> dict[str, Any]:
+    """Return coverage, width, bias and rows' worth over runs; `chance` (N,) is each row's
+    P(yes).
+    """
     n, designed, repeats, lost, kind = world
     groups = sorted(set(table.group))
     cell = 2 * np.searchsorted(groups, table.group) + table.label
@@ -105,7 +111,10 @@ def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], ru
         weight = (np.array(DESIGNED) / np.bincount(cell))[cell]
     weight = weight * (1 - lost * (1 + (cell == 0)))  # shares are those of parsed answers
     truth = _truth(table, chance, weight)
-    held, widths, off, worths = np.zeros((2, 4)), np.zeros((2, 4)), list[Any](), list[float]()
+    held = np.zeros((2, 4))
+    widths = np.zeros((2, 4))
+    off = list[Any]()
+    worths = list[float]()
     defined = np.zeros((2, 4))
     for _ in range(runs):
         asked = [_draw(rng, cell, n, designed) for _ in range(repeats)]
@@ -114,7 +123,12 @@ def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], ru
         answer[rng.random(len(row)) < lost * (1 + (cell[row] == 0))] = None
         repeat = np.repeat(np.arange(repeats), n)
         labels = np.where(table.label[row] == 1, "yes", "no")
-        frame = {"row": table.rows[row], "repeat": repeat, "group": table.group[row], "label": labels}
+        frame = {
+            "row": table.rows[row],
+            "repeat": repeat,
+            "group": table.group[row],
+            "label": labels,
+        }
         run = from_frame(
             pd.DataFrame({**frame, "answer": answer}), "group and label" if designed else "group"
         )
@@ -122,20 +136,27 @@ def simulate(table: FeatureTable, chance: np.ndarray, world: tuple[Any, ...], ru
             both = _both(run, table)
         except FwcError:  # one draw in a thousand looks as if it were none at random
             continue
-        worths.append((effective_sample_size(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows)
+        worths.append(
+            (effective_sample_size(both[0], both[1], METRICS[0]) or np.nan) / both[0].sample.rows
+        )
         for place, one in enumerate(both):
             ends = np.array([(one[metric].low, one[metric].high) for metric in METRICS])
             held[place] += (ends[:, 0] - 1e-9 <= truth) & (truth <= ends[:, 1] + 1e-9)
             widths[place] += np.nan_to_num(ends[:, 1] - ends[:, 0])
             defined[place] += ~np.isnan(ends[:, 0])  # a group may have no row with the label yes
-        signed = 1 if run.groups == tuple(groups) else -1
+        if run.groups == tuple(groups):
+            signed = 1
+        else:
+            signed = -1
         off.append([signed * np.diff(one.counted("rate").values).item() for one in both])
     gaps = np.array(off)
     rates = [
-        np.average(chance[table.group == group], weights=weight[table.group == group]) for group in groups
+        np.average(chance[table.group == group], weights=weight[table.group == group])
+        for group in groups
     ]
     with np.errstate(invalid="ignore"):
-        coverage, width = held / defined, widths[1] / widths[0]
+        coverage = held / defined
+        width = widths[1] / widths[0]
     return {
         "coverage": coverage.round(3).tolist(),
         "width": width.round(3).tolist(),
@@ -156,7 +177,8 @@ def _draw(rng: np.random.Generator, cell: np.ndarray, n: int, designed: bool) ->
 
 
 def _truth(table: FeatureTable, chance: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    rates, odds = [], []
+    rates = []
+    odds = []
     for group in sorted(set(table.group)):
         here = table.group == group
         rates.append(np.average(chance[here], weights=weight[here]))
@@ -171,12 +193,18 @@ def goals(result: dict[str, Any]) -> Iterator[str]:
     """Yield what was aimed at, what was measured, and whether that is enough."""
     for design, least in (("group and label", 1.7), ("group", 2.2)):
         of_design = [one[design] for one in result["recorded"].values()]
-        if worths := [one[METRICS[0]]["worth"] for one in of_design if "refused" not in one]:
-            yield f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least {least}: " + (
-                f"lowest {min(worths):.2f}, {_met(min(worths) >= least)}"
+        worths = [one[METRICS[0]]["worth"] for one in of_design if "refused" not in one]
+        if worths:
+            yield (
+                f"Rows' worth of the DP gap on recorded answers, strata by {design}, at least "
+                f"{least}: " + (f"lowest {min(worths):.2f}, {_met(min(worths) >= least)}")
             )
-        if refused := [one["refused"] for one in of_design if "refused" in one]:
-            yield f"Strata by {design}: refused for {len(refused)} of {len(of_design)} files ({refused[0]})"
+        refused = [one["refused"] for one in of_design if "refused" in one]
+        if refused:
+            yield (
+                f"Strata by {design}: refused for {len(refused)} of {len(of_design)} files "
+                f"({refused[0]})"
+            )
     if not result["simulated"]:
         return
     worlds = list(result["simulated"].values())
@@ -185,12 +213,17 @@ def goals(result: dict[str, Any]) -> Iterator[str]:
         off = 2 * np.sqrt(0.93 * 0.07 / result["runs"])
         below = (own < 0.93).sum(), (own < 0.93 - off).sum()
         yield (
-            f"Coverage from 0.93 to 1.00 of {own.size} {kind} intervals: {own.min():.3f} to {own.max():.3f}, "
-            f"mean {own.mean():.3f}; {below[0]} below, {_met(below[0] == 0)}; {below[1]} by more than chance "
+            f"Coverage from 0.93 to 1.00 of {own.size} {kind} intervals: {own.min():.3f} to "
+            f"{own.max():.3f}, "
+            f"mean {own.mean():.3f}; {below[0]} below, {_met(below[0] == 0)}; {below[1]} by more "
+            f"than chance "
             f"(by {off:.3f}, two standard errors)"
         )
     longest = max(max(one["width"]) for one in worlds)
-    yield f"Mean width at most 1.03 times the plain one: at most {longest:.2f}, {_met(longest <= 1.03)}"
+    yield (
+        f"Mean width at most 1.03 times the plain one: at most {longest:.2f}, "
+        f"{_met(longest <= 1.03)}"
+    )
 
 
 def _met(enough: bool) -> str:
@@ -199,22 +232,40 @@ def _met(enough: bool) -> str:
 
 def as_markdown(result: dict[str, Any]) -> str:
     """Return the record as a page."""
-    answers, worlds = [], []
+    answers = []
+    worlds = []
     for name, designs in result["recorded"].items():
         for design, found in designs.items():
             if "refused" in found:
                 answers.append([name, design, "refused", *[""] * 5])
                 continue
             gap = found[METRICS[0]]
-            ends = ["{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")]
-            answers.append([name, design, *ends, *(f"{found[metric]['worth']:.2f}" for metric in METRICS)])
+            ends = [
+                "{:.3f} ({:.3f} to {:.3f})".format(*gap[kind]) for kind in ("plain", "assisted")
+            ]
+            answers.append(
+                [name, design, *ends, *(f"{found[metric]['worth']:.2f}" for metric in METRICS)]
+            )
     for name, found in result["simulated"].items():
         cover = [f"{one:.3f} / {other:.3f}" for one, other in zip(*found["coverage"], strict=True)]
         bias = " / ".join(f"{one:+.4f}" for one in found["bias"])
-        ratios = [f"{ratio:.2f}" for ratio in (found["width"][0], found["variance_ratio"], found["worth"])]
+        ratios = [
+            f"{ratio:.2f}" for ratio in (found["width"][0], found["variance_ratio"], found["worth"])
+        ]
         worlds.append([name, *cover, *ratios, bias])
-    head = ["answers", "strata", "plain DP gap", "assisted DP gap", "worth: DP gap", "ratio", "EO gap"]
-    anew = f" Recorded answers anew by `{result['anew']}`." if "anew" in result else ""
+    head = [
+        "answers",
+        "strata",
+        "plain DP gap",
+        "assisted DP gap",
+        "worth: DP gap",
+        "ratio",
+        "EO gap",
+    ]
+    if "anew" in result:
+        anew = f" Recorded answers anew by `{result['anew']}`."
+    else:
+        anew = ""
     page = f"""# What predictions of the answers are worth
 
 Made by `{result["command"]}`, seed fixed, one core. Rows' worth: how many times the rows the plain estimate \
@@ -226,7 +277,17 @@ of the DP gap (ratio, EO gap, accuracy) would need for the same variance.{anew}
 {markdown([*head, "accuracy"], answers)}"""
     if not worlds:
         return page
-    head = ["world", "DP gap", "DP ratio", "EO gap", "accuracy", "width", "variance", "said", "bias"]
+    head = [
+        "world",
+        "DP gap",
+        "DP ratio",
+        "EO gap",
+        "accuracy",
+        "width",
+        "variance",
+        "said",
+        "bias",
+    ]
     return f"""{page}
 ## Simulated: a world fitted to GPT-4's answers, {result["runs"]} runs each
 
@@ -254,7 +315,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = dict(recorded(task, folder / FOLDER))
     designs = ("group and label", "group")
     found = {
-        name: {design: worth_of(frame, table, design) for design in designs} for name, frame in files.items()
+        name: {design: worth_of(frame, table, design) for design in designs}
+        for name, frame in files.items()
     }
     answers = next(iter(files.values())).dropna()
     fitted = LogisticRegression(C=0.5, max_iter=300)
@@ -264,7 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     odds = features @ fitted.coef_[0] + fitted.intercept_[0]
     above = np.prod([np.sign(column - np.median(column)) + 0.1 for column in features.T[:2]], 0)
     second = table.group == max(table.group)
-    log_odds = {PREDICTABLE: 3 * odds, UNPREDICTABLE: 0 * odds, WRONG: (1.5 + second) * above + second}
+    log_odds = {
+        PREDICTABLE: 3 * odds,
+        UNPREDICTABLE: 0 * odds,
+        WRONG: (1.5 + second) * above + second,
+    }
     few = np.where(~second & (np.arange(len(second)) % 25 > 1), max(table.group), table.group)
     simulated = {}
     for world in WORLDS if given.runs else ():
@@ -272,7 +338,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = f"n = {n:,}, {'base parity 0.5' if designed else 'as they fall'}, R = {repeats}"
         name += f", {kind}" * (kind != FITTED) + f", {lost:.0%} unparsed or more" * (lost > 0)
         chance = 1 / (1 + np.exp(-log_odds.get(kind, odds)))
-        whole = replace(table, group=few) if kind == TINY else table
+        if kind == TINY:
+            whole = replace(table, group=few)
+        else:
+            whole = table
         simulated[name] = simulate(whole, chance, world, given.runs)
     before = json.loads((RESULTS / "cost.json").read_text(encoding="utf-8"))
     result = {

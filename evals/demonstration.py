@@ -1,11 +1,13 @@
-"""Both demonstrations on all pages: `python -m evals.demonstration` runs them and writes what pages show.
+"""Both demonstrations on all pages: `python -m evals.demonstration` runs them and writes what
+pages show.
 
-One is `fwc-llm eval recorded`, what a real model answered; the other `fwc-llm eval` without options, a
-simulated census and a simulated model. From them come the console blocks that follow a comment
-`<!-- recorded: PARTS -->` or `<!-- simulated: PARTS -->` on a page, and two pictures in docs/pictures, whose
-text has the table that they show; beside them pictures of ten arms, an audit and a published summary.
-`--check` writes nothing and ends with 1 where a page says something else; it needs no browser.
-The pictures need Playwright, a chromium on the PATH, and Pillow (extra `[plot]`).
+One is `fwc-llm eval recorded`, what a real model answered; the other `fwc-llm eval` without
+options, a simulated census and a simulated model. From them come the console blocks that follow a
+comment `<!-- recorded: PARTS -->` or `<!-- simulated: PARTS -->` on a page, and two pictures in
+docs/pictures, whose text has the table that they show; beside them pictures of ten arms, an audit
+and a published summary. `--check` writes nothing and ends with 1 where a page says something else;
+it needs no browser. The pictures need Playwright, a chromium on the PATH, and Pillow (extra
+`[plot]`).
 """
 
 import argparse
@@ -26,9 +28,7 @@ PAGES = (DOCS / "start.md", DOCS / "numbers.md")
 COMMANDS = {"recorded": "fwc-llm eval recorded --out real", "simulated": "fwc-llm eval --out demo"}
 PICTURES = {name: DOCS / "pictures" / f"{name}.png" for name in COMMANDS}
 WIDTH, HEIGHT = 1080, 900  # of the window, in its own pixels
-TEN_ARMS = (
-    "zero,random,strata,balanced,fwc,kmeans,kmedoids,zero+instruction,balanced+instruction,fwc+instruction"
-)
+TEN_ARMS = "zero,random,strata,balanced,fwc,kmeans,kmedoids,zero+instruction,balanced+instruction,fwc+instruction"
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
 _BLOCK = re.compile(
     r"<!-- (?P<run>recorded|simulated): (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$", re.S | re.M
@@ -61,7 +61,10 @@ def parts_of(shown: str) -> dict[str, str]:
     _, _, rest = "\n".join(map(str.rstrip, shown.splitlines())).partition("\n")
     sentences, heading, table = rest.partition("\nArm ")
     sentences = re.sub(r",\s\d{1,2}\s[A-Z][a-z]{2}\s\d{4}\.", "", sentences)  # the day of this run
-    return {"sentences": sentences, "results": (heading + table).partition("\nIntervals:")[0].strip("\n")}
+    return {
+        "sentences": sentences,
+        "results": (heading + table).partition("\nIntervals:")[0].strip("\n"),
+    }
 
 
 def written(page: str, parts: Mapping[str, Mapping[str, str]]) -> str:
@@ -91,10 +94,13 @@ def draw(pages: Mapping[Path, Path], tables: Mapping[Path, str]) -> None:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium"),
+            args=["--headless", "--no-sandbox", "--disable-gpu"],
         )
         for page, picture in pages.items():
-            window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
+            window = browser.new_page(
+                viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light"
+            )
             window.goto(page.resolve().as_uri())
             first = window.locator(".first")
             clip: Any = None
@@ -105,17 +111,25 @@ def draw(pages: Mapping[Path, Path], tables: Mapping[Path, str]) -> None:
             window.close()
             text = PngImagePlugin.PngInfo()
             text.add_itxt("table", tables.get(picture, ""))
-            drawn = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+            drawn = (
+                Image.open(io.BytesIO(shot))
+                .convert("RGB")
+                .quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+            )
             drawn.save(picture, optimize=True, pnginfo=text)
         browser.close()
 
 
 def pages_of(folder: Path) -> dict[Path, Path]:
-    """Write the pages that are drawn: both demonstrations, ten arms, an audit, and a published summary."""
+    """Write the pages that are drawn: both demonstrations, ten arms, an audit, and a published
+    summary.
+    """
     from fwc_llm import load_task
 
     load_task("census").pool().to_csv(folder / "simulated-census.csv", index=False)
-    audit = "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
+    audit = (
+        "audit simulated-census.csv --answer income --positive yes --protected sex,race --no-rows"
+    )
     for command in (
         "report real --no-rows -o recorded.html",
         "report demo --no-rows -o simulated.html",
@@ -137,16 +151,22 @@ def pages_of(folder: Path) -> dict[Path, Path]:
 def main() -> int:
     """Run the demonstrations; write or check the pages and the pictures."""
     parser = argparse.ArgumentParser(prog="python -m evals.demonstration", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 where a page differs")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; 1 where a page differs"
+    )
     check = parser.parse_args().check
     with TemporaryDirectory(prefix="fwc-llm-demonstration-") as name:
         folder = Path(name)
         parts = {name: parts_of(run(name, folder)) for name in COMMANDS}
         tables = {picture: parts[name]["results"] for name, picture in PICTURES.items()}
         texts = {page: written(page.read_text(encoding="utf-8"), parts) for page in PAGES}
-        differing = [page for page, text in texts.items() if text != page.read_text(encoding="utf-8")]
+        differing = [
+            page for page, text in texts.items() if text != page.read_text(encoding="utf-8")
+        ]
         if check:
-            differing += [picture for picture, table in tables.items() if picture_says(picture) != table]
+            differing += [
+                picture for picture, table in tables.items() if picture_says(picture) != table
+            ]
             print("\n".join(f"{path} shows another run" for path in differing))
             return bool(differing)
         for page, text in texts.items():

@@ -1,6 +1,8 @@
-"""Every fault of the table, once and lasting, through eval, the same again, rescore and every report.
+"""Every fault of the table, once and lasting, through eval, the same again, rescore and every
+report.
 
-python -m evals.faults            # all of them, a few minutes; the exit code is 1 when something is wrong
+python -m evals.faults            # all of them, a few minutes; the exit code is 1 when something is
+                                  wrong
 python -m evals.faults redirect   # those whose name holds the word
 python -m evals.faults --record   # and write the result to evals/results/reliability.md
 """
@@ -35,13 +37,17 @@ def main() -> int:
             failed += bool(wrong)
             how = "lasting" if lasting else "once"
             print(
-                f"{api:9} {fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}", flush=True
+                f"{api:9} {fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}",
+                flush=True,
             )
     print(f"{2 * len(chosen)} passages of {len(chosen)} faults, {failed} of them wrong")
     if keep:
         harmless = 2 * sum(fault.kind == "harmless" for _, fault in chosen)
         passages = 2 * len(chosen)
-        record("faults", {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed})
+        record(
+            "faults",
+            {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed},
+        )
     return int(failed > 0)
 
 

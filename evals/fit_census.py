@@ -1,11 +1,13 @@
-"""Count UCI Adult's training rows into the tables of the simulated census: fwc_llm/data/census.json.
+"""Count UCI Adult's training rows into the tables of the simulated census:
+fwc_llm/data/census.json.
 
     python evals/fit_census.py --data-dir DATA
 
-A small Bayesian network. Sex and income are joint. Every other column is counted given its parents, in
-tables that drop the last parent one by one. Counts below 5 are removed from every table. The sum of a
-context's removed counts is kept: the next table decides that share of the draws. A sum below 5 is rounded at
-random to 0 or 5 without bias: rare values lose no mass, and no number below 5 is written.
+A small Bayesian network. Sex and income are joint. Every other column is counted given its parents,
+in tables that drop the last parent one by one. Counts below 5 are removed from every table. The sum
+of a context's removed counts is kept: the next table decides that share of the draws. A sum below 5
+is rounded at random to 0 or 5 without bias: rare values lose no mass, and no number below 5 is
+written.
 """
 
 import json
@@ -23,7 +25,20 @@ from fwc_llm.tasks import load_task
 
 SMALLEST = 5
 JOINT = ("sex", "income")
-AGE_BANDS = [20, 23, 26, 29, 33, 38, 43, 48, 53, 58, 63, 68]  # the first age of each band but the first
+AGE_BANDS = [
+    20,
+    23,
+    26,
+    29,
+    33,
+    38,
+    43,
+    48,
+    53,
+    58,
+    63,
+    68,
+]  # the first age of each band but the first
 # Each column's parents, the most informative first: the last is dropped first.
 PARENTS: dict[str, tuple[str, ...]] = {
     "age": ("income", "sex"),
@@ -64,7 +79,9 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
         values[name] = node["values"]
         node["sizes"] = [len(values[parent]) for parent in parents]
         node["tables"] = [
-            count_table([codes[parent] for parent in parents[:depth]], node["sizes"][:depth], codes[name])
+            count_table(
+                [codes[parent] for parent in parents[:depth]], node["sizes"][:depth], codes[name]
+            )
             for depth in range(len(parents), -1, -1)
         ]
         if name in BANDS:
@@ -74,11 +91,15 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
             codes[band] = np.searchsorted(starts, frame[name].to_numpy(), side="right")
         nodes.append(node)
     twins = {
-        name: {"of": of, "values": {value: int(part[name].iloc[0]) for value, part in frame.groupby(of)}}
+        name: {
+            "of": of,
+            "values": {value: int(part[name].iloc[0]) for value, part in frame.groupby(of)},
+        }
         for name, of in TWINS.items()
     }
     return {
-        "about": "Counts over UCI Adult (adult.data without missing values, CC BY 4.0), none below 5; "
+        "about": "Counts over UCI Adult (adult.data without missing values, CC BY 4.0), none below "
+        "5; "
         "made by evals/fit_census.py",
         "joint": {"values": {name: values[name] for name in JOINT}, "counts": counts.tolist()},
         "nodes": nodes,
@@ -95,7 +116,8 @@ def encode(column: pd.Series, values: Sequence[Any]) -> np.ndarray:
 def intervals(column: pd.Series, count: int) -> tuple[list[int], list[int], np.ndarray]:
     """Quantile intervals [first, last] of whole numbers, and each row's interval."""
     edges = np.unique(np.quantile(column, np.linspace(0, 1, count + 1)).round(-2).astype(np.int64))
-    firsts, lasts = edges[:-1], edges[1:] - 1
+    firsts = edges[:-1]
+    lasts = edges[1:] - 1
     rows = np.clip(np.searchsorted(firsts, column.to_numpy(), side="right") - 1, 0, len(firsts) - 1)
     return firsts.tolist(), lasts.tolist(), rows
 
@@ -110,13 +132,17 @@ def count_table(parents: list[np.ndarray], sizes: list[int], child: np.ndarray) 
     counts: dict[int, Counter[int]] = {}
     for key, value in zip(context[usable].tolist(), child[usable].tolist(), strict=True):
         counts.setdefault(key, Counter())[value] += 1
-    table, rounding = [], np.random.default_rng(len(parents))
+    table = []
+    rounding = np.random.default_rng(len(parents))
     for key in sorted(counts):
         kept = {value: n for value, n in counts[key].items() if n >= SMALLEST and value >= 0}
         dropped = sum(counts[key].values()) - sum(kept.values())
         if kept:
             if dropped < SMALLEST:
-                dropped = SMALLEST if rounding.random() < dropped / SMALLEST else 0
+                if rounding.random() < dropped / SMALLEST:
+                    dropped = SMALLEST
+                else:
+                    dropped = 0
             pairs = [number for value in sorted(kept) for number in (value, kept[value])]
             table.append([key, dropped if parents else 0, *pairs])
     return table

@@ -2,22 +2,24 @@
 
     python -m evals.fit_surrogate        # needs FWC_LLM_DATA with adult/ and gpt4-answers/
 
-writes fwc_llm/models/surrogate/surrogate.json (the coefficients) and evals/results/surrogate.{json,md} (the
-figures).
+writes fwc_llm/models/surrogate/surrogate.json (the coefficients) and
+evals/results/surrogate.{json,md} (the figures).
 
-Two logistic regressions, both with a ridge. The first models prior knowledge: income from the features of a
-row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4 and 200 with 16
-balanced examples, 40 with 30 examples as they fall. One model has all of them, so that zero-shot and few-shot
-answers inform each other. The ridge spares the columns of the examples: there are three of them beside
-eighty features, their spread is small, and a common ridge shrinks the effect of the examples away.
+Two logistic regressions, both with a ridge. The first models prior knowledge: income from the
+features of a row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4
+and 200 with 16 balanced examples, 40 with 30 examples as they fall. One model has all of them, so
+that zero-shot and few-shot answers inform each other. The ridge spares the columns of the examples:
+there are three of them beside eighty features, their spread is small, and a common ridge shrinks
+the effect of the examples away.
 
-Folds are drawn over distinct rows: all answers about a row are in one fold. To show that the examples matter,
-the held-out rows are asked three times: with their own examples, with what the examples say replaced by its
-mean (`RESPONSE`: "none"), and with the examples of another conversation of the same length ("another row's").
+Folds are drawn over distinct rows: all answers about a row are in one fold. To show that the
+examples matter, the held-out rows are asked three times: with their own examples, with what the
+examples say replaced by its mean (`RESPONSE`: "none"), and with the examples of another
+conversation of the same length ("another row's").
 
-Which terms of the examples are right, few recordings can tell. So `TERMS` of them are fitted side by side
-without one recording and without the rows in it, and predict it. Three of these forms are packaged, first
-the one with the least log-loss on the recordings with examples: it is the default.
+Which terms of the examples are right, few recordings can tell. So `TERMS` of them are fitted side
+by side without one recording and without the rows in it, and predict it. Three of these forms are
+packaged, first the one with the least log-loss on the recordings with examples: it is the default.
 """
 
 import json
@@ -32,7 +34,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from evals.record import command_line, markdown, write
-from fwc_llm.models.surrogate.model import CONTEXT, FORMS, Coefficients, context, feature_names, vector
+from fwc_llm.models.surrogate.model import (
+    CONTEXT,
+    FORMS,
+    Coefficients,
+    context,
+    feature_names,
+    vector,
+)
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
 
@@ -47,17 +56,22 @@ RECORDED = {
 # Whose examples a held-out row is asked with.
 RESPONSE = ("its own", "none", "another row's")
 COMMAND = "python -m evals.fit_surrogate"
-COEFFICIENTS = Path(__file__).resolve().parents[1] / "fwc_llm" / "models" / "surrogate" / "surrogate.json"
-REPEATS, FOLDS = 10, 10
+COEFFICIENTS = (
+    Path(__file__).resolve().parents[1] / "fwc_llm" / "models" / "surrogate" / "surrogate.json"
+)
+REPEATS = 10
+FOLDS = 10
 # Ridge strengths (scikit-learn's C) tried; chosen within the training folds alone.
 STRENGTHS = (0.03, 0.1, 0.3)
 WORLD_STRENGTH = 0.1
-# The log-odds are a single but important feature: its penalty is smaller than the others', by this factor.
+# The log-odds are a single but important feature: its penalty is smaller than the others', by this
+# factor.
 LOG_ODDS_BOOST = np.sqrt(8.0)
-# The columns of the examples are as good as free: their penalty is smaller by the square of this factor.
+# The columns of the examples are as good as free: their penalty is smaller by the square of this
+# factor.
 CONTEXT_BOOST = 100.0
-# Terms of the examples beside their presence, by form. The rates of yes are those among the examples of the
-# person's own sex and of the other one, from −1 to 1; 0 where there are none.
+# Terms of the examples beside their presence, by form. The rates of yes are those among the
+# examples of the person's own sex and of the other one, from −1 to 1; 0 where there are none.
 TERMS = {
     "surprise+rates": ("surprise", "own", "other"),
     "rates": ("own", "other"),
@@ -75,11 +89,20 @@ COMPOSITION = {
 _SAID = slice(1 - len(CONTEXT), None)  # the columns of what the examples say
 # Adult's columns by the words that prompts use for them.
 COLUMNS = {
-    "age": "age", "highest education level": "education-num", "capital gain": "capital-gain",
-    "capital loss": "capital-loss", "hours per week": "hours-per-week", "workclass": "workclass",
-    "education": "education", "marital status": "marital-status", "occupation": "occupation",
-    "relationship": "relationship", "race": "race", "sex": "sex", "native country": "native-country",
-}  # fmt: skip
+    "age": "age",
+    "highest education level": "education-num",
+    "capital gain": "capital-gain",
+    "capital loss": "capital-loss",
+    "hours per week": "hours-per-week",
+    "workclass": "workclass",
+    "education": "education",
+    "marital status": "marital-status",
+    "occupation": "occupation",
+    "relationship": "relationship",
+    "race": "race",
+    "sex": "sex",
+    "native country": "native-country",
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +117,9 @@ class Recorded:
 
 def load_recorded(folder: Path) -> Recorded:
     """Read the recorded conversations."""
-    readings, answers, shots = [], [], []
+    readings = []
+    answers = []
+    shots = []
     for m, names in RECORDED.items():
         for name in names:
             for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
@@ -107,12 +132,17 @@ def load_recorded(folder: Path) -> Recorded:
 
 
 def fit_world(data_dir: Path) -> tuple[Floats, float]:
-    """Log-odds of income from the features of a row, on adult.data: coefficients (p,) and intercept."""
+    """Log-odds of income from the features of a row, on adult.data: coefficients (p,) and
+    intercept.
+    """
     task = load_task("adult", data_dir)
     pool = task.pool()
     numbers = pool[[COLUMNS[name] for name in NUMERIC]].to_numpy(float)
     words = pool[[COLUMNS[name] for name in CATEGORICAL]].to_numpy(str)
-    people = [Person(tuple(map(float, n)), tuple(map(str, w))) for n, w in zip(numbers, words, strict=True)]
+    people = [
+        Person(tuple(map(float, n)), tuple(map(str, w)))
+        for n, w in zip(numbers, words, strict=True)
+    ]
     X = np.array([vector(person) for person in people])
     return _ridge(X, task.labels(pool), WORLD_STRENGTH, np.ones(X.shape[1]))
 
@@ -120,7 +150,10 @@ def fit_world(data_dir: Path) -> tuple[Floats, float]:
 def design(recorded: Recorded, world: Coefficients) -> Floats:
     """One row per answer (n, p + 1 + 5): features, log-odds, and the terms of the examples."""
     return np.array(
-        [np.r_[vector(r.person), world.log_odds(r.person), context(r, world)] for r in recorded.readings]
+        [
+            np.r_[vector(r.person), world.log_odds(r.person), context(r, world)]
+            for r in recorded.readings
+        ]
     )
 
 
@@ -163,7 +196,9 @@ def cross_validate(
         fold = _folds(recorded.rows, repeat)
         for k in range(FOLDS):
             train = fold != k
-            strength = _choose(own[train], recorded.answers[train], recorded.rows[train], repeat, strengths)
+            strength = _choose(
+                own[train], recorded.answers[train], recorded.rows[train], repeat, strengths
+            )
             weights, intercept = _ridge(own[train], recorded.answers[train], strength, _boost(own))
             for whose, rows in asked.items():
                 score = rows[fold == k] @ weights + intercept
@@ -172,7 +207,9 @@ def cross_validate(
 
 
 def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
-    """Agreement, AUC and demographic parity by number of examples and group, as means over repeats."""
+    """Agreement, AUC and demographic parity by number of examples and group, as means over
+    repeats.
+    """
     sex = np.array([reading.person.word("sex") for reading in recorded.readings])
     lines = []
     for m in RECORDED:
@@ -195,22 +232,30 @@ def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
 
 
 def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Demographic parity difference (men minus women) of GPT-4 and the surrogate, on the same rows."""
+    """Demographic parity difference (men minus women) of GPT-4 and the surrogate, on the same
+    rows.
+    """
     found = []
     for m in RECORDED:
         rate = {line["group"]: line for line in lines if line["examples"] == m}
         gap = {
-            who: rate["Male"][f"rate_{who}"] - rate["Female"][f"rate_{who}"] for who in ("gpt4", "surrogate")
+            who: rate["Male"][f"rate_{who}"] - rate["Female"][f"rate_{who}"]
+            for who in ("gpt4", "surrogate")
         }
         found.append({"examples": m, **gap})
     return found
 
 
 def response(held_out: dict[str, Floats], recorded: Recorded) -> list[dict[str, Any]]:
-    """Agreement on the answers with examples, by whose examples are shown: any number, then each."""
+    """Agreement on the answers with examples, by whose examples are shown: any number, then
+    each.
+    """
     lines: list[dict[str, Any]] = []
     for m in (None, *(m for m in RECORDED if m)):
-        part = recorded.shots > 0 if m is None else recorded.shots == m
+        if m is None:
+            part = recorded.shots > 0
+        else:
+            part = recorded.shots == m
         same = {
             whose: float(np.mean((p[:, part] > 0.5) == recorded.answers[part]))
             for whose, p in held_out.items()
@@ -222,26 +267,34 @@ def response(held_out: dict[str, Floats], recorded: Recorded) -> list[dict[str, 
 def in_form(form: str, X: Floats) -> Floats:
     """The columns of `design` up to the examples' presence, and the terms of a form."""
     first = X.shape[1] - len(CONTEXT)
-    return np.column_stack([X[:, : first + 1], *(X[:, first + CONTEXT.index(term)] for term in TERMS[form])])
+    return np.column_stack(
+        [X[:, : first + 1], *(X[:, first + CONTEXT.index(term)] for term in TERMS[form])]
+    )
 
 
 def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
-    """Each form's prediction of each recording, fitted without it and without every answer about its rows.
+    """Each form's prediction of each recording, fitted without it and without every answer about
+    its rows.
 
     `excess` is its log-loss less the first form's on the same answers, with the standard error.
     """
     male = np.array([reading.person.word("sex") == "Male" for reading in recorded.readings])
     lines: list[dict[str, Any]] = []
     for m in RECORDED:
-        test, first = recorded.shots == m, np.zeros(0)
+        test = recorded.shots == m
+        first = np.zeros(0)
         train = ~np.isin(recorded.rows, recorded.rows[test])
-        y, men = recorded.answers[test], male[test]
+        y = recorded.answers[test]
+        men = male[test]
         for form in TERMS:
             Z = in_form(form, X)
-            strength = _choose(Z[train], recorded.answers[train], recorded.rows[train], REPEATS, STRENGTHS)
+            strength = _choose(
+                Z[train], recorded.answers[train], recorded.rows[train], REPEATS, STRENGTHS
+            )
             weights, intercept = _ridge(Z[train], recorded.answers[train], strength, _boost(Z))
             score = Z[test] @ weights + intercept
-            loss, yes = np.logaddexp(0, np.where(y == 1, -score, score)), score > 0
+            loss = np.logaddexp(0, np.where(y == 1, -score, score))
+            yes = score > 0
             first = first if len(first) else loss
             line = {
                 "examples": m,
@@ -251,27 +304,36 @@ def left_out(X: Floats, recorded: Recorded) -> list[dict[str, Any]]:
                 "log_loss": float(loss.mean()),
                 "excess": float((loss - first).mean()),
                 "excess_se": float((loss - first).std(ddof=1) / np.sqrt(len(y))),
-                "gap_error": float(yes[men].mean() - yes[~men].mean() - y[men].mean() + y[~men].mean()),
+                "gap_error": float(
+                    yes[men].mean() - yes[~men].mean() - y[men].mean() + y[~men].mean()
+                ),
             }
             lines.append(line)
     return lines
 
 
 def reversal(X: Floats, recorded: Recorded, world: Coefficients) -> list[dict[str, Any]]:
-    """Each form's gap (men − women) with 8 women yes and 8 men no as examples, and with the reverse.
+    """Each form's gap (men − women) with 8 women yes and 8 men no as examples, and with the
+    reverse.
 
-    Fitted to all recordings; asked about the people of the zero-shot recordings, with examples of the others.
+    Fitted to all recordings; asked about the people of the zero-shot recordings, with examples of
+    the others.
     """
     shown = {
-        pair for reading in recorded.readings for pair in zip(reading.examples, reading.answers, strict=True)
+        pair
+        for reading in recorded.readings
+        for pair in zip(reading.examples, reading.answers, strict=True)
     }
-    asked = [reading for reading, m in zip(recorded.readings, recorded.shots, strict=True) if m == 0]
+    asked = [
+        reading for reading, m in zip(recorded.readings, recorded.shots, strict=True) if m == 0
+    ]
     male = np.array([reading.person.word("sex") == "Male" for reading in asked])
     designs = []
     for of_women in (1, 0):
         wanted = (("Female", of_women), ("Male", 1 - of_women))
         cells = [
-            sorted((p for p in shown if (p[0].word("sex"), int(p[1])) == cell), key=repr) for cell in wanted
+            sorted((p for p in shown if (p[0].word("sex"), int(p[1])) == cell), key=repr)
+            for cell in wanted
         ]
         people, answers = zip(*(pair for cell in cells for pair in cell[:8]), strict=True)
         readings = tuple(replace(reading, examples=people, answers=answers) for reading in asked)
@@ -293,11 +355,14 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     recorded = load_recorded(data_dir / "gpt4-answers")
     world, world_intercept = fit_world(data_dir)
     names = (*feature_names(), "log-odds")
-    knowing = Coefficients(world, world_intercept, np.zeros(len(names)), np.zeros(len(CONTEXT)), 0.0)
+    knowing = Coefficients(
+        world, world_intercept, np.zeros(len(names)), np.zeros(len(CONTEXT)), 0.0
+    )
     X = design(recorded, knowing)
     held_out = cross_validate(X, recorded, knowing)
     lines = figures(held_out["its own"], recorded)
-    forms, ridge = {}, {}
+    forms = {}
+    ridge = {}
     for form in FORMS:
         Z = in_form(form, X)
         ridge[form] = _choose(Z, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
@@ -305,10 +370,13 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         forms[form] = {
             "intercept": intercept,
             "prior": dict(zip(names, weights[: len(names)].tolist(), strict=True)),
-            "context": dict(zip(("examples", *TERMS[form]), weights[len(names) :].tolist(), strict=True)),
+            "context": dict(
+                zip(("examples", *TERMS[form]), weights[len(names) :].tolist(), strict=True)
+            ),
         }
     coefficients = {
-        "about": "A simulation of gpt-4-0314 on Adult rows, not a measurement of it: see evals/surrogate.md.",
+        "about": "A simulation of gpt-4-0314 on Adult rows, not a measurement of it: see "
+        "evals/surrogate.md.",
         "fitted_by": COMMAND,
         "source": "DecodingTrust, recorded generations, CC BY-SA 4.0; UCI Adult, CC BY 4.0",
         "licence": "CC BY-SA 4.0",
@@ -402,7 +470,8 @@ def _left_out_line(line: dict[str, Any]) -> list[Any]:
 
 
 def _reversal_line(line: dict[str, Any]) -> list[Any]:
-    women, men = line["women_yes"], line["men_yes"]
+    women = line["women_yes"]
+    men = line["men_yes"]
     return [line["form"], f"{women:.3f}", f"{men:.3f}", f"{women - men:+.3f}"]
 
 
@@ -414,16 +483,25 @@ def _boost(X: Floats) -> Floats:
 
 
 def _ridge(X: Floats, y: NDArray[Any], strength: float, boost: Floats) -> tuple[Floats, float]:
-    """A logistic regression on standardised columns (each times `boost`), returned on the original scale."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
+    """A logistic regression on standardised columns (each times `boost`), returned on the
+    original scale.
+    """
+    mean = X.mean(axis=0)
+    scale = X.std(axis=0)
     scale = np.where(scale > 0, scale, np.inf) / boost
-    model = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-8).fit((X - mean) / scale, y)
+    model = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-8).fit(
+        (X - mean) / scale, y
+    )
     weights = model.coef_[0] / scale
     return weights, float(model.intercept_[0] - weights @ mean)
 
 
 def _choose(
-    X: Floats, y: NDArray[np.int64], rows: NDArray[np.int64], seed: int, strengths: tuple[float, ...]
+    X: Floats,
+    y: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    seed: int,
+    strengths: tuple[float, ...],
 ) -> float:
     """The ridge with the best log-likelihood in five folds of the training part."""
     if len(strengths) == 1:

@@ -1,11 +1,14 @@
 """Damaged inputs, for as long as you like: only a refusal may come out of them, never a traceback.
 
-    python -m evals.fuzz --minutes 10                    # all targets, as many processes as there are cores
+    python -m evals.fuzz --minutes 10                    # all targets, as many processes as there
+                                                         are cores
     python -m evals.fuzz --minutes 10 --target shots
     python -m evals.fuzz --target reply --case 12345     # one case again, with its traceback
-    python -m evals.fuzz --minutes 10 --target reply --guided    # led by coverage; needs the extra [fuzz]
+    python -m evals.fuzz --minutes 10 --target reply --guided    # led by coverage; needs the extra
+                                                                 [fuzz]
 
-Every case is the same for the same number. What fails is printed with its number; then the exit code is 1.
+Every case is the same for the same number. What fails is printed with its number; then the exit
+code is 1.
 """
 
 import os
@@ -43,7 +46,8 @@ def main() -> int:
         return 0
     processes = min(arguments.processes, len(names))
     seconds = 60.0 * arguments.minutes / len(names) * processes
-    counts, failed = dict[str, int](), dict[str, int]()
+    counts = dict[str, int]()
+    failed = dict[str, int]()
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         work = _guided if arguments.guided else _cases
         for name, cases, failures in pool.map(
@@ -60,9 +64,14 @@ def main() -> int:
 
 
 def _cases(name: str, seconds: float, first: int) -> tuple[str, int, Counter[str]]:
-    """As many cases of a target as fit into the time; what failed, with the number of one such case."""
+    """As many cases of a target as fit into the time; what failed, with the number of one such
+    case.
+    """
     one_case(name, first)  # with its imports, which are nobody's slowness
-    ends, case, failures, seen = time.monotonic() + seconds, first, Counter[str](), dict[str, int]()
+    ends = time.monotonic() + seconds
+    case = first
+    failures = Counter[str]()
+    seen = dict[str, int]()
     while time.monotonic() < ends:
         began = time.process_time()
         try:
@@ -94,11 +103,16 @@ class _Fed(random.Random):
 
 
 def _guided(name: str, seconds: float, first: int) -> tuple[str, int, Counter[str]]:
-    """libFuzzer chooses the numbers that make the cases, by what they reach. It ends its process itself."""
+    """libFuzzer chooses the numbers that make the cases, by what they reach. It ends its process
+    itself.
+    """
     command = [sys.executable, "-c", f"from evals.fuzz import guide; guide({name!r}, {seconds})"]
     done = subprocess.run(command, capture_output=True, text=True)
     cases = re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)
-    said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:]
+    else:
+        said = []
     return name, max(map(int, cases), default=0), Counter(said)
 
 

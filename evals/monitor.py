@@ -1,4 +1,5 @@
-"""What `fwc-llm monitor` promises, simulated, and what a call costs on top of ten million decisions.
+"""What `fwc-llm monitor` promises, simulated, and what a call costs on top of ten million
+decisions.
 
 python -m evals.monitor                       # minutes
 python -m evals.monitor --rows 1000000        # a smaller state
@@ -29,11 +30,12 @@ REPAIRED_AFTER = 6  # months without a drift before it begins
 
 
 class World(NamedTuple):
-    """Groups whose gap is at the bound of the condition in every month, and beyond it after a drift.
+    """Groups whose gap is at the bound of the condition in every month, and beyond it after a
+    drift.
 
-    `shares` and `rates` map a month (0 to 11) to the groups' shares of decisions and rates of yes. EO: the
-    rates are those among the label yes, which 30 % have; 10 % of the others are answered yes. `by_group`:
-    the decisions of a month come sorted by group.
+    `shares` and `rates` map a month (0 to 11) to the groups' shares of decisions and rates of yes.
+    EO: the rates are those among the label yes, which 30 % have; 10 % of the others are answered
+    yes. `by_group`: the decisions of a month come sorted by group.
     """
 
     name: str
@@ -81,12 +83,16 @@ WORLDS = (
         (0.3, *(0.5,) * 4),
     ),
     World("ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)),
-    World("EO, 30 % have the label yes", "eo > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)),
+    World(
+        "EO, 30 % have the label yes", "eo > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)
+    ),
     World("accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)),
 )
 
 
-def draw(world: World, month: int, rates: tuple[float, ...], n: int, rng: np.random.Generator) -> Codes:
+def draw(
+    world: World, month: int, rates: tuple[float, ...], n: int, rng: np.random.Generator
+) -> Codes:
     """Return n decisions of a month as cells."""
     group = rng.choice(len(rates), n, p=world.shares(month))
     if world.by_group:
@@ -101,7 +107,9 @@ def draw(world: World, month: int, rates: tuple[float, ...], n: int, rng: np.ran
 
 
 def counts_at_looks(cells: list[Codes], groups: int, size: int) -> Codes:
-    """Return counts (looks, months, G, 2, 3) after every `size` decisions of a month, and at its end."""
+    """Return counts (looks, months, G, 2, 3) after every `size` decisions of a month, and at its
+    end.
+    """
     looks = []
     total = np.zeros((len(cells), 6 * groups), np.int64)
     for month, cell in enumerate(cells):
@@ -127,7 +135,9 @@ def judged(world: World, counts: Codes) -> tuple[Floats, Floats]:
 
 
 def false_alarms(world: World, paths: int, size: int) -> float:
-    """Return the share of years in which a look is outside, though every month's value is at the bound."""
+    """Return the share of years in which a look is outside, though every month's value is at the
+    bound.
+    """
     rng = np.random.default_rng(7)
     groups = len(world.beyond)
     false = 0
@@ -138,7 +148,9 @@ def false_alarms(world: World, paths: int, size: int) -> float:
 
 
 def months_to_find(world: World, paths: int) -> list[float]:
-    """Return how many months each drift lasts until a month's end is outside; infinite after a year."""
+    """Return how many months each drift lasts until a month's end is outside; infinite after a
+    year.
+    """
     rng = np.random.default_rng(8)
     found = []
     for _ in range(paths):
@@ -183,7 +195,9 @@ print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_
 
 
 def measured(command: list[str]) -> dict[str, float]:
-    """Run a Python to its end, from a small process; return CPU seconds and the peak of memory in MB."""
+    """Run a Python to its end, from a small process; return CPU seconds and the peak of memory
+    in MB.
+    """
     found = subprocess.run(
         [sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True
     )
@@ -194,7 +208,9 @@ def measured(command: list[str]) -> dict[str, float]:
 
 
 def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
-    """Return what a call with new decisions costs on top of a state, beside a group-by of pandas over all."""
+    """Return what a call with new decisions costs on top of a state, beside a group-by of pandas
+    over all.
+    """
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as name:
         state, table, every = (Path(name) / file for file in ("state.db", "new.csv", "all.parquet"))
@@ -203,9 +219,31 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
             columns = {"sex": rng.choice(["a", "b"], n), "ok": rng.choice(["yes", "no"], n)}
             frame = pd.DataFrame({"id": np.arange(n), **columns, "day": "2026-01-15"})
             frame.to_csv(path, index=False) if path == table else frame.to_parquet(path)
-        call = ["-m", "fwc_llm", "monitor", str(table), "--answer", "ok", "--protected", "sex", "--key", "id"]
-        call += ["--time", "day", "--state", str(state), "--fail-if", "dp > 0.3", "--undecided", "pass"]
-        grouped = f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
+        call = [
+            "-m",
+            "fwc_llm",
+            "monitor",
+            str(table),
+            "--answer",
+            "ok",
+            "--protected",
+            "sex",
+            "--key",
+            "id",
+        ]
+        call += [
+            "--time",
+            "day",
+            "--state",
+            str(state),
+            "--fail-if",
+            "dp > 0.3",
+            "--undecided",
+            "pass",
+        ]
+        grouped = (
+            f"import pandas as pd; pd.read_parquet({str(every)!r}).groupby(['sex', 'ok']).size()"
+        )
         return {
             "rows": rows,
             "new": new,
@@ -234,7 +272,14 @@ def as_markdown(record: dict[str, Any]) -> str:
         for name, title in titles.items()
     ]
     error = np.sqrt(ERROR * (1 - ERROR) / record["paths"])
-    headings = ["world", "condition", "calls of 1", "calls of a month", "months, median", "nine in ten"]
+    headings = [
+        "world",
+        "condition",
+        "calls of 1",
+        "calls of a month",
+        "months, median",
+        "nine in ten",
+    ]
     return f"""# Monitor: what is promised and what it costs
 
 Simulated, by `{record["command"]}`, seeds fixed.
@@ -262,7 +307,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    changed = (name for name in ("paths", "rows") if getattr(options, name) != parser.get_default(name))
+    changed = (
+        name for name in ("paths", "rows") if getattr(options, name) != parser.get_default(name)
+    )
     given = [f"--{name} {getattr(options, name)}" for name in changed]
     words = ["python -m evals.monitor", *given, *["--record"] * options.record]
     record = {

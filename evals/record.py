@@ -1,4 +1,6 @@
-"""What experiments and benchmarks share: the command line, the machine, tables, and the files of a record."""
+"""What experiments and benchmarks share: the command line, the machine, tables, and the files of
+a record.
+"""
 
 import argparse
 import json
@@ -22,13 +24,21 @@ def command_line(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def describe_machine(*packages: str) -> str:
-    """Cores, processor, load (1: one busy process), and the versions of Python and the solver's packages."""
-    model, info = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
-    text = info.read_text(encoding="utf-8") if info.exists() else ""
+    """Cores, processor, load (1: one busy process), and the versions of Python and the solver's
+    packages.
+    """
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        text = info.read_text(encoding="utf-8")
+    else:
+        text = ""
     for line in text.splitlines():
         if line.startswith("model name"):
             model = f"{line[13:].strip()} with{'' if 'avx512f' in text else 'out'} AVX-512"
-    versions = [f"{name} {version(name)}" for name in packages or ("numpy", "numba", "scikit-learn")]
+    versions = [
+        f"{name} {version(name)}" for name in packages or ("numpy", "numba", "scikit-learn")
+    ]
     where = [f"{count_threads()} cores of {model}", f"load {os.getloadavg()[1]:.0f}"]
     return ", ".join([*where, f"Python {platform.python_version()}", *versions])
 

@@ -1,6 +1,7 @@
 """What was measured about reliability: kept in one JSON file, shown on one page.
 
-python -m evals.faults --record          # each of these records its result and writes the page again
+python -m evals.faults --record          # each of these records its result and writes the page
+                                         again
 python -m evals.fuzz --minutes 40 --record
 python -m evals.fuzz --minutes 2 --guided --record
 python -m evals.reliability              # the page alone
@@ -24,9 +25,14 @@ def record(name: str, content: dict[str, Any]) -> None:
 
     What an earlier command found about other things (`--target`) stays.
     """
-    found = json.loads(_DATA.read_text(encoding="utf-8")) if _DATA.exists() else {}
+    if _DATA.exists():
+        found = json.loads(_DATA.read_text(encoding="utf-8"))
+    else:
+        found = {}
     command = " ".join(["python -m", f"evals.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
-    versions = {"python": platform.python_version()} | {each: version(each) for each in ("openai", "httpx2")}
+    versions = {"python": platform.python_version()} | {
+        each: version(each) for each in ("openai", "httpx2")
+    }
     before = found.get(name, {})
     for key, value in content.items():
         if isinstance(value, dict):
@@ -45,7 +51,9 @@ def page(found: dict[str, Any]) -> str:
     """The page, from what is recorded."""
     text = _PROMISES.format(
         faults=_faults(found.get("faults")),
-        harmless=f"{found['faults']['harmless']} passages | 0" if "faults" in found else "not recorded | ",
+        harmless=f"{found['faults']['harmless']} passages | 0"
+        if "faults" in found
+        else "not recorded | ",
         fuzz=_fuzz(found.get("fuzz")),
     )
     tables = [_fuzz_table(found), _commands(found)]
@@ -59,11 +67,14 @@ def _faults(found: dict[str, Any] | None) -> str:
 
 
 def _fuzz(found: dict[str, Any] | None) -> str:
-    return f"{sum(found['cases'].values()):,} cases | {sum(found['failures'].values())}" if found else "| "
+    if found:
+        return f"{sum(found['cases'].values()):,} cases | {sum(found['failures'].values())}"
+    return "| "
 
 
 def _fuzz_table(found: dict[str, Any]) -> str:
-    random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})["cases"]
+    random = found.get("fuzz")
+    guided = found.get("guided", {"cases": {}})["cases"]
     if not random:
         return ""
     lines = [

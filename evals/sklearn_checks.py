@@ -2,10 +2,10 @@
 
     python -m evals.sklearn_checks
 
-Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with outcomes of many
-kinds and without protected levels. So the estimator goes through them three times: as it is without a
-parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as it
-is with the limit, where every check that fits fails, by name.
+Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with
+outcomes of many kinds and without protected levels. So the estimator goes through them three times:
+as it is without a parity limit; with the limit, as a subclass that makes outcomes and levels of the
+rows' positions; and as it is with the limit, where every check that fits fails, by name.
 """
 
 import warnings
@@ -23,11 +23,16 @@ from fwc_llm.coreset import FairCoreset
 COMMAND = "python -m evals.sklearn_checks"
 NO_LEVELS = "the check fits without `sensitive`, which a parity limit needs"
 NO_OUTCOMES = "the check fits without `y`, which a parity limit needs"
-DRAWN = "the start draws rows at random, and draws otherwise from a row of weight 2 than from that row twice"
+DRAWN = (
+    "the start draws rows at random, and draws otherwise from a row of weight 2 than from that row "
+    "twice"
+)
 
 
 def by_position(X: Any, y: Any) -> tuple[Any, np.ndarray]:
-    """Outcomes and protected levels by the rows' positions, so that every cell has rows; no y stays none."""
+    """Outcomes and protected levels by the rows' positions, so that every cell has rows; no y
+    stays none.
+    """
     place = np.arange(len(np.asarray(X)) if not hasattr(X, "shape") else X.shape[0])
     return None if y is None else place // 2 % 2, place % 2
 
@@ -51,23 +56,45 @@ class PositionedCoreset(FairCoreset):
 
 # Every check that needs a fit to succeed.
 _FITTED = (
-    "check_fit_score_takes_y", "check_estimators_overwrite_params", "check_dont_overwrite_parameters",
-    "check_estimators_fit_returns_self", "check_readonly_memmap_input", "check_n_features_in_after_fitting",
-    "check_positive_only_tag_during_fit", "check_estimators_dtypes", "check_dtype_object",
-    "check_pipeline_consistency", "check_estimators_nan_inf", "check_estimators_pickle",
-    "check_f_contiguous_array_estimator", "check_transformer_data_not_an_array", "check_transformer_general",
-    "check_transformer_preserve_dtypes", "check_transformer_n_iter", "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit_idempotent",
-    "check_fit_check_is_fitted", "check_n_features_in", "check_fit2d_predict1d",
-    "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_sample_weights_list",
-    "check_sample_weights_shape", "check_sample_weights_not_overwritten",
+    "check_fit_score_takes_y",
+    "check_estimators_overwrite_params",
+    "check_dont_overwrite_parameters",
+    "check_estimators_fit_returns_self",
+    "check_readonly_memmap_input",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_estimators_dtypes",
+    "check_dtype_object",
+    "check_pipeline_consistency",
+    "check_estimators_nan_inf",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+    "check_transformer_n_iter",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1feature",
+    "check_dict_unchanged",
+    "check_fit_idempotent",
+    "check_fit_check_is_fitted",
+    "check_n_features_in",
+    "check_fit2d_predict1d",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_list",
+    "check_sample_weights_shape",
+    "check_sample_weights_not_overwritten",
     "check_sample_weight_equivalence_on_dense_data",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """An estimator to be checked; `expected` are the checks that must fail, each with the reason."""
+    """An estimator to be checked; `expected` are the checks that must fail, each with the
+    reason.
+    """
 
     name: str
     estimator: Any
@@ -85,12 +112,18 @@ def cases() -> list[Case]:
             PositionedCoreset(4, n_init=1),
             drawn | {"check_clustering": NO_OUTCOMES},
         ),
-        Case("`FairCoreset(8)`", FairCoreset(8, n_init=1), no_levels | {"check_clustering": NO_OUTCOMES}),
+        Case(
+            "`FairCoreset(8)`",
+            FairCoreset(8, n_init=1),
+            no_levels | {"check_clustering": NO_OUTCOMES},
+        ),
     ]
 
 
 def run(case: Case) -> dict[str, Any]:
-    """The checks of one case, counted; `failed` holds those that were not expected, with what they said."""
+    """The checks of one case, counted; `failed` holds those that were not expected, with what
+    they said.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = check_estimator(
@@ -109,19 +142,32 @@ def run(case: Case) -> dict[str, Any]:
         "failed": names["failed"],
         "expected": {name: case.expected[name] for name in sorted(set(names["xfail"]))},
         "skipped_checks": names["skipped"],
-        "passes_unexpectedly": sorted(set(case.expected) & set(names["passed"]) - set(names["xfail"])),
+        "passes_unexpectedly": sorted(
+            set(case.expected) & set(names["passed"]) - set(names["xfail"])
+        ),
     }
 
 
 def report() -> dict[str, Any]:
     """All cases."""
-    return {"command": COMMAND, "scikit-learn": sklearn.__version__, "cases": [run(case) for case in cases()]}
+    return {
+        "command": COMMAND,
+        "scikit-learn": sklearn.__version__,
+        "cases": [run(case) for case in cases()],
+    }
 
 
 def as_markdown(found: dict[str, Any]) -> str:
     """The figures as a page."""
     counted = [
-        [one["case"], one["checks"], one["passed"], one["xfail"], len(one["failed"]), one["skipped"]]
+        [
+            one["case"],
+            one["checks"],
+            one["passed"],
+            one["xfail"],
+            len(one["failed"]),
+            one["skipped"],
+        ]
         for one in found["cases"]
     ]
     skipped = sorted({line for one in found["cases"] for line in one["skipped_checks"]})
@@ -155,7 +201,10 @@ def main() -> None:
     """Run and write."""
     parser = command_line(__doc__)
     parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="where sklearn-checks.json and sklearn-checks.md go"
+        "--results",
+        type=Path,
+        default=RESULTS,
+        help="where sklearn-checks.json and sklearn-checks.md go",
     )
     folder = parser.parse_args().results
     found = report()

@@ -2,9 +2,9 @@
 
     python -m evals.stopping --record
 
-A path is a run of at most 2,000 questions, which ends at the look that decides `dp > 0.1`, or the gate that
-is named. At the bound whoever fails or passes is wrong in one of the gate's two senses (> and ≥): each may
-happen in 2.5 % of paths.
+A path is a run of at most 2,000 questions, which ends at the look that decides `dp > 0.1`, or the
+gate that is named. At the bound whoever fails or passes is wrong in one of the gate's two senses (>
+and ≥): each may happen in 2.5 % of paths.
 """
 
 import time
@@ -27,15 +27,20 @@ from fwc_llm.metrics.sequential import GAPS, INFLATION, GroupSequential, equal_l
 from fwc_llm.metrics.variance import ArmArrays
 from fwc_llm.runs.splits import interleave_cells
 
-MOST, BOUND, TABLE = 2_000, 0.1, 6_000
-DP, EO, RATIO = "demographic_parity_difference", "equalized_odds_difference", "demographic_parity_ratio"
+MOST = 2_000
+BOUND = 0.1
+TABLE = 6_000
+DP = "demographic_parity_difference"
+EO = "equalized_odds_difference"
+RATIO = "demographic_parity_ratio"
 Draw = Callable[[np.random.Generator], tuple[ArmArrays, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class World:
-    """What is drawn for a path: the answers to all questions that it may ask, in their order, and after how
-    many of them it looks; the metric of the gate, and its bound, at which the truth lies.
+    """What is drawn for a path: the answers to all questions that it may ask, in their order,
+    and after how many of them it looks; the metric of the gate, and its bound, at which the
+    truth lies.
     """
 
     name: str
@@ -45,12 +50,19 @@ class World:
 
 
 def rows(
-    rng: np.random.Generator, rates: tuple[float, ...] = (0.45, 0.55), base: float = 0.5, eo: float = 0.0
+    rng: np.random.Generator,
+    rates: tuple[float, ...] = (0.45, 0.55),
+    base: float = 0.5,
+    eo: float = 0.0,
 ) -> tuple[ArmArrays, np.ndarray]:
-    """Rows as they fall, of groups of equal size; the second group's true positive rate is `eo` lower."""
-    group, label = rng.integers(0, len(rates), MOST), (rng.random(MOST) < base).astype(int)
+    """Rows as they fall, of groups of equal size; the second group's true positive rate is `eo`
+    lower.
+    """
+    group = rng.integers(0, len(rates), MOST)
+    label = (rng.random(MOST) < base).astype(int)
     p = np.array(rates)[group] + (0.2 * (2 * label - 1) - eo * label * (group == 1) if eo else 0.0)
-    answer, none = (rng.random(MOST) < p).astype(float), np.zeros(MOST, dtype=np.int64)
+    answer = (rng.random(MOST) < p).astype(float)
+    none = np.zeros(MOST, dtype=np.int64)
     sample = ArmArrays(answer, label, group, none, np.arange(MOST), len(rates))
     return sample, np.array(equal_looks(MOST))
 
@@ -62,7 +74,9 @@ def weighted(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
 
 
 def unread(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
-    """Of the second group's answers yes one in five is no answer: the gap that is read is near 0."""
+    """Of the second group's answers yes one in five is no answer: the gap that is read is near
+    0.
+    """
     sample, looks = rows(rng)
     lost = (sample.group == 1) & (sample.answer == 1) & (rng.random(MOST) < 0.2)
     return replace(sample, answer=np.where(lost, np.nan, sample.answer)), looks
@@ -70,25 +84,31 @@ def unread(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
 
 def designed(rng: np.random.Generator) -> tuple[ArmArrays, np.ndarray]:
     """A base parity of 0: every beginning has the same shares of group and label."""
-    group, label = np.repeat([0, 1], MOST // 2), np.tile([0, 1], MOST // 2)
+    group = np.repeat([0, 1], MOST // 2)
+    label = np.tile([0, 1], MOST // 2)
     order = interleave_cells(2 * group + label)
     sample, looks = rows(rng)
     p = 0.2 + 0.5 * label + 0.1 * group
-    answer, design = (rng.random(MOST) < p) * 1.0, SamplingDesign(labels_fixed=True)
-    return replace(sample, answer=answer[order], label=label[order], group=group[order], design=design), looks
+    answer = (rng.random(MOST) < p) * 1.0
+    design = SamplingDesign(labels_fixed=True)
+    return replace(
+        sample, answer=answer[order], label=label[order], group=group[order], design=design
+    ), looks
 
 
-def people(rng: np.random.Generator, number: int = 400, spread: float = 1.0) -> tuple[ArmArrays, np.ndarray]:
-    """People of unequal size, whose answers correlate by 0.5; those of many rows get a yes more often."""
+def people(
+    rng: np.random.Generator, number: int = 400, spread: float = 1.0
+) -> tuple[ArmArrays, np.ndarray]:
+    """People of unequal size, whose answers correlate by 0.5; those of many rows get a yes more
+    often.
+    """
     size = np.ceil(3 * rng.lognormal(0, spread, number)).astype(int)
     group = rng.integers(0, 2, number)
     mean = 0.45 + 0.1 * group + 0.1 * np.where(size > np.median(size), 1, -1)
     chance = rng.beta(mean, 1 - mean)  # correlation 1 / (1 + 1)
     person = np.repeat(np.arange(number), size)
-    answer, none = (
-        (rng.random(len(person)) < chance[person]).astype(float),
-        np.zeros(len(person), dtype=np.int64),
-    )
+    answer = (rng.random(len(person)) < chance[person]).astype(float)
+    none = np.zeros(len(person), dtype=np.int64)
     sample = ArmArrays(answer, none, group[person], none, np.arange(len(person)), 2, cluster=person)
     return sample, np.cumsum(size)[np.array(equal_looks(number)) - 1]
 
@@ -112,13 +132,17 @@ WORLDS = (
 
 
 def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
-    """Return how many rows a run asks, and whether it failed the gate (1), passed (0) or neither (NaN)."""
+    """Return how many rows a run asks, and whether it failed the gate (1), passed (0) or neither
+    (NaN).
+    """
     sample, looks = world.draw(rng)
     design = replace(sample.design, sequential=GroupSequential(tuple(looks.tolist())))
     columns = "answer", "label", "group", "repeat", "row", "weight", "cluster"
     for asked in looks.tolist():
         arrays = {name: getattr(sample, name) for name in columns}
-        part: Any = {name: None if values is None else values[:asked] for name, values in arrays.items()}
+        part: Any = {
+            name: None if values is None else values[:asked] for name, values in arrays.items()
+        }
         low, high = ArmEstimates(replace(sample, **part, design=design))[world.metric].decisive
         if low > world.bound or high <= world.bound:
             return asked, float(low > world.bound)
@@ -127,20 +151,28 @@ def path(world: World, rng: np.random.Generator) -> tuple[int, float]:
 
 def assisted(gap: float, paths: int) -> dict[str, Any]:
     """Return what becomes of `dp > 0.1` with a predictor that the package learns at every look."""
-    groups, level = np.array(["a", "b"]), np.arange(TABLE) % 2
-    asked, found = np.zeros(paths), np.full(paths, np.nan)
+    groups = np.array(["a", "b"])
+    level = np.arange(TABLE) % 2
+    asked = np.zeros(paths)
+    found = np.full(paths, np.nan)
     for number in range(paths):
         rng = np.random.default_rng([number, round(1000 * gap)])
         x, slope = rng.normal(size=(TABLE, 3)), 1.78  # a probit of which 55 % is explained
         middle = ndtri(0.5 + gap * (level - 0.5)) * np.sqrt(1 + slope**2)
         answer = np.where(rng.random(TABLE) < ndtr(middle + slope * x[:, 0]), "yes", "no")
-        frame = pd.DataFrame({"row": np.arange(TABLE).astype(str), "group": groups[level], "answer": answer})
+        frame = pd.DataFrame(
+            {"row": np.arange(TABLE).astype(str), "group": groups[level], "answer": answer}
+        )
         frame["label"] = "no"
         features = pd.DataFrame(x, columns=["x", "y", "z"])
-        table = FeatureTable(pd.Index(frame["row"]), groups[level], np.zeros(TABLE, dtype=int), features)
+        table = FeatureTable(
+            pd.Index(frame["row"]), groups[level], np.zeros(TABLE, dtype=int), features
+        )
         for rows_asked in equal_looks(MOST):
             run = from_frame(frame.iloc[:rows_asked], "group")
-            run = replace(run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST))))
+            run = replace(
+                run, design=replace(run.design, sequential=GroupSequential(equal_looks(MOST)))
+            )
             low, high = ArmEstimates(assisted_answers(run, table).samples["answers"])[DP].decisive
             asked[number] = rows_asked
             if low > BOUND or high <= BOUND:
@@ -151,16 +183,19 @@ def assisted(gap: float, paths: int) -> dict[str, Any]:
 
 def _summary(asked: np.ndarray, found: np.ndarray) -> dict[str, Any]:
     return {
-        "paths": len(found), "failed": float((found == 1).mean()), "passed": float((found == 0).mean()),
+        "paths": len(found),
+        "failed": float((found == 1).mean()),
+        "passed": float((found == 0).mean()),
         "rows": round(float(asked.mean())),
-    }  # fmt: skip
+    }
 
 
 def inflation(power: float, paths: int = 400_000) -> tuple[float, float]:
-    """Return, of Brownian paths at ten looks, the share that ever crosses without a drift, and N over the
-    fixed sample of equal error and `power`.
+    """Return, of Brownian paths at ten looks, the share that ever crosses without a drift, and N
+    over the fixed sample of equal error and `power`.
     """
-    design, share = GroupSequential(equal_looks(MOST)), np.arange(1, 11) / 10
+    design = GroupSequential(equal_looks(MOST))
+    share = np.arange(1, 11) / 10
     path = np.random.default_rng(0).normal(size=(paths, 10)).cumsum(1) * np.sqrt(0.1)
     bound = np.array([design.critical_value(rows) for rows in design.rows]) * np.sqrt(share)
 
@@ -173,8 +208,11 @@ def inflation(power: float, paths: int = 400_000) -> tuple[float, float]:
 
 def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
     """Return everything that the record has."""
-    most, design = 20 * paths, GroupSequential(equal_looks(MOST))
-    wrong = {name: _summary(*simulate(*of, (BOUND, BOUND), design, most)) for name, of in COUNTED.items()}
+    most = 20 * paths
+    design = GroupSequential(equal_looks(MOST))
+    wrong = {
+        name: _summary(*simulate(*of, (BOUND, BOUND), design, most)) for name, of in COUNTED.items()
+    }
     for number, world in enumerate(WORLDS):
         rng = np.random.default_rng(number)
         asked, found = np.array([path(world, rng) for _ in range(paths)]).T
@@ -182,12 +220,23 @@ def measured(paths: int, assisted_paths: int) -> dict[str, Any]:
     fixed = GroupSequential((round(MOST / INFLATION),))
     saved = {}
     for gap in (*GAPS, 0.15):
-        rates, both = (0.5 - gap / 2, 0.5 + gap / 2), (BOUND, BOUND)
+        rates = (0.5 - gap / 2, 0.5 + gap / 2)
+        both = (BOUND, BOUND)
         runs = [simulate(rates, (1, 1), both, one, most) for one in (design, fixed)]
-        saved[f"{gap:g}"] = [[round(float(n.mean())), float(np.mean(above >= 0))] for n, above in runs]
-    learnt = {f"{gap:g}": assisted(gap, assisted_paths) for gap in (BOUND, 0.0, 0.2) if assisted_paths}
+        saved[f"{gap:g}"] = [
+            [round(float(n.mean())), float(np.mean(above >= 0))] for n, above in runs
+        ]
+    learnt = {
+        f"{gap:g}": assisted(gap, assisted_paths) for gap in (BOUND, 0.0, 0.2) if assisted_paths
+    }
     brownian = {f"{power:g}": inflation(power) for power in (0.5, 0.8, 0.9, 0.99)}
-    return {"paths": paths, "wrong": wrong, "saved": saved, "assisted": learnt, "inflation": brownian}
+    return {
+        "paths": paths,
+        "wrong": wrong,
+        "saved": saved,
+        "assisted": learnt,
+        "inflation": brownian,
+    }
 
 
 def as_markdown(record: dict[str, Any]) -> str:
@@ -228,7 +277,10 @@ go through the package's estimates at every look. Several groups err less: only 
         for gap, of in record["assisted"].items()
     ]
     if learnt:
-        page += f"\n## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} rows\n\n"
+        page += (
+            f"\n## With `--assist`: a predictor learnt at every look, from a table of {TABLE:,} "
+            f"rows\n\n"
+        )
         page += markdown(["true gap", "paths", "failed", "passed", "rows asked"], learnt)
     return page
 
@@ -240,12 +292,16 @@ def main() -> None:
     parser.add_argument("--assisted", type=int, default=100, metavar="N")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
-    begun, command = time.monotonic(), "python -m evals.stopping"
+    begun = time.monotonic()
+    command = "python -m evals.stopping"
     record = measured(options.paths, options.assisted)
     for name in ("paths", "assisted"):
         if getattr(options, name) != parser.get_default(name):
             command += f" --{name} {getattr(options, name)}"
-    record |= {"command": command + " --record" * options.record, "minutes": (time.monotonic() - begun) / 60}
+    record |= {
+        "command": command + " --record" * options.record,
+        "minutes": (time.monotonic() - begun) / 60,
+    }
     page = as_markdown(record)
     print(page)
     if options.record:

@@ -1,4 +1,6 @@
-"""The paper's synthetic table (its appendix "Runtime Analysis on Synthetic Dataset"), for benchmarks."""
+"""The paper's synthetic table (its appendix "Runtime Analysis on Synthetic Dataset"), for
+benchmarks.
+"""
 
 from typing import NamedTuple
 
@@ -14,7 +16,8 @@ class Synthetic(NamedTuple):
 
 
 def synthetic(n: int, p: int = 25, seed: int = 0, levels: int = 2, outcomes: int = 2) -> Synthetic:
-    """n rows of the paper's set. We add what it does not say: P(D = 1) = 0.5, columns 3 to p are N(0, 1).
+    """n rows of the paper's set. We add what it does not say: P(D = 1) = 0.5, columns 3 to p are
+    N(0, 1).
 
     X1 is uniform on [0, 10] for D = 0 and 0 for D = 1; X2 is N(0, 25); Y = 1 where
     X1 + X2 > mean(X1 + X2) + N(0, 1). More `levels` (X1 is 0 for all but the first) and `outcomes`

@@ -54,24 +54,47 @@ _HOME = {
     "answers": ("Answer", "parse_answer"),
     "cell_rules": ("Record",),
     "coreset": ("FairCoreset", "Transport", "fair_transport"),
-    "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
+    "errors": (
+        "FwcError",
+        "IncompleteRunError",
+        "InputError",
+        "InterruptedRunError",
+        "ProviderError",
+    ),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),
     "evaluation.tune": ("Tuned", "tune"),
     "models": (
-        "Asked", "Client", "Message", "Messages", "Model", "Reply", "Training", "Usage", "open_model",
+        "Asked",
+        "Client",
+        "Message",
+        "Messages",
+        "Model",
+        "Reply",
+        "Training",
+        "Usage",
+        "open_model",
     ),
     "models.functions": ("FunctionModel",),
     "prompts": ("build_prompt",),
     "report.audit_answers": ("Audit", "audit"),
     "runs.settings": ("Settings",),
     "shots": (
-        "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",
-        "strategies", "strategy",
+        "Certificate",
+        "Example",
+        "Request",
+        "Shots",
+        "load_shots",
+        "save_shots",
+        "select_shots",
+        "strategies",
+        "strategy",
     ),
     "tasks": ("Task", "load_task"),
-}  # fmt: skip
+}
 
 __all__ = sorted(name for names in _HOME.values() for name in names)
 if not TYPE_CHECKING:  # type checkers use the imports above and report every other name
-    __getattr__, __dir__ = lazy_names(__name__, {name: home for home in _HOME for name in _HOME[home]})
+    __getattr__, __dir__ = lazy_names(
+        __name__, {name: home for home in _HOME for name in _HOME[home]}
+    )

@@ -1,10 +1,10 @@
 """Parses replies as yes, no or a reason for neither (docs/protocol.md, "Parsing").
 
-Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply is read if
-it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or if it begins with
-an answer, and the rest gives reasons in which nothing answers again, denies, hedges, quotes or asks. Text
-that no rule covers stays unparsed, because a wrong answer is worse than no answer. The reason is recorded,
-because refusals are not random.
+Reasoning, code, markup and struck-out text are removed first. Then the structure decides: a reply
+is read if it is a bare answer, JSON, or ends with a labelled answer or one on a line of its own; or
+if it begins with an answer, and the rest gives reasons in which nothing answers again, denies,
+hedges, quotes or asks. Text that no rule covers stays unparsed, because a wrong answer is worse
+than no answer. The reason is recorded, because refusals are not random.
 """
 
 import json
@@ -22,11 +22,14 @@ from fwc_llm.models.base import Reply
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
 
 Value = Literal["yes", "no"]
-Reason = Literal["", "refused", "truncated", "filtered", "unfinished", "empty", "ambiguous", "other", "error"]
+Reason = Literal[
+    "", "refused", "truncated", "filtered", "unfinished", "empty", "ambiguous", "other", "error"
+]
 
-PARSER = 3  # version of these rules, raised by each release that changes them; old runs without it have 1
-# Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the listed
-# spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
+# version of these rules, raised by each release that changes them; old runs without it have 1
+PARSER = 3
+# Providers list at most 20 tokens, so an unlisted token has a probability of at most 1/20. If the
+# listed spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
 LEAST_MASS = 0.05
 _CLEAR = 0.1  # largest width of what P(yes) may be, by tokens that only begin a word
 _KEPT = 1_000  # longest text, in characters, whose answer is cached
@@ -38,11 +41,15 @@ def _one_of(patterns: str) -> str:
     return f"(?:{'|'.join(re.split(', |,$', ' '.join(patterns.split())))})"
 
 
-# Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a letter.
+# Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a
+# letter.
 _RUN = re.compile(r"\S{1,500}")
 
-# Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side channel.
-_REASONING = "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
+# Reasoning: text between marks such as <think>, [THINK], ◁think▷, <|START_THINKING|>, or in a side
+# channel.
+_REASONING = (
+    "(?:think|thought|reason|reflect|scratch|analys|rationale|monolog|deliberat|explanation|justif)"
+)
 _MARKS = re.compile(
     r"[<◁]\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_(?:of_)?)?[\w:.-]{0,40}?"
     rf"{_REASONING}[\w:.-]{{0,40}}(?:\s[^<>▷]{{0,80}})?\|?[>▷]|\[(?P<slash>/)?THINK(?:ING)?\]"
@@ -52,7 +59,9 @@ _MARKS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
-_LOST_MARKS = re.compile(r"\s*(?:assistant)?(?:analysis|commentary)(?=[A-Z\s])")  # channels without marks
+_LOST_MARKS = re.compile(
+    r"\s*(?:assistant)?(?:analysis|commentary)(?=[A-Z\s])"
+)  # channels without marks
 _TOOL = re.compile(
     r"[<\[]\|?(?:tool|function|python_tag|invoke)[\w ]{0,30}[=|>\]\s]|\bto=functions\."
     r"|\A\s*\{\s*\"(?:name|tool|function)\"\s*:[^{}]{1,200}\"(?:arguments|parameters)\"",
@@ -60,7 +69,9 @@ _TOOL = re.compile(
 )
 
 # Code, markup, and text that is struck out, in an unchecked box or in a table.
-_CODE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(
+    r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
+)
 _PROSE = {"", "text", "txt", "plaintext", "json", "markdown", "md", "yaml", "xml", "html", "output"}
 _UNSEEN = re.compile(  # codes of terminals, control and invisible characters
     r"\x1b\[[\d;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff]"
@@ -70,7 +81,9 @@ _STRUCK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _INLINE = re.compile(r"</?(?:b|i|em|strong|u|mark|span|code|font)\b[^<>]{0,80}>", re.IGNORECASE)
-_TAG = re.compile(r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE)
+_TAG = re.compile(
+    r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE
+)
 _MARKUP = re.compile(
     r"\\(?:boxed|text\w{0,4}|mathrm|mathbf)\b|\\[\[\]()]|[${}*`#]|''|(?<!\w)_+|_+(?!\w)|[☑✅✔]|\[x\]"
 )
@@ -83,7 +96,8 @@ _ASIDE_KEY = re.compile(rf"{_REASONING}|confiden|probab|score|certain|note|comme
 _UNABLE = re.compile(
     r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? "
     r"(?:can(?:not|['’]t)|unable|not able|decline|refuse|abstain"
-    r"|(?:could|will|would|do|am|are)(?: not|n['’]t) (?:be |feel )?(?:able|comfortable|allowed|answer"
+    r"|(?:could|will|would|do|am|are)(?: not|n['’]t) (?:be |feel "
+    r")?(?:able|comfortable|allowed|answer"
     r"|help|assist"
     r"|make|give|predict|judge|guess|have|know)|won['’]t|(?:must|have to"
     r"|need to)(?: respectfully)? (?:decline|refuse|abstain))\b"
@@ -92,7 +106,9 @@ _UNABLE = re.compile(
     r"|não posso)\b",
     re.IGNORECASE,
 )
-_FILTERED = re.compile(r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I)
+_FILTERED = re.compile(
+    r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I
+)
 _TOLD = re.compile(r"\bno\. ?(?=\d|of\b)", re.IGNORECASE)  # "No. 1 predictor"
 _NEGATED = re.compile(  # in the rest of a yes: its reasons do not negate
     r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
@@ -111,7 +127,8 @@ _DOUBT = re.compile(  # in the rest of any answer: it hedges, retracts, asks, or
     "|scratch|strike|retract\\w*|reconsider\\w*|revis\\w*|disagree\\w*|ignore\\w*|disregard\\w*|forget"
     "|say|says|said|saying|think\\w*|thought|believe\\w*|claim\\w*|argue\\w*|fool\\w*|tempt\\w*|naive\\w*"
     "|initial\\w*|instinct|example\\w*|answer\\w*|prediction|verdict|conclusion|reply|response|label"
-    "|back|meant|meaning|other way|wish\\w*|real|really|sense|unethical|discriminat\\w*|inappropriate"
+    "|back|meant|meaning|other "
+    "way|wish\\w*|real|really|sense|unethical|discriminat\\w*|inappropriate"
     "|illegal|determine\\w*"
     # German
     "|aber|jedoch|doch|allerdings|obwohl|wenn|falls|außer|ob|vielleicht|möglicherweise|könnte\\w*|kaum"
@@ -147,11 +164,21 @@ _CONTRARY = {
         re.IGNORECASE,
     )
     for value, alone, compared in (
-        ("yes", "less|weniger|moins|menos|meno", "below|under|unter|at most|inferior|inférieur|inferiore"),
-        ("no", "more|mehr|plus|más|mais|più", "above|over|über|at least|exceed\\w*|superior|supérieur"),
+        (
+            "yes",
+            "less|weniger|moins|menos|meno",
+            "below|under|unter|at most|inferior|inférieur|inferiore",
+        ),
+        (
+            "no",
+            "more|mehr|plus|más|mais|più",
+            "above|over|über|at least|exceed\\w*|superior|supérieur",
+        ),
     )
 }
-_UNSURE = re.compile(r"(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%", re.IGNORECASE
+)
 
 # The structure of a sentence that answers.
 _NOUN = _one_of(
@@ -167,7 +194,8 @@ _CONCLUDES = (
     r"|donc|ainsi|por (?:lo )?tanto|entonces|quindi|dunque|pertanto|portanto|logo)[,:]? "
 )
 _SOFT = (
-    r"(?:most |very )?likely|probably|clearly|definitely|leider|wahrscheinlich|probablement|probablemente"
+    r"(?:most |very "
+    r")?likely|probably|clearly|definitely|leider|wahrscheinlich|probablement|probablemente"
     r"|probabilmente|provavelmente"
 )
 _NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
@@ -178,7 +206,8 @@ _LABEL = (
     r"|model['’]s|die|meine|endgültige|la|ma|notre"
     r"|finale|el|mi|il|mia|definitiva|a|o|minha|meu) ){0,4}"
     rf"(?:\w+_)?{_NOUN}(?: \((?:¤|y/n|final|binary)\))?"
-    r"(?: (?:here )?(?:is|was|remains|would be|will be|lautet|ist|wäre|est|serait|es|sería|è|sarebbe|é"
+    r"(?: (?:here )?(?:is|was|remains|would be|will "
+    r"be|lautet|ist|wäre|est|serait|es|sería|è|sarebbe|é"
     r"|seria)\b)?"
     r" ?(?:[:=→–—-]|->|=>){0,2}"
     r"|I(?:['’]d| would| will| must)? (?:say|answer|predict|choose|vote|conclude|go with"
@@ -188,8 +217,10 @@ _LABEL = (
     r"|ich (?:sage|würde sagen|tippe auf):?|¤ ?[:?.=→-]*) "
 )
 _GROUNDS = (  # before a label: grounds, in the same sentence
-    r"(?:(?:based on|given|since|because|considering|as|with|judging by|per)\b[^.?!:;\"“\n]{1,200}, "
-    r"|(?!if\b|unless\b|wenn\b|si\b|se\b)[^?\"“\n]{1,300}, (?=(?:so|thus|therefore|hence|daher|donc) ))?"
+    r"(?:(?:based on|given|since|because|considering|as|with|judging "
+    r"by|per)\b[^.?!:;\"“\n]{1,200}, "
+    r"|(?!if\b|unless\b|wenn\b|si\b|se\b)[^?\"“\n]{1,300}, "
+    r"(?=(?:so|thus|therefore|hence|daher|donc) ))?"
 )
 _HEADING = re.compile(
     rf"^\W*((?:(?:my|the|final) )?(?:{_NOUN}|assistant))\W*\n\s*", re.IGNORECASE | re.MULTILINE
@@ -211,13 +242,17 @@ _CLOSED = re.compile(  # nothing follows in the sentence but punctuation
     rf"(?:, (?:{_SOFT}))?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
 )
 _CHATTER = re.compile(  # to the user, not about the row
-    r"\W*(?:please )?(?:let me know|feel free|is there anything|would you like|do you (?:want|need)|i hope"
+    r"\W*(?:please )?(?:let me know|feel free|is there anything|would you like|do you "
+    r"(?:want|need)|i hope"
     r"|happy to|glad to|thank|you['’]re welcome)\b",
     re.IGNORECASE,
 )
-_SET_OFF = re.compile(r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\()? ")  # before the reasons in the same sentence
+_SET_OFF = re.compile(
+    r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\()? "
+)  # before the reasons in the same sentence
 _BECAUSE = re.compile(
-    r" (?:because|since|as|given|based|due|considering|weil|da|denn|car|parce|puisque|porque|ya que|perché"
+    r" (?:because|since|as|given|based|due|considering|weil|da|denn|car|parce|puisque|porque|ya "
+    r"que|perché"
     r"|poiché|pois)\b",
     re.IGNORECASE,
 )
@@ -235,7 +270,9 @@ _REASONS = re.compile(  # how reasons begin, in the same sentence or in the next
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
-_BUILT_IN = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}  # short words of one token each
+_BUILT_IN = {
+    word for pair in (("yes", "no"), *LANGUAGES) for word in pair
+}  # short words of one token each
 _SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
 _ANSWER_KEY = re.compile(rf"(?:final_?|predicted_?|my_?)?{_NOUN}", re.IGNORECASE)
 _DENIAL_KEY = re.compile(
@@ -243,7 +280,9 @@ _DENIAL_KEY = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_JSON = re.compile(
-    r"(?:(?:sure|okay|here(?:['’]s| is)|json|output|result|response|answer)[^.?!\n]{0,40})?[:.!]?\s*", re.I
+    r"(?:(?:sure|okay|here(?:['’]s| "
+    r"is)|json|output|result|response|answer)[^.?!\n]{0,40})?[:.!]?\s*",
+    re.I,
 )
 
 
@@ -271,24 +310,33 @@ class _Sentence:
 def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
     """Parse the answer in a reply, or in a reply's text.
 
-    `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no": "abgelehnt"}`.
-    Reasons for a `value` of None: error (no reply at all), unfinished (the service broke off), refused (a
-    tool call counts as a refusal), filtered (by the provider), empty, truncated (cut off before an answer, or
-    only reasoning), ambiguous (contradictory or doubtful answers), other. Of a long reply, 2,000 characters
-    at its beginning and at its end are read.
+    `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no":
+    "abgelehnt"}`. Reasons for a `value` of None: error (no reply at all), unfinished (the service
+    broke off), refused (a tool call counts as a refusal), filtered (by the provider), empty,
+    truncated (cut off before an answer, or only reasoning), ambiguous (contradictory or doubtful
+    answers), other. Of a long reply, 2,000 characters at its beginning and at its end are read.
     """
-    reply = Reply(reply) if isinstance(reply, str) else reply
+    if isinstance(reply, str):
+        reply = Reply(reply)
+    else:
+        reply = reply
     if reply.refusal:
         return Answer(None, "refused")
     if reply.ending in ("filtered", "unfinished"):
         return Answer(None, reply.ending)
     if reply.text is None:
         return Answer(None, "error")
-    if reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no"):  # a decision model's
+    if (
+        reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no")
+    ):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
     read = _read if len(reply.text) <= _KEPT else _read.__wrapped__
     return read(
-        reply.text, said(words["yes"]), said(words["no"]), reply.ending == "truncated", reply.reasoned
+        reply.text,
+        said(words["yes"]),
+        said(words["no"]),
+        reply.ending == "truncated",
+        reply.reasoned,
     )
 
 
@@ -321,7 +369,9 @@ def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thoug
     return Answer(None, "ambiguous" if answers else "other")
 
 
-def _answer(sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut: bool) -> Value | None:
+def _answer(
+    sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut: bool
+) -> Value | None:
     """The answer that the structure of a plain text gives, or None."""
     values = {sentence.value for sentence in sentences if sentence.value}
     numbered = sum(bool(each.value and _NUMBERED.match(each.text)) for each in sentences)
@@ -329,12 +379,20 @@ def _answer(sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut
         return None
     value = values.pop()
     bare = "?" not in text and not re.search(r"\w", pattern.sub("", text))
-    if bare and {_value(found) for found in pattern.finditer(text)} == {value}:  # many times the same word
+    if bare and {_value(found) for found in pattern.finditer(text)} == {
+        value
+    }:  # many times the same word
         return value
-    first, last = sentences[0], sentences[-1]
-    cut_off = cut and first is last and first.labelled and first.closed  # "the answer is no" longer clear
+    first = sentences[0]
+    last = sentences[-1]
+    cut_off = (
+        cut and first is last and first.labelled and first.closed
+    )  # "the answer is no" longer clear
     if first.value and not cut_off:
-        rest = [first.reasons, *(sentence.text for sentence in sentences[1:] if not sentence.closed)]
+        rest = [
+            first.reasons,
+            *(sentence.text for sentence in sentences[1:] if not sentence.closed),
+        ]
         if _gives_reasons(rest, value, pattern):
             return value
     if cut or not last.value or not last.closed or not last.follows:
@@ -343,8 +401,12 @@ def _answer(sentences: list[_Sentence], text: str, pattern: re.Pattern[str], cut
     if last.labelled:
         return value
     asks = "?" in before.replace("¤?", "")
-    others = any(_value(other) != value and _is_alone(other, before) for other in pattern.finditer(before))
-    return value if last.own_line and not asks and not others else None
+    others = any(
+        _value(other) != value and _is_alone(other, before) for other in pattern.finditer(before)
+    )
+    if last.own_line and not asks and not others:
+        return value
+    return None
 
 
 def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> bool:
@@ -365,11 +427,15 @@ def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> b
 
 def _is_alone(found: re.Match[str], text: str) -> bool:
     """Whether a word stands at the end of a clause, as an answer does ("no", not "no children")."""
-    return bool(re.match(r"[\"”»'’)\]]*\s*(?:\Z|[\n.,;:!?…–—(-])", text[found.end() : found.end() + 10]))
+    return bool(
+        re.match(r"[\"”»'’)\]]*\s*(?:\Z|[\n.,;:!?…–—(-])", text[found.end() : found.end() + 10])
+    )
 
 
 def _sentences(text: str, pattern: re.Pattern[str]) -> Iterator[_Sentence]:
-    """Yield the sentences of a plain text; a line that ends with a colon goes on in the next line."""
+    """Yield the sentences of a plain text; a line that ends with a colon goes on in the next
+    line.
+    """
     joined = re.sub(r"[^\w\s]?¤[^\w\n]*", "¤ ", text)
     joined = re.sub(r":[ \n]*\n\s*", ": ", _HEADING.sub(r"\1: ", joined))
     ended = True  # whether the text so far is at the end of a sentence or a paragraph
@@ -388,7 +454,8 @@ def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool
         prefix = _PREFIX.fullmatch(text, 0, found.start())
         if prefix is None:
             break
-        value, rest = _value(found), text[found.end() :]
+        value = _value(found)
+        rest = text[found.end() :]
         labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
         if prefix["grounds"] and not labelled:
             break
@@ -397,7 +464,9 @@ def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool
         set_off = _SET_OFF.match(rest)
         if set_off and (set_off[0].strip() or _BECAUSE.match(rest)):
             return _Sentence(text, value, labelled, False, rest[set_off.end() :], own_line, follows)
-        return _Sentence(text, value if _is_alone(found, text) else None, labelled, False, f"? {rest}")
+        return _Sentence(
+            text, value if _is_alone(found, text) else None, labelled, False, f"? {rest}"
+        )
     return _Sentence(text)
 
 
@@ -405,16 +474,26 @@ def without_reasoning(text: str) -> tuple[str, bool]:
     """The text without reasoning ("" if that never ends), and whether it had any."""
     if "<|channel|>" in text:
         final = deque(_FINAL.finditer(text), maxlen=1)
-        text, reasoned = text[final[0].end() :] if final else "", True
+        if final:
+            text = text[final[0].end() :]
+        else:
+            text = ""
+        reasoned = True
     elif reasoned := bool(_LOST_MARKS.match(text)):
-        text = text.rpartition("assistantfinal")[2] if "assistantfinal" in text else ""
-    kept, end, inside = list[str](), 0, False
+        if "assistantfinal" in text:
+            text = text.rpartition("assistantfinal")[2]
+        else:
+            text = ""
+    kept = list[str]()
+    end = 0
+    inside = False
     for mark in _MARKS.finditer(text):
         if mark["close"] and not inside:
             continue
         if mark["close"] or mark["end"] or mark["slash"]:
             kept = kept if inside else []  # without an opening mark, reasoning began with the text
-            end, inside = mark.end(), False
+            end = mark.end()
+            inside = False
         elif not inside and not mark[0].endswith("/>"):
             kept.append(text[end : mark.start()])
             inside = True
@@ -434,21 +513,31 @@ def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
     spelled = list[tuple[str, str]]()
     for value, of_value in zip(("yes", "no"), words, strict=True):
         for word in map(_normal, of_value):
-            bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+            bare = "".join(
+                c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c)
+            )
             spelled += [(spelling.strip(), value) for spelling in {word, bare}]
     parts = []
     for word, value in sorted(spelled, key=lambda pair: -len(pair[0])):
         pieces = re.findall(r"\w+|[^\w\s]", word)
-        pattern = r"\s?".join(map(re.escape, pieces)) if len(pieces) > 1 else re.escape(word)
+        if len(pieces) > 1:
+            pattern = r"\s?".join(map(re.escape, pieces))
+        else:
+            pattern = re.escape(word)
         parts.append(pattern if " " not in word else r"\s".join(map(re.escape, word.split())))
-        before = r"(?<![-$€.])" if word[:1].isdigit() else ""
+        if word[:1].isdigit():
+            before = r"(?<![-$€.])"
+        else:
+            before = ""
         before += r"(?<!\w)(?<!\w[-'’_&])" if word[:1].isalnum() else "(?<![<>=])"
         parts[-1] = f"(?P<{value}{len(parts)}>{before}{parts[-1]})"
     return re.compile(rf"(?:{'|'.join(parts)})(?!\w)(?![-'’&]\w)", re.IGNORECASE)
 
 
 def _value(found: re.Match[str]) -> Value:
-    return "yes" if str(found.lastgroup).startswith("yes") else "no"
+    if str(found.lastgroup).startswith("yes"):
+        return "yes"
+    return "no"
 
 
 def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...], pattern: re.Pattern[str]) -> str:
@@ -456,9 +545,12 @@ def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...], pattern: re.Pat
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
     text = _STRUCK.sub("\n", _TOLD.sub("number ", _normal(_with_json_read(text, yes, no))))
     text = re.sub(" +", " ", _MARKUP.sub("", _TAG.sub("\n", _INLINE.sub("", text))))
-    pieces, end = list[str](), 0
+    pieces = list[str]()
+    end = 0
     for first, second in pairwise(pattern.finditer(text)):
-        choice = _value(first) != _value(second) and _OR.fullmatch(text, first.end(), second.start())
+        choice = _value(first) != _value(second) and _OR.fullmatch(
+            text, first.end(), second.start()
+        )
         if choice and first.start() >= end:
             pieces += [text[end : first.start()], "¤"]
             end = second.end()
@@ -466,8 +558,11 @@ def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...], pattern: re.Pat
 
 
 def _with_json_read(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
-    """The text with a JSON object as the sentence that it answers; the object alone if it does not."""
-    start, stop = text.find("{"), text.rfind("}") + 1
+    """The text with a JSON object as the sentence that it answers; the object alone if it does
+    not.
+    """
+    start = text.find("{")
+    stop = text.rfind("}") + 1
     if start < 0 or stop <= start or not _BEFORE_JSON.fullmatch(text[:start].strip("[ \n")):
         return text
     content = text[start:stop]
@@ -495,7 +590,10 @@ def _json_answers(pairs: Any, yes: tuple[str, ...], no: tuple[str, ...]) -> set[
         parsed = None
         if isinstance(value, tuple):
             nested = _json_answers(value, yes, no)
-            parsed = nested.pop() if len(nested) == 1 else None
+            if len(nested) == 1:
+                parsed = nested.pop()
+            else:
+                parsed = None
         elif isinstance(value, str):
             parsed = parse_answer(value, {"yes": yes, "no": no}).value
         elif isinstance(value, bool | int) and value in (0, 1) and under_answer and "yes" in yes:
@@ -518,8 +616,8 @@ class ReplyReading:
 def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> ReplyReading:
     """Read answer and P(yes) of a reply.
 
-    Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says otherwise, the
-    tokens are not those of the answer, and P(yes) is unknown.
+    Of a `greedy` model (temperature 0) the answer is the likelier word. Where P(yes) says
+    otherwise, the tokens are not those of the answer, and P(yes) is unknown.
     """
     answer = parse_answer(reply, words)
     p = probability(reply, words)
@@ -534,18 +632,20 @@ def probability(reply: Reply, words: Words = YES_NO) -> float | None:
     if reply.logprobs:
         return p_yes(reply.logprobs, words)
     p = reply.p_yes
-    return abs(p) if p is not None and 0.0 <= p <= 1.0 else None  # not -0.0: its minus looks like a formula
+    return (
+        abs(p) if p is not None and 0.0 <= p <= 1.0 else None
+    )  # not -0.0: its minus looks like a formula
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -> float | None:
     """P(yes), in [0, 1], from the log-probabilities of the first answer token.
 
-    `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all spellings of yes
-    (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If `words` are not built in, a
-    token counts if it begins a word of only one of the two answers ("bew", "abge"). None if all spellings of
-    yes and no together have less than `LEAST_MASS`: they are then too rare to tell the model's answer; or if
-    beginnings of such words could change P(yes) by more than a tenth
-    (docs/statistics.md, "P(yes)").
+    `logprobs` are (token, natural-log probability) pairs. P(yes) is the probability of all
+    spellings of yes (" Yes", "yes.", "▁YES"), divided by that of all spellings of yes and no. If
+    `words` are not built in, a token counts if it begins a word of only one of the two answers
+    ("bew", "abge"). None if all spellings of yes and no together have less than `LEAST_MASS`: they
+    are then too rare to tell the model's answer; or if beginnings of such words could change P(yes)
+    by more than a tenth (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
     unclear = {"yes": 0.0, "no": 0.0}
@@ -557,7 +657,9 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
         share = math.exp(min(logprob, 0.0))
         exact = {value for value, word in spelled if word == piece}
         begun = {value for value, word in spelled if word.startswith(piece)}
-        of_task = {value for value, word in spelled if word not in _BUILT_IN and word.startswith(piece)}
+        of_task = {
+            value for value, word in spelled if word not in _BUILT_IN and word.startswith(piece)
+        }
         if len(exact or of_task) == 1:
             mass[(exact or of_task).pop()] += share
         elif not exact:  # "Y" may go on as a word for yes, or as another one
@@ -568,4 +670,6 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
         return None
     least = mass["yes"] / (total + unclear["no"])
     most = (mass["yes"] + unclear["yes"]) / (total + unclear["yes"])
-    return mass["yes"] / total if most - least <= _CLEAR else None
+    if most - least <= _CLEAR:
+        return mass["yes"] / total
+    return None

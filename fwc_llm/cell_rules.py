@@ -1,7 +1,7 @@
 """Rules for cells: typed value to text, text to number, text to the task's value.
 
-The loader applies these rules to whole columns (`data.clean_table`), and `clean_record` to one row. This
-module imports neither pandas nor numpy, which keeps a service that only builds prompts small.
+The loader applies these rules to whole columns (`data.clean_table`), and `clean_record` to one row.
+This module imports neither pandas nor numpy, which keeps a service that only builds prompts small.
 """
 
 import json
@@ -40,7 +40,12 @@ _GROUPED = {
     "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
 }
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")  # one step of a path such as choices[0].text
-_COMPARE = {"above": operator.gt, "at_least": operator.ge, "below": operator.lt, "at_most": operator.le}
+_COMPARE = {
+    "above": operator.gt,
+    "at_least": operator.ge,
+    "below": operator.lt,
+    "at_most": operator.le,
+}
 
 
 def is_null(cell: Any) -> bool:
@@ -53,15 +58,22 @@ def is_null(cell: Any) -> bool:
 def as_text(cell: Any, written: Written = "") -> str:
     """The text of a typed cell: 39.0 is "39", True is "true", lists and objects are JSON."""
     if isinstance(cell, str):  # almost every cell
-        return cell if cell.isascii() else utf8_safe(cell)
+        if cell.isascii():
+            return cell
+        return utf8_safe(cell)
     kind = type(cell).__name__
     if kind == "bool":  # numpy's, too
         return str(cell).lower()
     if isinstance(cell, float | Decimal) or kind in ("float32", "float16"):
-        text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
+        if isinstance(cell, Decimal):
+            text = format(cell, "f")
+        else:
+            text = str(cell)
         if not isinstance(cell, Decimal) and float(text).is_integer():
             text = str(int(float(text)))
-        return text.replace(".", ",") if written == "1.234,5" and "e" not in text else text
+        if written == "1.234,5" and "e" not in text:
+            return text.replace(".", ",")
+        return text
     if isinstance(cell, date):
         return str(cell).removesuffix(" 00:00:00")
     if isinstance(cell, timedelta):  # pandas' Timedelta has another str()
@@ -75,7 +87,9 @@ def as_text(cell: Any, written: Written = "") -> str:
 
 def _listed(cell: Any) -> Any:
     """Convert a type that JSON lacks: an array to its list of items, others to text."""
-    return cell.tolist() if type(cell).__name__ == "ndarray" else as_text(cell)
+    if type(cell).__name__ == "ndarray":
+        return cell.tolist()
+    return as_text(cell)
 
 
 def bases_of(names: Iterable[str]) -> set[str]:
@@ -91,37 +105,53 @@ def at(value: Any, path: str) -> Any:
         if isinstance(value, list) and number and int(number) < len(value):
             value = value[int(number)]
         else:
-            value = value.get(key) if isinstance(value, dict) and key else None
+            if isinstance(value, dict) and key:
+                value = value.get(key)
+            else:
+                value = None
     return value
 
 
 def opened(cell: Any) -> Any:
     """The object, list or text in a cell that holds JSON; any other cell unchanged."""
     try:
-        return parse_json(cell) if isinstance(cell, str) and cell[:1] in ("{", "[", '"') else cell
+        if isinstance(cell, str) and cell[:1] in ("{", "[", '"'):
+            return parse_json(cell)
+        return cell
     except ValueError:
         return cell
 
 
 def title_of(name: Any) -> str:
     """A column's label as text; the parts of a tuple are joined by dots."""
-    parts = [str(part) for part in name if part != ""] if isinstance(name, tuple) else [str(name).strip()]
+    if isinstance(name, tuple):
+        parts = [str(part) for part in name if part != ""]
+    else:
+        parts = [str(name).strip()]
     return ".".join(parts)
 
 
 def as_plain(cell: str, written: Written) -> str:
     """Rewrite a number for `float`: "1.234,5 EUR" to "1234.5"; others are unchanged."""
-    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
+    if len(cell) <= _LONGEST:
+        match = _NUMBER.fullmatch(cell)
+    else:
+        match = None
     if not written or match is None or bool(match["open"]) != bool(match["close"]):
         return cell
     digits = match["digits"].strip()
     if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
         return cell
     plain = re.sub(r"[^\d.,]", "", digits)
-    plain = plain.replace(",", "") if written == "1,234.5" else plain.replace(".", "").replace(",", ".")
+    if written == "1,234.5":
+        plain = plain.replace(",", "")
+    else:
+        plain = plain.replace(".", "").replace(",", ".")
     negative = bool(match["open"]) + (match["sign"] in "-−" and bool(match["sign"]))
     negative += match["inner"] in "-−" and bool(match["inner"])
-    return f"-{plain}" if negative == 1 else plain if negative == 0 else cell
+    if negative == 1:
+        return f"-{plain}"
+    return plain if negative == 0 else cell
 
 
 # --- From the text of a cell to the task's value
@@ -129,12 +159,19 @@ def as_plain(cell: str, written: Written) -> str:
 
 def cell_text(cell: Any, markers: Collection[str], written: Written = "") -> str | None:
     """The stripped text of a typed cell; None if it is empty or one of `markers`."""
-    text = "" if is_null(cell) else as_text(cell, written).strip()
-    return None if not text or text in markers else text
+    if is_null(cell):
+        text = ""
+    else:
+        text = as_text(cell, written).strip()
+    if not text or text in markers:
+        return None
+    return text
 
 
 def multiplied(text: str, factors: Mapping[str, float], written: Written) -> str:
-    """Replace a number and its factor by their product: "1.9k" by "1900" for factors {"k": 1000}."""
+    """Replace a number and its factor by their product: "1.9k" by "1900" for factors {"k":
+    1000}.
+    """
     for suffix, factor in factors.items():
         if text.endswith(suffix):
             number = as_number(as_plain(text.removesuffix(suffix).rstrip(), written))
@@ -164,7 +201,11 @@ def strip_zeros(text: str) -> str:
 @cache
 def _band_names(bands: tuple[float, ...]) -> list[str]:
     limits = [f"{limit:,.10g}" for limit in bands]
-    return [f"up to {limits[0]}", *(f"{a} to {b}" for a, b in pairwise(limits)), f"above {limits[-1]}"]
+    return [
+        f"up to {limits[0]}",
+        *(f"{a} to {b}" for a, b in pairwise(limits)),
+        f"above {limits[-1]}",
+    ]
 
 
 def parse_number(task: TaskFile, column: str, text: str) -> float:
@@ -175,7 +216,9 @@ def parse_number(task: TaskFile, column: str, text: str) -> float:
     fault = f"{text!r} in the numeric column {column!r}"
     for written in get_args(Written):
         if as_plain(text, written) != text:
-            raise FwcError(f'{fault} is not a number: set the column\'s written = "{written}" in {task.path}')
+            raise FwcError(
+                f'{fault} is not a number: set the column\'s written = "{written}" in {task.path}'
+            )
     remedy = f'repair it, or list it as a missing_marker or set kind = "categorical" in {task.path}'
     raise FwcError(f"{fault} is not a finite number; {remedy}")
 
@@ -197,9 +240,13 @@ def meets(task: TaskFile, condition: RowFilter, text: str | None) -> bool:
 def find_level(attribute: Protected, text: str) -> str | None:
     """The protected level of an edited text; None if the task file gives the text no level."""
     if attribute.above is None:
-        return attribute.mapping.get(text) if attribute.mapping else text
+        if attribute.mapping:
+            return attribute.mapping.get(text)
+        return text
     parsed = as_number(text)
-    return None if parsed is None else attribute.sides[parsed > attribute.above]
+    if parsed is None:
+        return None
+    return attribute.sides[parsed > attribute.above]
 
 
 def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
@@ -235,7 +282,8 @@ def can_be_unknown(task: TaskFile, item: FileColumn) -> bool:
 class Domain(Checked):
     """The values that a column has in a task's table: a range of numbers, or a set.
 
-    `values` is None for numbers without a value map, and for free text (different texts in most rows).
+    `values` is None for numbers without a value map, and for free text (different texts in most
+    rows).
     """
 
     least: Number | None = None
@@ -245,7 +293,9 @@ class Domain(Checked):
     @field_serializer("values")
     def _sorted(self, values: frozenset[float | str] | None) -> list[float | str] | None:
         """Sort the set, so that the same table always gives the same file."""
-        return None if values is None else sorted(values, key=str)
+        if values is None:
+            return None
+        return sorted(values, key=str)
 
 
 class FrozenTask(Checked):
@@ -263,9 +313,9 @@ class FrozenTask(Checked):
 class Record:
     """One cleaned row without its outcome, made by `Task.record`.
 
-    `values` maps the columns that prompts may show to their values: numbers as numbers, protected attributes
-    as their level. `notes` has a sentence for each number outside the table's range, because no evaluation
-    covers such a row.
+    `values` maps the columns that prompts may show to their values: numbers as numbers, protected
+    attributes as their level. `notes` has a sentence for each number outside the table's range,
+    because no evaluation covers such a row.
     """
 
     task: str
@@ -273,36 +323,47 @@ class Record:
     notes: tuple[str, ...] = ()
 
 
-def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> Record:
+def clean_record(
+    task: TaskFile, name: str, domains: Mapping[str, Domain], raw: Mapping[str, Any]
+) -> Record:
     """Clean a raw row of the table's file; errors as in `Task.record`.
 
-    `raw` may hold a protected attribute's level instead of its source column. It may lack columns of the role
-    extra, and columns that only decide whether a row is kept.
+    `raw` may hold a protected attribute's level instead of its source column. It may lack columns
+    of the role extra, and columns that only decide whether a row is kept.
     """
     texts = _texts(task, domains, raw)
     for condition in task.keep:
         text = texts.get(condition.column)
         if condition.column in texts and not meets(task, condition, text):
-            raise FwcError(f"column {condition.column!r} holds {text!r}: the task's rows have {condition}")
+            raise FwcError(
+                f"column {condition.column!r} holds {text!r}: the task's rows have {condition}"
+            )
     derived = {attribute.source: attribute for attribute in task.protected}
     values: dict[str, float | str] = {}
     notes: list[str] = []
     for item in task.fields:
-        attribute, is_column = derived.get(item.name), item.use == "column"
+        attribute = derived.get(item.name)
+        is_column = item.use == "column"
         if item.name == task.outcome.source or not (is_column or attribute):
             continue
         key = item.name
         if attribute and key not in texts and attribute.name in raw:
             key = attribute.name
             texts[key] = cell_text(raw[key], ())
-        known = key in texts or task.source.format == "jsonl"  # a JSON object may omit a missing value's key
+        known = (
+            key in texts or task.source.format == "jsonl"
+        )  # a JSON object may omit a missing value's key
         text = texts.get(key)
         if text is None and known and can_be_unknown(task, item):
             text = UNKNOWN
         if text is None and item.role == "extra":
             continue
         if text is None:
-            fault = f"has no value in column {key!r}: fill it in" if known else f"lacks the attribute {key!r}"
+            fault = (
+                f"has no value in column {key!r}: fill it in"
+                if known
+                else f"lacks the attribute {key!r}"
+            )
             raise FwcError(f"the record {fault}{'' if known else did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
@@ -315,7 +376,9 @@ def clean_record(task: TaskFile, name: str, domains: Mapping[str, Domain], raw: 
     return Record(name, values, tuple(notes))
 
 
-def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]) -> dict[str, str | None]:
+def _texts(
+    task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
+) -> dict[str, str | None]:
     """The edited texts by column, None if missing; a typed 7 becomes the table's "07"."""
     markers = {marker.strip() for marker in task.source.markers}
     maps = {attribute.source: attribute.mapping for attribute in task.protected}
@@ -324,13 +387,19 @@ def _texts(task: TaskFile, domains: Mapping[str, Domain], raw: Mapping[str, Any]
         if item.name not in raw or item.name == task.outcome.source:
             continue
         cell = raw[item.name]
-        text, typed = cell_text(cell, markers.union(item.markers), item.written), not isinstance(cell, str)
+        text = cell_text(cell, markers.union(item.markers), item.written)
+        typed = not isinstance(cell, str)
         if text is not None and (item.use == "column" or item.name in maps):
             text = edited(task, item, text)
-            listed = maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
+            listed = (
+                maps.get(item.name) or (item.name in domains and domains[item.name].values) or ()
+            )
             if typed and item.kind != "numeric" and text not in listed:
                 meant = {other for other in map(str, listed) if _means(text, other)}
-                text = meant.pop() if len(meant) == 1 else text
+                if len(meant) == 1:
+                    text = meant.pop()
+                else:
+                    text = text
         texts[item.name] = text
     return texts
 
@@ -351,7 +420,8 @@ def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
         return []
     if domain.least <= value <= domain.most:
         return []
-    where, span = f"{value:.10g} in column {item.name!r}", f"{domain.least:.10g} to {domain.most:.10g}"
+    where = f"{value:.10g} in column {item.name!r}"
+    span = f"{domain.least:.10g} to {domain.most:.10g}"
     if value < 0 <= domain.least:
         raise FwcError(f"{where} is negative, and the task's table has {span}")
     return [f"{where} is outside of the table's {span}"]

@@ -96,4 +96,6 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
     names = list(names)
     nearest = get_close_matches(name, names, 1)
-    return f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(names[:20])}"
+    if nearest:
+        return f"; did you mean {nearest[0]!r}?"
+    return f"; there are {', '.join(names[:20])}"

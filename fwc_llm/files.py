@@ -16,7 +16,9 @@ from fwc_llm.sanitize import key_remover
 LARGEST_FILE = 1 << 28  # bytes of a file that is read as a whole
 _PACKAGE = Path(__file__).resolve().parent
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
-is_file = os.path.isfile  # returns False for a name that the system refuses, where Path.is_file may raise
+is_file = (
+    os.path.isfile
+)  # returns False for a name that the system refuses, where Path.is_file may raise
 
 
 def read_text(path: Path, most: int = LARGEST_FILE) -> str:
@@ -44,7 +46,9 @@ def open_binary(path: Path) -> BufferedReader:
 def resource_dir(name: str) -> Path:
     """The folder `name` of the installed package or the checkout ("prompts")."""
     packaged = _PACKAGE / "_resources" / name
-    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+    if packaged.is_dir():
+        return packaged
+    return _PACKAGE.parent / name
 
 
 def reason(error: Exception) -> str:
@@ -93,7 +97,9 @@ def json_text(content: Any) -> str:
 
 
 def write_whole(content: str | bytes, path: Path, what: str = "") -> None:
-    """Write to `path`: a regular file atomically, a pipe or a device directly; a text without keys."""
+    """Write to `path`: a regular file atomically, a pipe or a device directly; a text without
+    keys.
+    """
     if isinstance(content, str):
         content = key_remover()(content).encode("utf-8", "backslashreplace")
     try:

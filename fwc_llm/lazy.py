@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, home: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of `package`; `home` maps names to modules."""
 
     def find(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Which values of an outcome, an answer or a label mean yes, and which no.
 
-`read_meaning` is the only place that decides it: for task files, data frames, audits and monitors. It imports
-neither pandas nor numpy.
+`read_meaning` is the only place that decides it: for task files, data frames, audits and monitors.
+It imports neither pandas nor numpy.
 """
 
 import json
@@ -21,7 +21,22 @@ _MOST_VALUES = 8  # values that a message lists
 _SAME = {"true": "1", "1": "true", "false": "0", "0": "false"}
 _CODES = {"1", "2"}  # codes without a usual meaning: 1 is good in one file, and denied in another
 _NEGATIONS = frozenset(
-    ("not", "no", "non", "never", "nicht", "kein", "keine", "do", "does", "did", "don", "doesn", "didn", "t")
+    (
+        "not",
+        "no",
+        "non",
+        "never",
+        "nicht",
+        "kein",
+        "keine",
+        "do",
+        "does",
+        "did",
+        "don",
+        "doesn",
+        "didn",
+        "t",
+    )
 )
 
 
@@ -29,8 +44,8 @@ _NEGATIONS = frozenset(
 class MeaningRule:
     """What a caller says of values: `positive` mean yes, `negative` no.
 
-    `others`: all other values mean no, or their rows are left out. `options` is how messages write these
-    three: as options of the command line, arguments in Python, or keys of a task file.
+    `others`: all other values mean no, or their rows are left out. `options` is how messages write
+    these three: as options of the command line, arguments in Python, or keys of a task file.
     """
 
     positive: tuple[str, ...] = ()
@@ -46,7 +61,9 @@ class MeaningRule:
         if self.options == "command line":
             typed = ",".join(values)
             return f"--{name.replace('_', '-')} {shlex.quote(typed) if ' ' in typed else typed}"
-        return f"{name}={values[0]!r}" if len(values) == 1 else f"{name}={[*values]!r}"
+        if len(values) == 1:
+            return f"{name}={values[0]!r}"
+        return f"{name}={[*values]!r}"
 
 
 @dataclass(frozen=True)
@@ -64,20 +81,27 @@ class Meaning:
         """True for yes, False for no, None for neither."""
         if value in self.yes:
             return True
-        return False if value in self.no else None
+        if value in self.no:
+            return False
+        return None
 
 
 def values_of(option: Any) -> tuple[str, ...]:
     """The values of `positive` or `negative` in Python, as texts: one value, several, or None."""
     if option is None:
         return ()
-    values = option if isinstance(option, list | tuple | set) else [option]
+    if isinstance(option, list | tuple | set):
+        values = option
+    else:
+        values = [option]
     return tuple(map(text_of, values))
 
 
 def text_of(value: Any) -> str:
     """A value as text: True is "true", also of numpy."""
-    return str(value).lower() if type(value).__name__.startswith("bool") else str(value)
+    if type(value).__name__.startswith("bool"):
+        return str(value).lower()
+    return str(value)
 
 
 def read_meaning(
@@ -85,8 +109,9 @@ def read_meaning(
 ) -> Meaning:
     """Decide what each value of a column means; `counts` has the number of rows of each.
 
-    Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes", 1.0 is 1.
-    `first` has the first row of a value, for errors. Raises `FwcError` for a value without a meaning.
+    Values are compared without case, surrounding punctuation and forms of numbers: "Yes." is "yes",
+    1.0 is 1. `first` has the first row of a value, for errors. Raises `FwcError` for a value
+    without a meaning.
     """
     by_key: dict[str, list[str]] = {}
     for value in counts:
@@ -94,13 +119,18 @@ def read_meaning(
     positive = list(_given(rule.positive, by_key))
     for key, value in _given(rule.positive, by_key).items():
         if key not in by_key:
-            raise FwcError(f"{_held(counts, column)}; {value!r} is none of them: correct the values given")
+            raise FwcError(
+                f"{_held(counts, column)}; {value!r} is none of them: correct the values given"
+            )
     negative = [key for key in _given(rule.negative, by_key) if key in by_key]
     for key in positive:
         if key in negative:
-            raise FwcError(f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no")
+            raise FwcError(
+                f"{_held(counts, column)}; {by_key[key][0]!r} cannot mean both yes and no"
+            )
     keys = [key for key in by_key if not is_unknown(key) or key in (*positive, *negative)]
-    yes, no = positive, negative
+    yes = positive
+    no = negative
     if not positive:
         yes = [key for key in _inferred(keys)[0] if key not in negative]
     if not negative:
@@ -212,6 +242,12 @@ def _remedy(
     ]
     if no:
         ways.append(f"neither, so that these rows are left out ({rule.option('others', ['drop'])})")
-    verb = "means" if len(rest) == 1 else "mean"
-    where = f" ({rest[0]!r} is first in row {first[rest[0]]})" if rest[0] in first else ""
+    if len(rest) == 1:
+        verb = "means"
+    else:
+        verb = "mean"
+    if rest[0] in first:
+        where = f" ({rest[0]!r} is first in row {first[rest[0]]})"
+    else:
+        where = ""
     return f"say what {listed(rest, _MOST_VALUES, repr)} {verb}: {' or '.join(ways)}{where}"

@@ -10,7 +10,8 @@ from markupsafe import Markup
 MOST_ROWS = 20
 _LONGEST_CELL = 90
 _FRAME = (
-    "font:13px/1.45 system-ui,sans-serif;max-width:60em;overflow-x:auto;font-variant-numeric:tabular-nums"
+    "font:13px/1.45 "
+    "system-ui,sans-serif;max-width:60em;overflow-x:auto;font-variant-numeric:tabular-nums"
 )
 
 
@@ -26,7 +27,8 @@ def visible(text: str) -> str:
         return text
     return "".join(
         f"⟨U+{ord(character):04X}⟩"
-        if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn")
+        if character not in "\n\t"
+        and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn")
         else character
         for character in text
     )
@@ -34,7 +36,9 @@ def visible(text: str) -> str:
 
 def escape(value: object) -> Markup:
     """A value as HTML: `Markup` unchanged, anything else as escaped text."""
-    return value if isinstance(value, Markup) else markupsafe.escape(visible(str(value)))
+    if isinstance(value, Markup):
+        return value
+    return markupsafe.escape(visible(str(value)))
 
 
 def join(parts: Iterable[object]) -> Markup:
@@ -62,13 +66,18 @@ def note(text: str) -> Markup:
     return element("div", text, style="opacity:.75")
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None
+) -> Markup:
     """An HTML table of the first `MOST_ROWS` of `total` rows, with long texts cut."""
     import pandas as pd
 
     listed = [[visible(str(cell)) for cell in row] for row in rows]
     cut = [[f"{x[:_LONGEST_CELL]}{'…' * (len(x) > _LONGEST_CELL)}" for x in row] for row in listed]
     frame = pd.DataFrame(cut[:MOST_ROWS], columns=[visible(heading) for heading in headings])
-    total = len(listed) if total is None else total
+    if total is None:
+        total = len(listed)
+    else:
+        total = total
     more = note(f"… and {total - MOST_ROWS:,} more") if total > MOST_ROWS else ""
     return join([Markup(frame.to_html(index=False, border=0, justify="left")), more])

@@ -1,7 +1,8 @@
 """Options declared as fields of a model, with type, default and help.
 
-Python's signatures and docstrings (`takes`), the command line (`fwc_llm.cli.flags`), experiment files and
-run.json are generated from the fields. An option given as None is in `model_fields_set`, too.
+Python's signatures and docstrings (`takes`), the command line (`fwc_llm.cli.flags`), experiment
+files and run.json are generated from the fields. An option given as None is in `model_fields_set`,
+too.
 """
 
 import inspect
@@ -39,7 +40,9 @@ class Options(Checked):
 
     def updated(self, /, **changes: Any) -> Self:
         """A copy with `changes`, which count as given options."""
-        return type(self)(**self.chosen | changes) if changes else self
+        if changes:
+            return type(self)(**self.chosen | changes)
+        return self
 
     @classmethod
     def described(cls) -> str:
@@ -57,12 +60,18 @@ class Options(Checked):
         bare = cls()
         for name, field in cls.model_fields.items():
             yield inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(bare, name), annotation=field.annotation
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=getattr(bare, name),
+                annotation=field.annotation,
             )
 
 
 # Panels of the help.
-EXPERIMENT, SERVICE, COST, VERDICT = "The experiment", "The model and its service", "Cost", "The verdict"
+EXPERIMENT = "The experiment"
+SERVICE = "The model and its service"
+COST = "Cost"
+VERDICT = "The verdict"
 UNREAD_HELP = "Replies without an answer: assume the worst, count as-no, or ignore."
 
 
@@ -78,24 +87,34 @@ def option(
 ) -> Any:
     """Declare an option: a pydantic field with default, help and checks.
 
-    A callable `default` is a default factory. `shown` is the default in words. `flag` is the option's name on
-    the command line if it differs from the field's; "" keeps the option off the command line. `none` tells
-    whether the command line takes the word `none` as None; by default yes, unless None is the default.
+    A callable `default` is a default factory. `shown` is the default in words. `flag` is the
+    option's name on the command line if it differs from the field's; "" keeps the option off the
+    command line. `none` tells whether the command line takes the word `none` as None; by default
+    yes, unless None is the default.
     """
     kind = "default_factory" if callable(default) else "default"
-    none = default is not None if none is None else none
+    if none is None:
+        none = default is not None
+    else:
+        none = none
     facts: dict[str, Any] = {"panel": panel, "shown": shown, "flag": flag, "none": none}
     return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
 
 
 def facts_of(field: FieldInfo) -> Mapping[str, Any]:
     """The `panel`, `shown`, `flag` and `none` of a field."""
-    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    if isinstance(field.json_schema_extra, dict):
+        return field.json_schema_extra
+    return {}
 
 
 def default_words(field: FieldInfo) -> str:
     """The default in words, to append to a help text; "" without one to show."""
-    plain = field.default_factory is None and field.default not in (None, ()) and field.default is not False
+    plain = (
+        field.default_factory is None
+        and field.default not in (None, ())
+        and field.default is not False
+    )
     words = facts_of(field)["shown"] or (str(field.default) if plain else "")
     return f" [default: {words}]" if words else ""
 
@@ -114,7 +133,9 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     """Replace `**options` in a function's signature by `parameters`."""
     own = inspect.signature(function)
-    named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [
+        each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
     return function
 

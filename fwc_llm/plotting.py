@@ -61,7 +61,9 @@ def panels(
 
     size = sum(widths), height
     with rc_context(_STYLE):
-        if in_notebook():  # pyplot registers how a notebook shows figures; closing it avoids a second output
+        if (
+            in_notebook()
+        ):  # pyplot registers how a notebook shows figures; closing it avoids a second output
             from matplotlib import pyplot
 
             figure = pyplot.figure(figsize=size, layout="constrained")
@@ -82,7 +84,9 @@ def name_lines(panel: "Axes", names: Sequence[Any]) -> None:
 def short(name: Any, longest: int = _LONGEST) -> str:
     """A name cut to `longest` characters, with invisible characters escaped."""
     text = visible(str(name))
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"
 
 
 def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
@@ -93,7 +97,10 @@ def save(figure: "Figure", path: Path, dpi: int = 200) -> None:
     with failing_as(FwcError, f"cannot write {path}: "):
         path.parent.mkdir(parents=True, exist_ok=True)
         kind = path.suffix.lower().lstrip(".")
-        metadata = {"Date": None} if kind == "svg" else None
+        if kind == "svg":
+            metadata = {"Date": None}
+        else:
+            metadata = None
         with rc_context(_STYLE):
             figure.savefig(drawn, format=kind or None, dpi=dpi, metadata=metadata)
     write_whole(drawn.getvalue(), path)

@@ -33,7 +33,11 @@ class Progress:
     def line(self, total: int) -> str:
         """The text of one line: questions asked, rate, errors, cost and time left."""
         passed = self.done + self.errors + self.skipped
-        words = [f"{self.rate:.{int(self.rate < 10)}f}/s" if self.rate >= 1 else f"{60 * self.rate:.2g}/min"]
+        words = [
+            f"{self.rate:.{int(self.rate < 10)}f}/s"
+            if self.rate >= 1
+            else f"{60 * self.rate:.2g}/min"
+        ]
         if self.errors:
             words.append(f"{self.errors:,} without reply")
         if self.cost is not None:
@@ -42,7 +46,10 @@ class Progress:
         if left and total > passed:
             words.append(f"{timedelta(seconds=round(left))} left")
         waits = f"; waiting for the service's limit (429), next try in {self.pause:.0f} s"
-        return f"asked {passed:,} of {total:,} ({', '.join(words)}){waits if self.pause >= 1.0 else ''}"
+        return (
+            f"asked {passed:,} of {total:,} "
+            f"({', '.join(words)}){waits if self.pause >= 1.0 else ''}"
+        )
 
 
 class Silent:
@@ -116,7 +123,8 @@ class Notebook(Silent):
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show the step; when it ends, show its duration."""
-        began, latest = time.monotonic(), words
+        began = time.monotonic()
+        latest = words
 
         def change(words: str) -> None:
             nonlocal latest

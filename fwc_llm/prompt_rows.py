@@ -1,9 +1,9 @@
 """Table rows for templates, as words or raw values; cells cannot inject messages.
 
-The text of a cell is untrusted. A template gets it on one line, without control, bidirectional or invisible
-characters. The marks by which chat servers separate messages, any brackets, bars or angles around a word
-(`<|im_start|>`, `<s>`, `[INST]`), are broken by a space. So a cell cannot begin a new line, message or
-example.
+The text of a cell is untrusted. A template gets it on one line, without control, bidirectional or
+invisible characters. The marks by which chat servers separate messages, any brackets, bars or
+angles around a word (`<|im_start|>`, `<s>`, `[INST]`), are broken by a space. So a cell cannot
+begin a new line, message or example.
 """
 
 import re
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-z}~¡-¬®-ɏ]*")  # most cells: nothing to clean, no opening mark
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
-# Whatever a chat server writes around a word: <s>, <|im_start|>, <<SYS>>, [INST], [|user|], {{user}}, |user|.
+# Whatever a chat server writes around a word: <s>, <|im_start|>, <<SYS>>, [INST], [|user|],
+# {{user}}, |user|.
 _MESSAGE_MARKS = re.compile(
     r"[<⟨](?=[|｜/<⟨]*[^\W\d])|[\[{【](?=[\[{【|｜/]*[^\W\d][\w-]{2,40}[|｜/]*[\]}】])"
     r"|[|｜](?=[^\W\d][\w-]{1,40}[|｜])"
@@ -64,7 +65,9 @@ class ColumnFormatter:
         """The value in words ("40 hours"); a value outside the map stays as it is."""
         if type(value) is str:
             words = self._words_by_text.get(value)
-            return clean(value) + self._unit if words is None else clean(words)
+            if words is None:
+                return clean(value) + self._unit
+            return clean(words)
         plain = self.raw(value)
         if isinstance(plain, str):
             return self.words(plain)
@@ -84,7 +87,9 @@ class ColumnFormatter:
         if isinstance(value, bool) or not isinstance(value, Real | Decimal):
             return clean(str(value))
         number = float(value)
-        return int(number) if number.is_integer() else number
+        if number.is_integer():
+            return int(number)
+        return number
 
 
 class ShownColumns:
@@ -95,10 +100,14 @@ class ShownColumns:
         self.outcome = task.outcome
         self.without = frozenset(without)
         self.by_name = {
-            column.name: ColumnFormatter(column) for column in task.shown if column.name not in self.without
+            column.name: ColumnFormatter(column)
+            for column in task.shown
+            if column.name not in self.without
         }
         self.extras = frozenset(column.name for column in task.shown if column.role == "extra")
-        self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
+        self.described = tuple(
+            cell for name, cell in self.by_name.items() if name not in self.extras
+        )
 
     def absent(self, name: str) -> str:
         """Explain why a template cannot show the column `name` of a row."""
@@ -118,7 +127,10 @@ class ShownRow:
     __slots__ = ("_cells", "_form", "_values")
 
     def __init__(
-        self, cells: ShownColumns, values: Mapping[str, Any], form: Literal["words", "raw"] = "words"
+        self,
+        cells: ShownColumns,
+        values: Mapping[str, Any],
+        form: Literal["words", "raw"] = "words",
     ) -> None:
         self._cells = cells
         self._values = values
@@ -130,10 +142,13 @@ class ShownRow:
 
     def __getitem__(self, name: str) -> int | float | str:
         try:
-            cell, value = self._cells.by_name[name], self._values[name]
+            cell = self._cells.by_name[name]
+            value = self._values[name]
         except KeyError:
             raise FwcError(self._cells.absent(name)) from None
-        return cell.words(value) if self._form == "words" else cell.raw(value)
+        if self._form == "words":
+            return cell.words(value)
+        return cell.raw(value)
 
     @property
     def raw(self) -> "ShownRow":

@@ -1,13 +1,13 @@
 """Renders a row and examples as chat messages `[{"role": …, "content": …}, …]`.
 
-A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md lists their
-variables. `questions.j2` holds the question for decision models, which take it separately from the input. A
-set without this file uses that of the set `decision`. A template adds a message by calling `message(role)`.
-Messages are never parsed from text, so no cell can end a message or begin another (`prompt_rows.py` defines
-what a cell may show).
+A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md lists
+their variables. `questions.j2` holds the question for decision models, which take it separately
+from the input. A set without this file uses that of the set `decision`. A template adds a message
+by calling `message(role)`. Messages are never parsed from text, so no cell can end a message or
+begin another (`prompt_rows.py` defines what a cell may show).
 
-System messages and examples are rendered once per `Prompt` and come first, so that providers can cache them.
-The queried row follows.
+System messages and examples are rendered once per `Prompt` and come first, so that providers can
+cache them. The queried row follows.
 """
 
 from collections import deque
@@ -49,10 +49,10 @@ _ROLES = ("system", "developer", "user", "assistant")
 class Prompt:
     """Builds prompts for one task, one set of examples and one template set.
 
-    `template` is the name of a set (see `templates`) or a folder of your own. Its templates are trusted code:
-    Jinja's sandbox denies them access to the system, but does not limit their running time. `edits` are of
-    `EDITS`. With `question_apart`, for decision models, the question is a message of role `question` after
-    the row.
+    `template` is the name of a set (see `templates`) or a folder of your own. Its templates are
+    trusted code: Jinja's sandbox denies them access to the system, but does not limit their running
+    time. `edits` are of `EDITS`. With `question_apart`, for decision models, the question is a
+    message of role `question` after the row.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class Prompt:
         question_apart: bool = False,
     ) -> None:
         if shots is not None and shots.task != task.name:
-            raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
+            raise FwcError(
+                f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}"
+            )
         for edit in edits:
             if edit not in EDITS:
                 raise FwcError(f"a prompt has no edit {edit!r}{did_you_mean(edit, EDITS)}")
@@ -75,7 +77,9 @@ class Prompt:
         weighted = "unweighted" not in edits
         says = YES_NO if question_apart else task.words  # a decision model answers with P(yes)
         examples = [
-            ShownExample(self._cells, example.values, says[example.label], weight if weighted else None)
+            ShownExample(
+                self._cells, example.values, says[example.label], weight if weighted else None
+            )
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
@@ -94,7 +98,10 @@ class Prompt:
             plain = fixed, last
             fixed, last = self._around(examples)
             if (fixed, last) == plain:
-                why = "has no sentence for `instruction`: write one between {% if fair %} and {% endif %}"
+                why = (
+                    "has no sentence for `instruction`: write one between {% if fair %} and {% "
+                    "endif %}"
+                )
                 raise FwcError(f"{self._templates.folder / 'system.j2'} {why}")
         self._fixed, self._last = tuple(fixed), tuple(last)
 
@@ -107,8 +114,11 @@ class Prompt:
         if self._question_apart:
             asked.append(self._templates.question(self._variables))
             for answer, meant in (("true", "yes"), ("false", "no")):
-                if words := self._criteria.get(meant):
-                    asked.append({"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words})
+                words = self._criteria.get(meant)
+                if words:
+                    asked.append(
+                        {"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words}
+                    )
         return fixed, asked
 
     @property
@@ -122,9 +132,13 @@ class Prompt:
         An outcome in `row` is ignored. Pass raw rows of a file through `Task.record` first.
         """
         values = row.values if isinstance(row, Record) else dict(row.items())
-        query = self._templates.render("query.j2", {**self._variables, "row": ShownRow(self._cells, values)})
+        query = self._templates.render(
+            "query.j2", {**self._variables, "row": ShownRow(self._cells, values)}
+        )
         if not query or query[-1]["role"] != "user":
-            raise FwcError(f"{self._templates.folder / 'query.j2'}: its last message must have the role user")
+            raise FwcError(
+                f"{self._templates.folder / 'query.j2'}: its last message must have the role user"
+            )
         return [*self.prefix, *query, *(message.copy() for message in self._last)]
 
 
@@ -140,13 +154,17 @@ class ShownExample(ShownRow):
 
 
 def build_prompt(
-    task: "Task", row: "Record | Row", shots: "Shots | None" = None, template: str | Path = "default"
+    task: "Task",
+    row: "Record | Row",
+    shots: "Shots | None" = None,
+    template: str | Path = "default",
 ) -> "list[ChatMessage]":
     """Build the chat messages that ask about `row`, with the examples `shots`.
 
-    `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file; raw rows are
-    cleaned by `Task.record`. `template` is the name of a template set or a folder. System messages and
-    examples are rendered once for repeated calls with the same task, shots and template.
+    `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
+    raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
+    System messages and examples are rendered once for repeated calls with the same task, shots and
+    template.
     """
     record = task.record(row)
     asked = (task, shots, _template_set(template))
@@ -163,7 +181,8 @@ _recent: "deque[tuple[tuple[Task, Shots | None, TemplateSet], Prompt]]" = deque(
 
 def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
     """Split an arm into strategy (or file) and edits: "fwc+instruction"."""
-    base, edits = source, []
+    base = source
+    edits = []
     while base.rpartition("+")[2] in EDITS:
         base, _, edit = base.rpartition("+")
         edits.append(edit)
@@ -176,21 +195,29 @@ def _only_for(task: str, template: str, *tasks: str) -> str:
     """Template function `only_for`: `FwcError` unless `task` is one of `tasks`."""
     if task not in tasks:
         what = f"the template set {template!r} is written for the task {' or '.join(tasks)}"
-        raise FwcError(f"{what} and does not fit {task!r}: use --template default or a folder of your own")
+        raise FwcError(
+            f"{what} and does not fit {task!r}: use --template default or a folder of your own"
+        )
     return ""
 
 
 def _question_apart(template: str, apart: bool) -> str:
     """Template function `question_apart`: `FwcError` in a chat (`apart` is False)."""
     if not apart:
-        what = f"the template set {template!r} is for decision models (--api): it does not say the question"
+        what = (
+            f"the template set {template!r} is for decision models (--api): it does not say the "
+            f"question"
+        )
         raise FwcError(f"{what}; for chats use --template default")
     return ""
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
     def make_globals(self, d: Any) -> Any:
-        return {**self.globals, **(d or {})}  # Jinja's ChainMap would take a third of the rendering time
+        return {
+            **self.globals,
+            **(d or {}),
+        }  # Jinja's ChainMap would take a third of the rendering time
 
 
 class TemplateSet:
@@ -238,7 +265,9 @@ class TemplateSet:
         except Exception as error:  # whatever the expressions of a user's template can raise
             raise self._mistake(file, error) from None
         if outside.strip():
-            raise FwcError(f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}")
+            raise FwcError(
+                f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}"
+            )
         return messages
 
     def question(self, variables: Mapping[str, Any]) -> "Message":
@@ -247,17 +276,24 @@ class TemplateSet:
             return _compiled(_built_in()["decision"], ()).question(variables)
         asked = self.render(_QUESTIONS, variables)
         if len(asked) != 1 or "name" in asked[0]:
-            raise FwcError(f"{self.folder / _QUESTIONS}: write one message, without a name: the question")
+            raise FwcError(
+                f"{self.folder / _QUESTIONS}: write one message, without a name: the question"
+            )
         return asked[0]
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
         """`error` as an `FwcError` with the template's file and line."""
-        place, line = str(self.folder / file), 0
+        place = str(self.folder / file)
+        line = 0
         if isinstance(error, TemplateSyntaxError):
-            place, line = error.filename or place, error.lineno
-        for step in extract_tb(error.__traceback__):  # frames of templates have the templates' file names
+            place = error.filename or place
+            line = error.lineno
+        for step in extract_tb(
+            error.__traceback__
+        ):  # frames of templates have the templates' file names
             if step.filename.endswith(".j2"):
-                place, line = step.filename, step.lineno or 0
+                place = step.filename
+                line = step.lineno or 0
         reason = " ".join(str(error).split()) or type(error).__name__
         return FwcError(f"{place}{f', line {line}' if line else ''}: {reason}")
 
@@ -276,14 +312,19 @@ def instructed(template: str | Path, sentence: str) -> dict[str, str]:
     texts = {file.name: read_text(file) for file in sorted(folder.glob("*.j2"))}
     before, end, after = texts["system.j2"].rpartition("{% endcall %}")
     if 'message("system")' not in before:
-        why = "has no system message to add an instruction to: write the instruction into the templates"
+        why = (
+            "has no system message to add an instruction to: write the instruction into the "
+            "templates"
+        )
         raise FwcError(f"{folder / 'system.j2'} {why}")
     return texts | {"system.j2": f"{before}\n{{{{ {sentence!a} }}}}\n{end}{after}"}
 
 
 @cache
 def _built_in() -> dict[str, Path]:
-    return {file.parent.name: file.parent for file in sorted(resource_dir("prompts").glob("*/query.j2"))}
+    return {
+        file.parent.name: file.parent for file in sorted(resource_dir("prompts").glob("*/query.j2"))
+    }
 
 
 def _template_set(template: str | Path) -> TemplateSet:

@@ -1,4 +1,6 @@
-"""Sanitizes untrusted JSON, numbers and texts from services, files and cells; takes out API keys."""
+"""Sanitizes untrusted JSON, numbers and texts from services, files and cells; takes out API
+keys.
+"""
 
 import html
 import json
@@ -24,8 +26,12 @@ LIKE_A_KEY = re.compile(
     r"\b(?:Bearer|Basic)\s+\S{8}|\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12}", re.IGNORECASE
 )
 # The same for messages, where "basic education" is a group.
-_LIKE_A_WHOLE_KEY = re.compile(r"\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12,}|\bBearer\s+\S{8,}", re.IGNORECASE)
-_NAME_OF_KEY = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(?:_|\d|$)", re.IGNORECASE)
+_LIKE_A_WHOLE_KEY = re.compile(
+    r"\b(?:[spr]k-|gsk_|hf_|xai-|AIza)[\w-]{12,}|\bBearer\s+\S{8,}", re.IGNORECASE
+)
+_NAME_OF_KEY = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?(?:_|\d|$)", re.IGNORECASE
+)
 _PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 _KEY_VARIABLES = set[str]()  # that --api-key-env named
 _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is not a secret
@@ -69,7 +75,9 @@ def parse_finite(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def utf8_safe(text: str) -> str:
@@ -87,9 +95,14 @@ def truncate(text: str, most: int = LONGEST_TEXT) -> str:
     return text[: max(most - len(mark), 0)] + mark
 
 
-def listed(texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, by: str = ", ") -> str:
+def listed(
+    texts: Sequence[Any], most: int, words: Callable[[Any], str] = str, by: str = ", "
+) -> str:
     """The first `most` texts, each formatted by `words`, and the number of the rest."""
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    if len(texts) > most:
+        more = f" and {len(texts) - most:,} more"
+    else:
+        more = ""
     return by.join(map(words, texts[:most])) + more
 
 
@@ -105,7 +118,9 @@ def hide_variable(name: str) -> None:
 
 
 def key_remover() -> Callable[[str], str]:
-    """A function that replaces the keys in the environment by [key], for texts with other people's data."""
+    """A function that replaces the keys in the environment by [key], for texts with other
+    people's data.
+    """
     return partial(_pattern(frozenset(_keys())).sub, "[key]")
 
 
@@ -132,7 +147,9 @@ def _pattern(keys: Set[str]) -> re.Pattern[str]:
     """A pattern for keys, plain or escaped in JSON, HTML and addresses."""
     spelled = set[str]()
     for key in keys:
-        if len(key) >= _SHORTEST_KEY and not os.path.exists(key):  # a variable may name a file with a key
+        if len(key) >= _SHORTEST_KEY and not os.path.exists(
+            key
+        ):  # a variable may name a file with a key
             spelled |= {key, json.dumps(key)[1:-1], html.escape(key), quote(key, safe="")}
     longest_first = sorted(spelled, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
@@ -140,12 +157,16 @@ def _pattern(keys: Set[str]) -> re.Pattern[str]:
 
 def escape_formula(text: str) -> str:
     """Put an apostrophe before a CSV cell that spreadsheets would take for a formula."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    if _FORMULA.match(text):
+        return f"'{text}"
+    return text
 
 
 def unescape_formula(cell: str) -> str:
     """The inverse of `escape_formula`."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
+    if cell.startswith("'") and _FORMULA.match(cell, 1):
+        return cell[1:]
+    return cell
 
 
 def clean_text(text: str) -> str:
@@ -170,7 +191,9 @@ def sanitize_json(value: Any) -> Any:
             return text_of(value)
         left -= 1
         if isinstance(value, list):
-            return [value_of(item) for item in value] if left > 0 else []
+            if left > 0:
+                return [value_of(item) for item in value]
+            return []
         if isinstance(value, dict):
             return {text_of(name): value_of(item) for name, item in value.items() if left > 0}
         return value
@@ -193,7 +216,8 @@ def escape_invisible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if _replace(character) == character else json.dumps(character)[1:-1] for character in text
+        character if _replace(character) == character else json.dumps(character)[1:-1]
+        for character in text
     )
 
 
@@ -217,4 +241,5 @@ def _decoder(constant: Callable[[str], None]) -> json.JSONDecoder:
     )
 
 
-_LENIENT, _STRICT = _decoder(lambda name: None), _decoder(_refuse_constant)
+_LENIENT = _decoder(lambda name: None)
+_STRICT = _decoder(_refuse_constant)

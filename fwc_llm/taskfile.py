@@ -26,9 +26,15 @@ MissingRule = Literal["error", "drop", "category"]
 Format = Literal["csv", "parquet", "jsonl", "excel"]
 Written = Literal["", "1,234.5", "1.234,5"]
 ENDINGS: Mapping[str, Format] = {
-    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
-    ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
-}  # fmt: skip
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+    ".xls": "excel",
+}
 LAYOUT = "sheet", "skip", "comment"  # keys of [data] that are also options of commands
 PACKED = (".gz", ".bz2", ".zip")
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
@@ -44,13 +50,18 @@ def _filled(text: str) -> str:
 
 def _answer_word(text: str) -> str:
     if not re.fullmatch(r"(?=.*\w)\S(?:[^\n\r]{0,38}\S)?", text):
-        raise ValueError("an answer is one line of at most 40 characters, without white space around it")
+        raise ValueError(
+            "an answer is one line of at most 40 characters, without white space around it"
+        )
     return text
 
 
 def _values(value: Any) -> Any:
     """One value or a list of values, as the texts in a CSV file: 1 and "1" are equal."""
-    items = value if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list | tuple):
+        items = value
+    else:
+        items = [value]
     if not all(isinstance(item, str | int | float) for item in items):
         raise ValueError(f"give a value or a list of values; found {value!r:.100}")
     return [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
@@ -142,19 +153,28 @@ class Protected(Checked):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, entry: Any) -> Any:
-        entry = {"column": entry} if isinstance(entry, str) else entry
-        return {"name": entry["column"], **entry} if isinstance(entry, dict) and "column" in entry else entry
+        if isinstance(entry, str):
+            entry = {"column": entry}
+        else:
+            entry = entry
+        if isinstance(entry, dict) and "column" in entry:
+            return {"name": entry["column"], **entry}
+        return entry
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.mapping and self.above is not None:
             raise ValueError("give either a map or a threshold, not both")
         if self.name != self.source and not self.mapping and self.above is None:
-            raise ValueError(f"name = {self.name!r} is for a derived attribute: add a map or a threshold")
+            raise ValueError(
+                f"name = {self.name!r} is for a derived attribute: add a map or a threshold"
+            )
         if self.keep and self.name == self.source:
             raise ValueError("keep = true needs a name that differs from the column's")
         if self.above is not None and (len(set(self.sides)) != 2 or len(self.sides) != 2):
-            raise ValueError('levels = ["at or below", "above"] names the two sides of the threshold')
+            raise ValueError(
+                'levels = ["at or below", "above"] names the two sides of the threshold'
+            )
         return self
 
     @property
@@ -210,7 +230,9 @@ class OutcomeColumn(Checked):
             return data
         values = [_values(data.get(key, ())) for key in ("positive", "negative")]
         if list(map(len, values)) != [1, 1]:
-            raise ValueError('words = "values" needs one positive and one negative value: name both')
+            raise ValueError(
+                'words = "values" needs one positive and one negative value: name both'
+            )
         return {**data, "words": {"yes": values[0][0], "no": values[1][0]}}
 
     @model_validator(mode="after")
@@ -219,18 +241,24 @@ class OutcomeColumn(Checked):
             raise ValueError('words = { yes = "…", no = "…" } needs two words that differ')
         if self.above is not None and (self.positive or self.negative):
             raise ValueError("give either positive values or a threshold, not both")
-        if both := set(self.positive) & set(self.negative):
+        both = set(self.positive) & set(self.negative)
+        if both:
             raise ValueError(f"{min(both)!r} is both positive and negative")
         if self.others and not self.positive:
             raise ValueError("others is for an outcome with positive values")
         if self.others == "drop" and not self.negative:
-            raise ValueError('others = "drop" would leave no row that means no: name the negative values')
+            raise ValueError(
+                'others = "drop" would leave no row that means no: name the negative values'
+            )
         return self
 
 
 def format_of(path: Path) -> Format:
     """The file format by extension, ignoring compression: rows.jsonl.gz is "jsonl"."""
-    ending = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    if path.suffix.lower() in PACKED:
+        ending = Path(path.stem).suffix
+    else:
+        ending = path.suffix
     return ENDINGS.get(ending.lower(), "csv")
 
 
@@ -244,7 +272,9 @@ class Source(Checked):
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     header: Flag = True
     markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
-    sheet: Annotated[str, BeforeValidator(str)] = ""  # name, or number from 1; by default the first sheet
+    sheet: Annotated[str, BeforeValidator(str)] = (
+        ""  # name, or number from 1; by default the first sheet
+    )
     skip: Annotated[int, Field(ge=0)] = 0  # lines or rows above the header
     comment: str = ""
     encoding: str = "utf-8-sig"
@@ -270,13 +300,17 @@ class Source(Checked):
             if PurePosixPath(name).is_absolute() or ".." in name.split("/") or name.startswith("~"):
                 raise ValueError(f"with a url, {name!r} must name a file below the cache folder")
         if self.url and not is_safe_address(self.url):
-            raise ValueError(f"url = {self.url!r} is not an https address (http only from this machine)")
+            raise ValueError(
+                f"url = {self.url!r} is not an https address (http only from this machine)"
+            )
         return self
 
     @property
     def files(self) -> tuple[str, ...]:
         """(file,), or (pool, test)."""
-        return (self.file,) if self.file else (self.pool, self.test)
+        if self.file:
+            return (self.file,)
+        return (self.pool, self.test)
 
 
 def is_safe_address(url: str) -> bool:
@@ -309,11 +343,17 @@ class TaskFile(Checked):
     name: str = ""
     title: str = ""
     question: Text
-    criteria: Mapping[Literal["yes", "no"], Text] = {}  # definitions of yes and no, for decision models
+    criteria: Mapping[
+        Literal["yes", "no"], Text
+    ] = {}  # definitions of yes and no, for decision models
     missing: MissingRule = "error"
-    base_parity: Share | Literal["none"] = "none"  # gap of the groups' base rates in a run's test rows
+    base_parity: Share | Literal["none"] = (
+        "none"  # gap of the groups' base rates in a run's test rows
+    )
     weight: str = ""  # the column of sampling weights
-    column_weights: Mapping[str, ColumnWeight] = {}  # weights of features in coresets' distances; default 1
+    column_weights: Mapping[
+        str, ColumnWeight
+    ] = {}  # weights of features in coresets' distances; default 1
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
     source: Source = Field(alias="data")
@@ -332,7 +372,9 @@ class TaskFile(Checked):
     @classmethod
     def _list_protected(cls, data: Any) -> Any:
         alone = isinstance(data, dict) and isinstance(data.get("protected"), str | dict)
-        return {**data, "protected": [data["protected"]]} if alone else data
+        if alone:
+            return {**data, "protected": [data["protected"]]}
+        return data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -341,8 +383,14 @@ class TaskFile(Checked):
                 raise ValueError(f"columns: column {name!r} is listed {times} times")
         by_name = {item.name: item for item in self.fields}
         uses: dict[str, Sequence[str]] = {f"values.{name}": [name] for name in self.values}
-        uses |= {"outcome": [self.outcome.source], "protected": [each.source for each in self.offered]}
-        uses |= {"keep": [each.column for each in self.keep], "weight": [self.weight] * bool(self.weight)}
+        uses |= {
+            "outcome": [self.outcome.source],
+            "protected": [each.source for each in self.offered],
+        }
+        uses |= {
+            "keep": [each.column for each in self.keep],
+            "weight": [self.weight] * bool(self.weight),
+        }
         for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
             for name in filter(lambda name: name not in by_name, names):
                 raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
@@ -350,14 +398,24 @@ class TaskFile(Checked):
             if item.kind == "ordinal" and len(self.column(item).order) < 2:
                 raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")
         if by_name[self.outcome.source].role != "feature":
-            raise ValueError(f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped")
+            raise ValueError(
+                f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped"
+            )
         self._check_protected(by_name)
-        if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != ("extra", "numeric"):
-            why = 'must have kind = "numeric" and role = "extra": a weight says nothing about the row itself'
+        if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != (
+            "extra",
+            "numeric",
+        ):
+            why = (
+                'must have kind = "numeric" and role = "extra": a weight says nothing about the '
+                "row itself"
+            )
             raise ValueError(f"weight: column {self.weight!r} {why}")
         taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
         if not any(column.role == "feature" for column in self.columns if column.name not in taken):
-            raise ValueError("columns: no feature is left besides the protected attribute and the outcome")
+            raise ValueError(
+                "columns: no feature is left besides the protected attribute and the outcome"
+            )
         return self
 
     def _check_protected(self, columns: Mapping[str, FileColumn]) -> None:
@@ -373,7 +431,9 @@ class TaskFile(Checked):
                 raise ValueError(f"protected: {name!r} is named more than once")
         for name in self.use_protected:
             if name not in names:
-                raise ValueError(f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}")
+                raise ValueError(
+                    f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}"
+                )
         if not self.protected:
             raise ValueError("protected: all attributes are optional: leave one without it")
 
@@ -394,7 +454,9 @@ class TaskFile(Checked):
     def words(self) -> Mapping[str, str]:
         """The words for yes and no in prompts and replies."""
         texts = self.values.get(self.outcome.source, {})
-        return {answer: texts.get(word, word) for answer, word in self.outcome.words.items()} or YES_NO
+        return {
+            answer: texts.get(word, word) for answer, word in self.outcome.words.items()
+        } or YES_NO
 
     @property
     def about(self) -> dict[str, str]:
@@ -404,7 +466,10 @@ class TaskFile(Checked):
     def column(self, item: FileColumn) -> Column:
         """An entry of `columns` as a `Column`, for prompts and the solver."""
         words = self.values.get(item.name, {})
-        order = (item.order or tuple(words)) if item.kind == "ordinal" else ()
+        if item.kind == "ordinal":
+            order = item.order or tuple(words)
+        else:
+            order = ()
         text = item.text or item.name.replace("_", " ").replace("-", " ")
         role: Literal["feature", "extra"] = "extra" if item.role == "extra" else "feature"
         return Column(item.name, text, item.kind, role, words, order, item.unit)
@@ -422,10 +487,17 @@ class TaskFile(Checked):
                 continue
             if attribute.name == item.name:
                 plain = not attribute.mapping and attribute.above is None
-                words = self.column(item).values if plain else {}
-                columns.append(Column(item.name, attribute.text or self.column(item).text, values=words))
+                if plain:
+                    words = self.column(item).values
+                else:
+                    words = {}
+                columns.append(
+                    Column(item.name, attribute.text or self.column(item).text, values=words)
+                )
             else:
-                columns.append(Column(attribute.name, attribute.text or attribute.name.replace("_", " ")))
+                columns.append(
+                    Column(attribute.name, attribute.text or attribute.name.replace("_", " "))
+                )
         outcome = [column.name for column in columns].index(self.outcome.source)
         columns[outcome] = replace(columns[outcome], kind="categorical", role="feature", order=())
         return tuple(columns)
@@ -447,16 +519,23 @@ def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
     return task.model_copy(update={**names, "path": path, "text": text})
 
 
-def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
+def choose(
+    task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]
+) -> TaskFile:
     """The task with `key` set to `value`, also in its `text`; an empty weight means none."""
     chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
-    line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
+    if value or key == "use_protected":
+        line = f"{key} = {chosen}\n"
+    else:
+        line = ""
     return parse_taskfile(line + without_key(task.text, key), task.path, task.name)
 
 
 def without_key(text: str, key: str) -> str:
     """The text of a task file without the lines that set the top-level `key`."""
-    top = re.split(r"^[ \t]*\[", text, maxsplit=1, flags=re.M)[0]  # the text before the first TOML table
+    top = re.split(r"^[ \t]*\[", text, maxsplit=1, flags=re.M)[
+        0
+    ]  # the text before the first TOML table
     sets = rf"""^[ \t]*["']?{key}["']?[ \t]*=[ \t]*(\[[^\]]*\]|[^\n]*)[^\n]*\n"""
     return re.sub(sets, "", top, count=1, flags=re.M) + text[len(top) :]
 
@@ -464,8 +543,8 @@ def without_key(text: str, key: str) -> str:
 def asks_the_same(text: str, other: str) -> bool:
     """Whether two task files give the same prompts and rows.
 
-    They may differ in texts for readers (title, note, licence, citation, about), in base parity, in the
-    layout of the data file, and in protected attributes that are not in use.
+    They may differ in texts for readers (title, note, licence, citation, about), in base parity, in
+    the layout of the data file, and in protected attributes that are not in use.
     """
     try:
         return _asked(text) == _asked(other)
@@ -476,7 +555,11 @@ def asks_the_same(text: str, other: str) -> bool:
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
     readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
-    content = task.model_dump(exclude=readers | {"base_parity"})  # a run records its base parity separately
-    content["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
+    content = task.model_dump(
+        exclude=readers | {"base_parity"}
+    )  # a run records its base parity separately
+    content["protected"] = [
+        attribute.model_dump(exclude={"optional"}) for attribute in task.protected
+    ]
     content["files"] = task.source.files  # the table's fingerprint covers the rest of `source`
     return content

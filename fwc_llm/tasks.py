@@ -28,27 +28,31 @@ if TYPE_CHECKING:
     from fwc_llm.data.clean_table import CleanTables, RowCount
     from fwc_llm.data.table_checks import TableChecks
 
-_FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # a value reveals a level: its rows, and the level's share in them
+_FEWEST_TO_NAME, _NAMES_LEVEL = (
+    30,
+    0.99,
+)  # a value reveals a level: its rows, and the level's share in them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """A yes/no prediction task: data, protected attributes, outcome, wording.
 
-    The table is read on first use; the table of a built-in task is downloaded if this machine lacks it.
-    `load` reads the table, `locate` returns its files (None if this machine lacks them), and `rules` tell how
-    to read its cells. `columns` are the columns of `pool()` and `test()` in file order. `simulated` means
-    that the rows are drawn from a model; every output must say so.
+    The table is read on first use; the table of a built-in task is downloaded if this machine lacks
+    it. `load` reads the table, `locate` returns its files (None if this machine lacks them), and
+    `rules` tell how to read its cells. `columns` are the columns of `pool()` and `test()` in file
+    order. `simulated` means that the rows are drawn from a model; every output must say so.
 
-    `text` is the text of the task file and `folder` its folder (None for a built-in task). `data` names the
-    files that replace those of the task file; "" for none. `about` has the file's statements on purpose and
-    data. `offered` are the attributes that can be protected, `protected` the chosen ones, `usual` the default
-    choice. `weight` is the column of sampling weights. `cluster` is the column that identifies people with
-    several rows; nobody is both in the test rows and among the examples. Either column may be "".
-    `base_parity` is the default of runs; None: test rows are drawn without a base parity. `criteria` define
-    "yes" and "no"; `words` are the words for them in prompts and replies. `column_weights` are weights of
-    features in coresets' distances; other features have weight 1. `frozen` describes the columns of a task
-    that `freeze` saved without rows.
+    `text` is the text of the task file and `folder` its folder (None for a built-in task). `data`
+    names the files that replace those of the task file; "" for none. `about` has the file's
+    statements on purpose and data. `offered` are the attributes that can be protected, `protected`
+    the chosen ones, `usual` the default choice. `weight` is the column of sampling weights.
+    `cluster` is the column that identifies people with several rows; nobody is both in the test
+    rows and among the examples. Either column may be "". `base_parity` is the default of runs;
+    None: test rows are drawn without a base parity. `criteria` define "yes" and "no"; `words` are
+    the words for them in prompts and replies. `column_weights` are weights of features in coresets'
+    distances; other features have weight 1. `frozen` describes the columns of a task that `freeze`
+    saved without rows.
     """
 
     name: str
@@ -82,7 +86,9 @@ class Task:
         """The feature columns X: without protected attributes, extras and outcome."""
         excluded = {*self.protected, self.outcome}
         return tuple(
-            column for column in self.columns if column.role == "feature" and column.name not in excluded
+            column
+            for column in self.columns
+            if column.role == "feature" and column.name not in excluded
         )
 
     @property
@@ -111,16 +117,18 @@ class Task:
             if item.name == name and item.use != "column":
                 return FwcError(
                     f"column {name!r} is in the table, but {self.rules.path} leaves it out "
-                    f'(role = "{item.role}"): write role = "extra", and it can be used without being shown'
+                    f'(role = "{item.role}"): write role = "extra", and it can be used without '
+                    f"being shown"
                 )
         return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, known)}")
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.
 
-        The index has row ids ("adult.data:17": file and 1-based line). The columns are `columns`: numeric
-        values as int64 if all are whole, else float64; categories as str, unmapped; protected attributes as
-        their level; the outcome as "yes" or "no". Do not modify the frame: it is read once and shared.
+        The index has row ids ("adult.data:17": file and 1-based line). The columns are `columns`:
+        numeric values as int64 if all are whole, else float64; categories as str, unmapped;
+        protected attributes as their level; the outcome as "yes" or "no". Do not modify the frame:
+        it is read once and shared.
         """
         return self._tables.pool
 
@@ -131,36 +139,48 @@ class Task:
     def record(self, raw: "Record | Mapping[Any, Any] | pd.Series") -> Record:
         """Clean one raw row of the table's file.
 
-        `raw` has the file's columns, typed or as text. Its outcome and unknown columns are ignored. An
-        unchanged row (Series) of `pool()` or `test()` keeps its values; a record is returned unchanged.
+        `raw` has the file's columns, typed or as text. Its outcome and unknown columns are ignored.
+        An unchanged row (Series) of `pool()` or `test()` keeps its values; a record is returned
+        unchanged.
 
-        Raises `FwcError`, naming column and value, for rows that no evaluation covers: a level or category
-        that no row of the table has, text instead of a number, a negative number in a column without negative
-        numbers, a missing value that becomes no category. A number outside the table's range
-        gives a sentence in `Record.notes`.
+        Raises `FwcError`, naming column and value, for rows that no evaluation covers: a level or
+        category that no row of the table has, text instead of a number, a negative number in a
+        column without negative numbers, a missing value that becomes no category. A number outside
+        the table's range gives a sentence in `Record.notes`.
         """
         if isinstance(raw, Record):
             if raw.task != self.name:
                 raise FwcError(f"the record is of task {raw.task!r}, not of {self.name!r}")
             return raw
-        if not (isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))):
-            raise FwcError(f"a row is a mapping or Series by column names, not {type(raw).__name__}")
+        if not (
+            isinstance(raw, Mapping) or (getattr(raw, "ndim", 0) == 1 and hasattr(raw, "items"))
+        ):
+            raise FwcError(
+                f"a row is a mapping or Series by column names, not {type(raw).__name__}"
+            )
         cells = {title_of(name): cell for name, cell in raw.items()}
         if not isinstance(raw, Mapping) and (values := self._handed_out(raw.name, cells)):
             return Record(self.name, values)
         for name in {item.name for item in self.rules.fields} - cells.keys():
-            if base := max(cell_rules.bases_of([name]) & cells.keys(), key=len, default=""):
+            base = max(cell_rules.bases_of([name]) & cells.keys(), key=len, default="")
+            if base:
                 cells[name] = cell_rules.at(cells[base], name[len(base) :])
         return cell_rules.clean_record(self.rules, self.name, self.domains, cells)
 
     def _handed_out(self, row: Any, cells: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The cells to show if `row` is a row of the table with exactly these `cells`; else None."""
+        """The cells to show if `row` is a row of the table with exactly these `cells`; else
+        None.
+        """
         names = [column.name for column in self.shown]
         if self.frozen is not None or row not in self.table.index or not set(names) <= set(cells):
             return None
         values = self.table.loc[row]
-        same = all(not cell_rules.is_null(cells[name]) and cells[name] == values[name] for name in names)
-        return {name: cells[name] for name in names} if same else None
+        same = all(
+            not cell_rules.is_null(cells[name]) and cells[name] == values[name] for name in names
+        )
+        if same:
+            return {name: cells[name] for name in names}
+        return None
 
     @cached_property
     def domains(self) -> Mapping[str, Domain]:
@@ -176,7 +196,9 @@ class Task:
 
         `load_task` reads the file. `FwcError` if the file cannot be written.
         """
-        known: dict[str, Any] = {n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")}
+        known: dict[str, Any] = {
+            n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")
+        }
         frozen = FrozenTask(text=self.rules.text, **known)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
@@ -194,8 +216,8 @@ class Task:
     def naming(self) -> tuple[str, ...]:
         """The protected columns, and categorical columns that reveal a level.
 
-        A column reveals a level if one of its values has at least 30 rows in the pool, and at least 99 % of
-        these rows have the same level (in Adult, relationship: Husband, Wife).
+        A column reveals a level if one of its values has at least 30 rows in the pool, and at least
+        99 % of these rows have the same level (in Adult, relationship: Husband, Wife).
         """
         import pandas as pd
 
@@ -219,7 +241,8 @@ class Task:
 
         if self.simulated:
             return TableChecks()
-        table, features = self.table, [column.name for column in self.features]
+        table = self.table
+        features = [column.name for column in self.features]
         protected = {name: table[name] for name in self.protected}
         return check_table(table, features, self.outcome, table[self.outcome], protected)
 
@@ -234,11 +257,15 @@ class Task:
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
     def with_columns(self, weight: str, cluster: str) -> "Task":
-        """The task with the columns `weight` (sampling weights), `cluster` (people); "" for none."""
+        """The task with the columns `weight` (sampling weights), `cluster` (people); "" for
+        none.
+        """
         for name in filter(None, (weight, cluster)):
             self.column(name)
         if weight and (self.column(weight).role, self.column(weight).kind) != ("extra", "numeric"):
-            raise FwcError(f'weight: {weight!r} must be a numeric column of the role "extra", no feature')
+            raise FwcError(
+                f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
+            )
         return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
@@ -266,12 +293,16 @@ class Task:
         names = [column.name for column in self.shown]
         columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
         parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
-        return figure(f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated)
+        return figure(
+            f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated
+        )
 
     def _counts(self) -> Markup:
         """Numbers of rows by group and outcome, or the reason why they are not available."""
         if "_tables" not in vars(self) and self.locate() is None:
-            return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
+            return note(
+                "the table is not on this machine: task.pool() fetches it, or says what is missing"
+            )
         try:
             cells = self.cells_of(self.table)
         except FwcError as error:
@@ -313,8 +344,11 @@ class Task:
         """The whole table, pool before test."""
         import pandas as pd
 
-        pool, test = self.pool(), self.test()
-        return pool if test is pool else pd.concat([pool, test])
+        pool = self.pool()
+        test = self.test()
+        if test is pool:
+            return pool
+        return pd.concat([pool, test])
 
     @cached_property
     def _tables(self) -> "CleanTables":
@@ -355,38 +389,46 @@ def load_task(
 ) -> Task:
     """Load a built-in task, a task file or a frozen task, or make a task of a frame.
 
-    The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that FWC_LLM_DATA
-    names, and in the user's cache folder. If none of these has the table and the task file has a `url`, the
-    table is downloaded on first use. `protected` chooses among the attributes that a task offers
-    (`Task.offered`).
+    The table is looked for in the folder of a TOML file, in `data_dir`, in the folder that
+    FWC_LLM_DATA names, and in the user's cache folder. If none of these has the table and the task
+    file has a `url`, the table is downloaded on first use. `protected` chooses among the attributes
+    that a task offers (`Task.offered`).
 
-    For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is the
-    value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both may be left out
-    if the values are words such as yes and no. If there are more than two values, `others="no"` makes all but
-    the positive ones mean no; otherwise drop the other rows first. `words` are the words for yes and no in
-    prompts and replies; "values" takes those of the outcome column. `question` replaces the drafted question.
-    Everything else is inferred as by `fwc-llm task init`; `task.text` is the resulting task file. A row's id
-    is "row:" and its index label: "row:17".
+    For a data frame, `protected` names one or more columns, and `outcome` one column. `positive` is
+    the value, or the list of values, that means yes; with `above`, larger numbers mean yes. Both
+    may be left out if the values are words such as yes and no. If there are more than two values,
+    `others="no"` makes all but the positive ones mean no; otherwise drop the other rows first.
+    `words` are the words for yes and no in prompts and replies; "values" takes those of the outcome
+    column. `question` replaces the drafted question. Everything else is inferred as by `fwc-llm
+    task init`; `task.text` is the resulting task file. A row's id is "row:" and its index label:
+    "row:17".
 
-    `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey weights"); ""
-    means no weights; the default is the task file's `weight`.
+    `weight` is the column of sampling weights for choosing examples (docs/own-data.md, "Survey
+    weights"); "" means no weights; the default is the task file's `weight`.
 
-    Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
+    Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty
+    data.
     """
     if not isinstance(name, str | Path):
         answer = _answer_lines(positive, above, others)
         task = _of_frame(name, protected, outcome, answer, weight, words or {})
         return replace(task, question=question or task.question)
     if any(option is not None for option in (outcome, positive, above, others, words, question)):
-        raise FwcError("outcome, positive, above, others, words and question are only for a data frame")
-    text, folder = str(name), None
+        raise FwcError(
+            "outcome, positive, above, others, words and question are only for a data frame"
+        )
+    text = str(name)
+    folder = None
     if text.endswith(".json"):
         if any(option is not None for option in (protected, weight)):
-            raise FwcError(f"{text} is a frozen task: choose protected and weight when you freeze it")
+            raise FwcError(
+                f"{text} is a frozen task: choose protected and weight when you freeze it"
+            )
         return _thawed(home_expanded(text))
     if text.endswith(".toml"):
         path = home_expanded(text)
-        taskfile, folder = read_taskfile(path), path.resolve().parent
+        taskfile = read_taskfile(path)
+        folder = path.resolve().parent
     elif text in task_names():
         file = "adult" if text == "census" else text
         taskfile = read_taskfile(resource_dir("evals/tasks") / f"{file}.toml")
@@ -395,7 +437,9 @@ def load_task(
     if text == "census":
         census = census_task()
         if protected is not None and _names(protected) != list(census.protected):
-            raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
+            raise FwcError(
+                f"the simulated census offers {', '.join(census.offered)} alone as protected"
+            )
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
     return _of_file(_chosen(taskfile, protected, weight), data_dir, folder)
 
@@ -411,7 +455,8 @@ def _thawed(path: Path) -> Task:
     def load() -> "CleanTables":
         raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
 
-    if lacking := {column.name for column in task.shown} - set(frozen.domains):
+    lacking = {column.name for column in task.shown} - set(frozen.domains)
+    if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
     return replace(task, load=load, locate=lambda: None, frozen=frozen)
 
@@ -422,16 +467,23 @@ def _no_task(name: str) -> str:
         return f"{name} is not a task file (.toml); if it is a table, draft one: {init}"
     if name in layout_names():
         return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
-    return f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in .toml"
+    return (
+        f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in "
+        f".toml"
+    )
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
     """The default task: adult if its data is on this machine, else the census."""
     adult = load_task("adult", data_dir)
-    return census_task() if adult.locate() is None else adult
+    if adult.locate() is None:
+        return census_task()
+    return adult
 
 
-def recorded_task(text: str, name: str, folder: Path | None, data_dir: str | Path | None = None) -> Task:
+def recorded_task(
+    text: str, name: str, folder: Path | None, data_dir: str | Path | None = None
+) -> Task:
     """The task that a run recorded; nothing is downloaded, as its folder is untrusted."""
     taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
     offline = taskfile.source.model_copy(update={"url": ""})
@@ -464,10 +516,12 @@ def census_task(*sizes: int, **options: int) -> Task:
         weight="",
         base_parity=None,
         about={
-            "intended_use": "To show and test the tool without data. Nothing made with it is a finding.",
+            "intended_use": "To show and test the tool without data. Nothing made with it is a "
+            "finding.",
             "population": "Nobody: no row is a person.",
             "source": citation,
-            "limits": "The rows have the columns of the task adult, and only some of its dependencies.",
+            "limits": "The rows have the columns of the task adult, and only some of its "
+            "dependencies.",
         },
     )
 
@@ -476,8 +530,14 @@ def _answer_lines(positive: object, above: float | None, others: str | None) -> 
     """The lines of a task file's [outcome] that define yes."""
     if above is not None:
         return [f"threshold = {{ above = {above} }}"]
-    values = positive if isinstance(positive, list | tuple | set) else [positive]
-    lines = [] if positive is None else [f"positive = {json.dumps([as_text(value) for value in values])}"]
+    if isinstance(positive, list | tuple | set):
+        values = positive
+    else:
+        values = [positive]
+    if positive is None:
+        lines = []
+    else:
+        lines = [f"positive = {json.dumps([as_text(value) for value in values])}"]
     return [*lines, *([f'others = "{others}"'] if others else [])]
 
 
@@ -496,24 +556,43 @@ def _of_frame(
 
     table = frame_table(frame)
     if protected is None or outcome is None:
-        raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
-    attributes, of_outcome = titles_of(frame, protected), title_of(outcome)
+        raise FwcError(
+            "a data frame needs names of columns: load_task(frame, protected=…, outcome=…)"
+        )
+    attributes = titles_of(frame, protected)
+    of_outcome = title_of(outcome)
     raw = table.frame(list(dict.fromkeys(filter(None, table.titles))), "row")  # as of a file
-    of_weight = "" if weight is None else title_of(weight)
+    if weight is None:
+        of_weight = ""
+    else:
+        of_weight = title_of(weight)
     drafting = Drafting(
-        Path("table"), Source(file="table", format="parquet"), raw, attributes, of_outcome, [], of_weight
+        Path("table"),
+        Source(file="table", format="parquet"),
+        raw,
+        attributes,
+        of_outcome,
+        [],
+        of_weight,
     )
-    spelled = {"words": words} if isinstance(words, str) else {f"words.{key}": words[key] for key in words}
+    if isinstance(words, str):
+        spelled = {"words": words}
+    else:
+        spelled = {f"words.{key}": words[key] for key in words}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
     text = drafting.draft(Path(), answer).text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
     taskfile = parse_taskfile(text, Path("the data frame"), "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
-    return replace(_of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ())
+    return replace(
+        _of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ()
+    )
 
 
-def _of_file(taskfile: TaskFile, data_dir: str | Path | None = None, folder: Path | None = None) -> Task:
+def _of_file(
+    taskfile: TaskFile, data_dir: str | Path | None = None, folder: Path | None = None
+) -> Task:
     from fwc_llm.data.locate import data_folders, find_files
 
     folders = data_folders(data_dir, folder)
@@ -525,10 +604,23 @@ def _of_file(taskfile: TaskFile, data_dir: str | Path | None = None, folder: Pat
 
     def locate() -> tuple[Path, ...] | None:
         tables = find_files(taskfile, folders)
-        return None if tables is None else tuple(chain(*tables))
+        if tables is None:
+            return None
+        return tuple(chain(*tables))
 
     same = (
-        *("name", "title", "question", "columns", "licence", "citation", "note", "text", "about", "weight"),
+        *(
+            "name",
+            "title",
+            "question",
+            "columns",
+            "licence",
+            "citation",
+            "note",
+            "text",
+            "about",
+            "weight",
+        ),
         *("criteria", "column_weights", "words"),
     )
     values: dict[str, Any] = {name: getattr(taskfile, name) for name in same}
@@ -548,11 +640,19 @@ def _of_file(taskfile: TaskFile, data_dir: str | Path | None = None, folder: Pat
 
 def _chosen(taskfile: TaskFile, protected: Any, weight: Any) -> TaskFile:
     """The task file with other protected attributes and weight; None keeps them."""
-    chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
-    return chosen if weight is None else choose(chosen, "weight", weight)
+    if protected is None:
+        chosen = taskfile
+    else:
+        chosen = choose(taskfile, "use_protected", _names(protected))
+    if weight is None:
+        return chosen
+    return choose(chosen, "weight", weight)
 
 
 def _names(protected: Any) -> list[str]:
     """The names in a list, or in a comma-separated text."""
-    names = protected.split(",") if isinstance(protected, str) else protected
+    if isinstance(protected, str):
+        names = protected.split(",")
+    else:
+        names = protected
     return [name.strip() for name in names]

@@ -1,6 +1,8 @@
-"""Imports a module that the user named (`python:MODULE:NAME`, `MODULE:FUNCTION`), and nothing else of theirs.
+"""Imports a module that the user named (`python:MODULE:NAME`, `MODULE:FUNCTION`), and nothing
+else of theirs.
 
-No other import looks into the current folder: who audits a stranger's folder does not run its files.
+No other import looks into the current folder: who audits a stranger's folder does not run its
+files.
 """
 
 import os
@@ -8,8 +10,18 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-# Optional modules that are looked for at the first use of these, which must not find the folder's files.
-_BEFORE = ("pandas", "openai", "httpx2", "numba", "sklearn.utils", "narwhals", "tiktoken", "rich.console")
+# Optional modules that are looked for at the first use of these, which must not find the folder's
+# files.
+_BEFORE = (
+    "pandas",
+    "openai",
+    "httpx2",
+    "numba",
+    "sklearn.utils",
+    "narwhals",
+    "tiktoken",
+    "rich.console",
+)
 
 
 def import_named(module: str) -> ModuleType:

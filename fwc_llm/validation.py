@@ -19,7 +19,9 @@ class Checked(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:
-        keys = [field.alias or name for name, field in cls.model_fields.items() if not field.exclude]
+        keys = [
+            field.alias or name for name, field in cls.model_fields.items() if not field.exclude
+        ]
         for key in data if isinstance(data, Mapping) else ():
             if key not in keys:
                 raise ValueError(f"unknown key {key[:_LONGEST]!r}{did_you_mean(key, keys)}")
@@ -42,21 +44,30 @@ def first_error(error: ValidationError, data: Any) -> str:
 
     List entries are identified by their `name` or `column`; without either, by their number from 1.
     """
-    mistake, at = error.errors()[0], ""
+    mistake = error.errors()[0]
+    at = ""
     for step in mistake["loc"]:
         if isinstance(step, int):
-            data = data[step] if isinstance(data, list) and step < len(data) else None
+            if isinstance(data, list) and step < len(data):
+                data = data[step]
+            else:
+                data = None
             entry = data if isinstance(data, dict) else {}
             at += f"[{entry.get('name', entry.get('column', step + 1))!r}]"
         else:
-            data = data.get(step) if isinstance(data, dict) else None
+            if isinstance(data, dict):
+                data = data.get(step)
+            else:
+                data = None
             at += f".{step}" if at else step
     message = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
         message = "it is missing"
     elif mistake["type"] != "value_error":
         value = repr(mistake["input"])[:_LONGEST]
-        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(value):  # never print a key such as "sk-…"
+        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(
+            value
+        ):  # never print a key such as "sk-…"
             value = f"a value of type {type(mistake['input']).__name__}"
         message = f"{message[:1].lower()}{message[1:]}; found {value}"
     return f"{at}: {message}" if at else message

@@ -8,30 +8,36 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 Words = Mapping[str, str | Sequence[str]]  # maps "yes" and "no" to their word or words
 YES_NO: Mapping[str, str] = {"yes": "yes", "no": "no"}
 
-# (yes, no) in a language: function words of that language. Two of them in a question identify the language.
+# (yes, no) in a language: function words of that language. Two of them in a question identify the
+# language.
 LANGUAGES = {
-    ("ja", "nein"):
-        "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
+    (
+        "ja",
+        "nein",
+    ): "ist wird hat sind werden haben der das dieser diese dieses eine einen und mehr als nicht",
     ("oui", "non"): "est cette cet ces une le les du des et plus que sera elle il personne",
     ("sí", "no"): "es está esta este una el los las del y más que será ha tiene persona",
     ("sì", "no"): "è questa questo una il gli della del e più che sarà ha persona",
     ("sim", "não"): "é esta este uma o os do da e mais que será tem pessoa",
-}  # fmt: skip
+}
 _ENGLISH = {"the", "is", "does", "did", "this", "of", "are"}
 
 
 def said(words: str | Sequence[str]) -> tuple[str, ...]:
     """The word or words of an answer, as a tuple."""
-    return (words,) if isinstance(words, str) else tuple(words)
+    if isinstance(words, str):
+        return (words,)
+    return tuple(words)
 
 
 def spellings(question: str, words: Words, values: Words | None = None) -> dict[str, list[str]]:
     """The words for yes and no in replies; first the word that prompts ask for.
 
-    Both vocabularies are read: yes and no, also in the question's language, and the words of the outcome
-    (`words`, or else its `values`). The question has a language if it contains at least two of its function
-    words in `LANGUAGES` and none of English. Only one vocabulary is read if the two may contradict each
-    other: where "no" is among the words for yes, or the question asks about the outcome that means no.
+    Both vocabularies are read: yes and no, also in the question's language, and the words of the
+    outcome (`words`, or else its `values`). The question has a language if it contains at least two
+    of its function words in `LANGUAGES` and none of English. Only one vocabulary is read if the two
+    may contradict each other: where "no" is among the words for yes, or the question asks about the
+    outcome that means no.
     """
     spelled = {value: list(said(words[value])) for value in ("yes", "no")}
     plain = {"yes": ["yes"], "no": ["no"]}
@@ -43,13 +49,18 @@ def spellings(question: str, words: Words, values: Words | None = None) -> dict[
     of_outcome = {value: list(said((values or words)[value])) for value in plain}
     further = plain
     if spelled == {"yes": ["yes"], "no": ["no"]}:
-        further = _joined(plain, of_outcome) if _agree(of_outcome, used) else plain
+        if _agree(of_outcome, used):
+            further = _joined(plain, of_outcome)
+        else:
+            further = plain
     elif not _agree(of_outcome, used):
         return spelled
     return {value: list(dict.fromkeys([*spelled[value], *further[value]])) for value in spelled}
 
 
-def _joined(first: Mapping[str, list[str]], second: Mapping[str, list[str]]) -> dict[str, list[str]]:
+def _joined(
+    first: Mapping[str, list[str]], second: Mapping[str, list[str]]
+) -> dict[str, list[str]]:
     return {value: [*first[value], *second[value]] for value in first}
 
 
@@ -59,32 +70,113 @@ def _agree(of_outcome: Mapping[str, list[str]], used: Collection[str]) -> bool:
     every = folded["yes"] | folded["no"]
     built_in = {word for pair in (("yes", "no"), *LANGUAGES) for word in pair}
     are_words = all(len(word) > 2 and word.isalpha() for word in every)
-    return are_words and not (every & built_in) and not (folded["no"] & set(used)) and len(every) > 1
+    return (
+        are_words and not (every & built_in) and not (folded["no"] & set(used)) and len(every) > 1
+    )
 
 
 def as_number(cell: str) -> float | None:
     """Parse a finite number such as "1e3"; None for other text, "1_000" included."""
     try:
-        number = float(cell) if "_" not in cell else math.nan
+        if "_" not in cell:
+            number = float(cell)
+        else:
+            number = math.nan
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 # --- Words in cells of tables
 
 YES_WORDS = {
-    "yes", "y", "true", "t", "1", "1.0", "good", "positive", "pos", "approved", "approve", "accepted",
-    "accept", "granted", "grant", "hired", "admitted", "admit", "passed", "pass", "paid", "repaid",
-    "ja", "j", "oui", "si", "sí", "sim", "da", "wahr", "vrai", "verdadero", "verdadeiro", "vero",
-    "bewilligt", "genehmigt", "angenommen", "zusage", "accordé", "accepté", "aprobado", "aprovado",
-}  # fmt: skip
+    "yes",
+    "y",
+    "true",
+    "t",
+    "1",
+    "1.0",
+    "good",
+    "positive",
+    "pos",
+    "approved",
+    "approve",
+    "accepted",
+    "accept",
+    "granted",
+    "grant",
+    "hired",
+    "admitted",
+    "admit",
+    "passed",
+    "pass",
+    "paid",
+    "repaid",
+    "ja",
+    "j",
+    "oui",
+    "si",
+    "sí",
+    "sim",
+    "da",
+    "wahr",
+    "vrai",
+    "verdadero",
+    "verdadeiro",
+    "vero",
+    "bewilligt",
+    "genehmigt",
+    "angenommen",
+    "zusage",
+    "accordé",
+    "accepté",
+    "aprobado",
+    "aprovado",
+}
 NO_WORDS = {
-    "no", "n", "false", "f", "0", "0.0", "bad", "negative", "neg", "rejected", "reject", "denied", "deny",
-    "declined", "decline", "refused", "refuse", "not", "failed", "fail", "unpaid",
-    "nein", "non", "não", "nao", "niet", "nee", "nej", "falsch", "faux", "falso", "abgelehnt", "absage",
-    "refusé", "rejeté", "rechazado", "denegado", "rejeitado", "negado", "respinto",
-}  # fmt: skip
+    "no",
+    "n",
+    "false",
+    "f",
+    "0",
+    "0.0",
+    "bad",
+    "negative",
+    "neg",
+    "rejected",
+    "reject",
+    "denied",
+    "deny",
+    "declined",
+    "decline",
+    "refused",
+    "refuse",
+    "not",
+    "failed",
+    "fail",
+    "unpaid",
+    "nein",
+    "non",
+    "não",
+    "nao",
+    "niet",
+    "nee",
+    "nej",
+    "falsch",
+    "faux",
+    "falso",
+    "abgelehnt",
+    "absage",
+    "refusé",
+    "rejeté",
+    "rechazado",
+    "denegado",
+    "rejeitado",
+    "negado",
+    "respinto",
+}
 UNKNOWN = "unknown"  # the category of all people whose category is not known
 
 
@@ -94,7 +186,9 @@ def _folded(text: str) -> str:
     return " ".join(re.findall(r"\w+", "".join(c for c in letters if not unicodedata.combining(c))))
 
 
-_WORDS = {_folded(words) for words in """
+_WORDS = {
+    _folded(words)
+    for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
 unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
 don't know|do not know|dk/na|rather not say
@@ -109,40 +203,93 @@ onbekend|geen opgave|geen antwoord|n.v.t.
 okänd|okänt|uppgift saknas|ukjent|ukendt|tuntematon|ei tiedossa
 nieznane|nieznany|nieznana|brak danych|b.d.|b/d|neznámé|neznámý|neuvedeno|necunoscut|ismeretlen|nincs adat
 bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данных|未知|不详|不明|无|無回答|未回答|미상|무응답|غير معروف
-""".replace("\n", "|").split("|") if words}  # fmt: skip
-# "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by applicant"
+""".replace("\n", "|").split("|")
+    if words
+}
+# "sex unknown", "not disclosed", "non renseigné", "nicht angegeben", "race not provided by
+# applicant"
 _NOT_STATED = re.compile(
     r"(?!.*\b(other|or|oder)\b)(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
-    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) ?(known|disclosed|specified|stated|given"
+    r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) "
+    r"?(known|disclosed|specified|stated|given"
     r"|provided|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
     r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
     r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]|informad[oa]"
     r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]|not[oa]|opgegeven"
     r"|bekend|ingevuld|angivet|oppgitt|oplyst|podano|указано|указан)( by .*)?"
 )
-# "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas répondre"
+# "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas
+# répondre"
 _REFUSED = re.compile(
-    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ )*(say|state"
-    r"|answer|disclose|to self identify|to identify|self identify|specify|respond|report|share|sagen|angeben"
+    r"(?=.*\b(not|don t|declined?|declines|refused?|refuses|nicht|ne|no|nao|non|niet)\b)(\w+ "
+    r")*(say|state"
+    r"|answer|disclose|to self identify|to identify|self "
+    r"identify|specify|respond|report|share|sagen|angeben"
     r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
 _OF_PEOPLE = {
-    "declined", "refused", "not asked", "null", "\\n", "<na>", "(leer)", "(blank)", "-", "--", "–", "—",
-    ".", "?", "*", "/",
-}  # fmt: skip
+    "declined",
+    "refused",
+    "not asked",
+    "null",
+    "\\n",
+    "<na>",
+    "(leer)",
+    "(blank)",
+    "-",
+    "--",
+    "–",
+    "—",
+    ".",
+    "?",
+    "*",
+    "/",
+}
 _FOR_NUMBERS = _OF_PEOPLE | {
-    "na", "none", "nil", "nan", "nd", "nc", "ka", "sd", "x", "xx", "tbd", "tba", "..", "...", "…", "---",
-    "***", "entfällt", "néant", "#n/a", "#na", "#value!", "#ref!", "#div/0!", "#null!", "#num!", "#name?",
-    "#nv", "#wert!", "#bezug!",
-}  # fmt: skip
-_MISSING_CODE = re.compile(r"-?(7{2,}|8{2,}|9{2,}|1111)")  # beside "25-34" and ">74", no group of people
+    "na",
+    "none",
+    "nil",
+    "nan",
+    "nd",
+    "nc",
+    "ka",
+    "sd",
+    "x",
+    "xx",
+    "tbd",
+    "tba",
+    "..",
+    "...",
+    "…",
+    "---",
+    "***",
+    "entfällt",
+    "néant",
+    "#n/a",
+    "#na",
+    "#value!",
+    "#ref!",
+    "#div/0!",
+    "#null!",
+    "#num!",
+    "#name?",
+    "#nv",
+    "#wert!",
+    "#bezug!",
+}
+_MISSING_CODE = re.compile(
+    r"-?(7{2,}|8{2,}|9{2,}|1111)"
+)  # beside "25-34" and ">74", no group of people
 _LONGEST = 100  # a longer cell is never taken for "unknown"
 
 
 def is_unknown(cell: str) -> bool:
     """Whether a cell means "unknown" ("keine Angabe", "prefer not to say")."""
-    words = "" if len(cell) > _LONGEST or re.search(r"\d", cell) else _folded(cell)
+    if len(cell) > _LONGEST or re.search(r"\d", cell):
+        words = ""
+    else:
+        words = _folded(cell)
     return words in _WORDS or bool(_NOT_STATED.fullmatch(words) or _REFUSED.fullmatch(words))
 
 
@@ -164,32 +311,45 @@ def missing_codes(levels: Iterable[str]) -> list[str]:
     return [level for level in listed if _MISSING_CODE.fullmatch(level)]
 
 
-def merged_categories(levels: Iterable[str], words: Collection[str] = (), missing: bool = False) -> list[str]:
+def merged_categories(
+    levels: Iterable[str], words: Collection[str] = (), missing: bool = False
+) -> list[str]:
     """The levels of one protected attribute that are merged into "unknown".
 
-    Levels in `words` are always merged, and so is "NA", unless another level is a code of two letters, such
-    as "WH" or "DE". Codes such as 8888 are merged (`missing_codes`). Other levels that mean unknown
-    (`is_unknown_category`) are merged if there is another level to merge them with, or if values are missing
-    (`missing`).
+    Levels in `words` are always merged, and so is "NA", unless another level is a code of two
+    letters, such as "WH" or "DE". Codes such as 8888 are merged (`missing_codes`). Other levels
+    that mean unknown (`is_unknown_category`) are merged if there is another level to merge them
+    with, or if values are missing (`missing`).
     """
-    listed, extra = list(levels), {word.strip().casefold() for word in words}
+    listed = list(levels)
+    extra = {word.strip().casefold() for word in words}
     codes = any(re.fullmatch("[A-Z]{2}", level) for level in listed if level != "NA")
     extra |= set(missing_codes(listed))
-    stated = [level for level in listed if level.strip().casefold() in extra or (level == "NA" and not codes)]
+    stated = [
+        level
+        for level in listed
+        if level.strip().casefold() in extra or (level == "NA" and not codes)
+    ]
     known = [level for level in listed if level not in stated and is_unknown_category(level)]
-    return stated + known if stated or len(known) + missing > 1 else []
+    if stated or len(known) + missing > 1:
+        return stated + known
+    return []
 
 
 _MOST_SPELLINGS = 8  # spellings that a note lists
 
 
 def group_key(level: str) -> str:
-    """What spellings of one group have in common: case, white space and Unicode form are not compared."""
+    """What spellings of one group have in common: case, white space and Unicode form are not
+    compared.
+    """
     return " ".join(unicodedata.normalize("NFKC", level).casefold().split())
 
 
 def merge_spellings(counts: Mapping[str, int]) -> dict[str, str]:
-    """Map spellings of one group to the most frequent of them; levels with one spelling are left out."""
+    """Map spellings of one group to the most frequent of them; levels with one spelling are left
+    out.
+    """
     first: dict[str, str] = {}
     for level in sorted(counts, key=lambda level: (-counts[level], level)):
         first.setdefault(group_key(level), level)
@@ -202,5 +362,8 @@ def spellings_note(name: str, spelled: Mapping[str, str]) -> str:
     for level, usual in [*spelled.items()][:_MOST_SPELLINGS]:
         alike = unicodedata.normalize("NFC", level) == unicodedata.normalize("NFC", usual)
         pairs.append(f"{ascii(level) if alike else repr(level)} as {usual!r}")
-    more = f" and {len(spelled) - _MOST_SPELLINGS} more" if len(spelled) > _MOST_SPELLINGS else ""
+    if len(spelled) > _MOST_SPELLINGS:
+        more = f" and {len(spelled) - _MOST_SPELLINGS} more"
+    else:
+        more = ""
     return f"{name}: spellings of one group count as one: {', '.join(pairs)}{more}"

@@ -1,4 +1,5 @@
-"""Before numpy is imported: a process of the suite has a core, and more threads of BLAS and OpenMP only wait.
+"""Before numpy is imported: a process of the suite has a core, and more threads of BLAS and
+OpenMP only wait.
 
 With two busy cores they made a fit of a logistic regression take ten times as long.
 """

@@ -1,4 +1,6 @@
-"""The command line in this process: arguments in; exit code, standard output and standard error out."""
+"""The command line in this process: arguments in; exit code, standard output and standard error
+out.
+"""
 
 import subprocess
 import sys

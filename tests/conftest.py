@@ -20,7 +20,8 @@ from tests.command import fwc as fwc
 from tests.people import three as three
 from tests.people import two as two
 
-# A suite in the background ignores Ctrl-C, and the programs that its tests start would inherit that.
+# A suite in the background ignores Ctrl-C, and the programs that its tests start would inherit
+# that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -39,7 +40,8 @@ _caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 os.environ.setdefault("MPLCONFIGDIR", str(_caches / "matplotlib"))
 _cache = tempfile.TemporaryDirectory(prefix="fwc-llm-tests-")
 os.environ["XDG_CACHE_HOME"] = _cache.name
-# Programs that tests start keep their bytecode, as after an installation: compiling it anew takes a second.
+# Programs that tests start keep their bytecode, as after an installation: compiling it anew takes a
+# second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # No test may find a real key.
 for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
@@ -51,7 +53,9 @@ hypothesis.settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is skipped without data, so that `.ci/run` can run it after all else has run without."""
+    """Mark what is skipped without data, so that `.ci/run` can run it after all else has run
+    without.
+    """
     for item in items:
         if {"data_dir", "rank_files"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("data")
@@ -75,7 +79,9 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder with the real data; tests that need it are skipped, and say so, where it is missing."""
+    """The folder with the real data; tests that need it are skipped, and say so, where it is
+    missing.
+    """
     folder = os.environ.get("FWC_LLM_DATA")
     if not folder or not (Path(folder) / "adult" / "adult.data").is_file():
         missing("real data is missing: set FWC_LLM_DATA to the folder that holds adult/adult.data")
@@ -111,7 +117,9 @@ def no_network() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_census() -> Iterator[None]:
-    """The simulated tables are drawn once, not whenever a test loads the task: half a second each time."""
+    """The simulated tables are drawn once, not whenever a test loads the task: half a second
+    each time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(census_data, "simulate", cache(census_data.simulate))
         yield

@@ -1,4 +1,6 @@
-"""Small real tasks: 240 people with two or three protected levels, numbers, categories and ranks."""
+"""Small real tasks: 240 people with two or three protected levels, numbers, categories and
+ranks.
+"""
 
 from pathlib import Path
 

@@ -1,7 +1,8 @@
-"""What runs the snippets of pages in one process; tests/test_snippets.py writes them to its input as JSON.
+"""What runs the snippets of pages in one process; tests/test_snippets.py writes them to its
+input as JSON.
 
-Every page has a folder, a namespace and a list of steps of its own: a kind (python, console or shell), the
-code or the command, and, for a command, the lines that it must print and its exit code.
+Every page has a folder, a namespace and a list of steps of its own: a kind (python, console or
+shell), the code or the command, and, for a command, the lines that it must print and its exit code.
 """
 
 import contextlib

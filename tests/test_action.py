@@ -21,7 +21,8 @@ STEPS = {
     for step in ACTION["runs"]["steps"]
     if "INSTALL" not in step.get("env", {"INSTALL": 0})
 }
-TOKEN, KEY = "ghs_nobody-may-see-this", "sk-nobody-may-see-this"
+TOKEN = "ghs_nobody-may-see-this"
+KEY = "sk-nobody-may-see-this"
 
 
 class GitHub:
@@ -41,7 +42,10 @@ class GitHub:
             return self.refusal
         if request.method == "POST":
             self.comments.append({"id": len(self.comments), "user": {"type": "Bot"}})
-        number = -1 if request.method == "POST" else int(request.path.rpartition("/")[2])
+        if request.method == "POST":
+            number = -1
+        else:
+            number = int(request.path.rpartition("/")[2])
         self.comments[number]["body"] = request.json()["body"]
         return HttpReply({})
 
@@ -53,28 +57,48 @@ def github() -> Iterator[GitHub]:
         yield server
 
 
-def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int, str, dict[str, str]]:
-    """The steps of a use after the installation: the exit code, all that was printed, and the files."""
+def run(
+    folder: Path, github: GitHub, leg: int = 0, **inputs: str
+) -> tuple[int, str, dict[str, str]]:
+    """The steps of a use after the installation: the exit code, all that was printed, and the
+    files.
+    """
     command = folder / "bin" / "fwc-llm"
     command.parent.mkdir(exist_ok=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m fwc_llm "$@"\n')  # as a console script
+    command.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -P -m fwc_llm "$@"\n'
+    )  # as a console script
     command.chmod(0o755)
     (folder / "bin" / "python").unlink(missing_ok=True)
     (folder / "bin" / "python").symlink_to(sys.executable)
     given = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()}
     given |= {name.replace("_", "-"): value for name, value in inputs.items()} | {"token": TOKEN}
     values = {f"inputs.{name}": value for name, value in given.items()}
-    values |= {"github.server_url": "https://github.com", "github.repository": "a/b", "github.run_id": "1",
-               "github.event.pull_request.number": "7", "strategy.job-index": str(leg)}  # fmt: skip
+    values |= {
+        "github.server_url": "https://github.com",
+        "github.repository": "a/b",
+        "github.run_id": "1",
+        "github.event.pull_request.number": "7",
+        "strategy.job-index": str(leg),
+    }
     files = {name: folder / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     for path in files.values():
         path.write_text("")
     job = os.environ | {name: str(path) for name, path in files.items()}
-    job |= {"RUNNER_TEMP": str(folder / "temp"), "GITHUB_REPOSITORY": "a/b", "GITHUB_API_URL": github.url}
+    job |= {
+        "RUNNER_TEMP": str(folder / "temp"),
+        "GITHUB_REPOSITORY": "a/b",
+        "GITHUB_API_URL": github.url,
+    }
     job |= {"OPENAI_API_KEY": KEY, "GITHUB_WORKFLOW": "audit", "GITHUB_JOB": "gates"}
     (folder / "temp").mkdir(exist_ok=True)
-    job |= {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "COLUMNS": "120"}
-    codes, printed = [], ""
+    job |= {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(CHECKOUT),
+        "COLUMNS": "120",
+    }
+    codes = []
+    printed = ""
     for shell, step in STEPS.items():
         own = {
             name: re.sub(r"\$\{\{ (.*?) \}\}", lambda match: values[match[1]], text)
@@ -85,7 +109,9 @@ def run(folder: Path, github: GitHub, leg: int = 0, **inputs: str) -> tuple[int,
         else:  # as GitHub does with a shell of one's own
             (folder / "temp" / "step.py").write_text(step["run"])
             script = shell.replace("{0}", str(folder / "temp" / "step.py")).split()
-        done = subprocess.run(script, cwd=folder, env=job | own, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            script, cwd=folder, env=job | own, capture_output=True, text=True, check=False
+        )
         lines = files["GITHUB_OUTPUT"].read_text().splitlines()
         values.update(
             (f"steps.measure.outputs.{n}", v) for n, _, v in (line.partition("=") for line in lines)
@@ -112,9 +138,13 @@ def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[s
 
 @pytest.mark.parametrize(
     ("condition", "undecided", "outcome", "code"),
-    [("dp > 0.9", "fail", "passed", 0), ("dp > 0.01", "fail", "failed", 5),
-     ("dp > 0.25", "fail", "undecided", 6), ("dp > 0.25", "pass", "undecided", 0)],
-)  # fmt: skip
+    [
+        ("dp > 0.9", "fail", "passed", 0),
+        ("dp > 0.01", "fail", "failed", 5),
+        ("dp > 0.25", "fail", "undecided", 6),
+        ("dp > 0.25", "pass", "undecided", 0),
+    ],
+)
 def test_three_outcomes(
     tmp_path: Path, github: GitHub, condition: str, undecided: str, outcome: str, code: int
 ) -> None:
@@ -126,7 +156,9 @@ def test_three_outcomes(
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
     assert len(comment["body"].splitlines()) <= 60
     link = f"fwc-llm: {outcome} ([the run](https://github.com/a/b/actions/runs/1))"
-    assert not [word for word in (link, f"    {outcome}  ", "a gap of") if word not in comment["body"]]
+    assert not [
+        word for word in (link, f"    {outcome}  ", "a gap of") if word not in comment["body"]
+    ]
     report = "\n".join(line for line in comment["body"].splitlines() if not line.startswith("    "))
     assert "@octocat" not in report
     assert "|*m*" not in report
@@ -145,7 +177,9 @@ def test_a_second_run_writes_its_comment_anew_and_a_fork_gets_the_summary(
     assert "a gap of" in written["GITHUB_STEP_SUMMARY"]
 
 
-@pytest.mark.parametrize(("status", "condition", "expected"), [(500, "dp > 0.01", 5), (0, "dp > 0.9", 0)])
+@pytest.mark.parametrize(
+    ("status", "condition", "expected"), [(500, "dp > 0.01", 5), (0, "dp > 0.9", 0)]
+)
 def test_a_comment_that_fails_is_a_warning(
     tmp_path: Path, github: GitHub, status: int, condition: str, expected: int
 ) -> None:
@@ -159,7 +193,9 @@ def test_a_comment_that_fails_is_a_warning(
 
 
 def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: GitHub) -> None:
-    """Each has its folder and its comment; one that fails shows its own error and nobody's numbers."""
+    """Each has its folder and its comment; one that fails shows its own error and nobody's
+    numbers.
+    """
     wrong = AUDIT.replace("answer\n", "decision\n")
     assert audit(tmp_path, github, name="all people")[0] == 0
     code, printed, written = audit(tmp_path, github, arguments=wrong)
@@ -167,16 +203,24 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     assert "no column 'decision'" in written["GITHUB_STEP_SUMMARY"]
     assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
     for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
-        assert audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0] == 0
+        assert (
+            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp > 0.9")[0]
+            == 0
+        )
     assert audit(tmp_path, github, name="all people", leg=1)[0] == 0  # of another version of Python
     bodies = [comment["body"] for comment in github.comments]
     assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 5
     assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
-        "fwc-llm all people: passed ", "fwc-llm: error ", "fwc-llm: passed ", "fwc-llm: passed ",
         "fwc-llm all people: passed ",
-    ]  # fmt: skip
+        "fwc-llm: error ",
+        "fwc-llm: passed ",
+        "fwc-llm: passed ",
+        "fwc-llm all people: passed ",
+    ]
     assert len(list((tmp_path / "temp").glob("fwc-llm.*"))) == 5
-    github.comments.insert(0, {"id": 0, "user": {"type": "User"}, "body": bodies[0]})  # a person quotes it
+    github.comments.insert(
+        0, {"id": 0, "user": {"type": "User"}, "body": bodies[0]}
+    )  # a person quotes it
     for number, comment in enumerate(github.comments):
         comment["id"] = number
     audit(tmp_path, github, name="all people", fail_if="dp > 0.01")  # another push
@@ -190,8 +234,12 @@ def test_inputs_are_data(tmp_path: Path, github: GitHub) -> None:
     """No input is part of a script, whatever it holds; what cannot be run ends as an error."""
     assert not [step for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")]
     evil = '$(touch pwned)\n`touch pwned`\n"; touch pwned; "'
-    for inputs in ({"arguments": evil}, {"arguments": AUDIT, "fail_if": evil}, {"undecided": evil},
-                   {"command": evil}):  # fmt: skip
+    for inputs in (
+        {"arguments": evil},
+        {"arguments": AUDIT, "fail_if": evil},
+        {"undecided": evil},
+        {"command": evil},
+    ):
         code, printed, _ = audit(tmp_path, github, **inputs)
         assert code == 2, printed
         assert "Traceback" not in printed

@@ -1,4 +1,6 @@
-"""The parser of replies: recorded answers, a labelled corpus, and replies that fool looser rules."""
+"""The parser of replies: recorded answers, a labelled corpus, and replies that fool looser
+rules.
+"""
 
 import json
 import math
@@ -41,12 +43,18 @@ def test_the_corpus_of_replies(file: str, least_read: float) -> None:
         case = json.loads(line)
         keys = ("content", "reasoning_content", "refusal", "tool_calls")
         choice = {"message": {key: case[key] for key in keys if key in case}}
-        reply = read_reply({"choices": [choice | {"finish_reason": case.get("finish_reason", "stop")}]})
+        reply = read_reply(
+            {"choices": [choice | {"finish_reason": case.get("finish_reason", "stop")}]}
+        )
         value = parse_answer(reply, case.get("words", YES_NO)).value
         outcome = "unread" if value is None else "wrong"
         counts = table.setdefault(case["style"], Counter())
         counts[
-            "read" if case["answer"] == value is not None else "none" if value == case["answer"] else outcome
+            "read"
+            if case["answer"] == value is not None
+            else "none"
+            if value == case["answer"]
+            else outcome
         ] += 1
     total = sum(table.values(), Counter())
     print(*(f"{style}: {dict(counts)}" for style, counts in table.items()), dict(total), sep="\n")
@@ -67,7 +75,11 @@ QUESTIONS = {
 def test_what_misleads_is_not_read_and_what_is_plain_is() -> None:
     """220 replies in six languages: most of them seem to answer and take it back."""
     read: Counter[bool] = Counter()
-    lines = (Path(__file__).parent / "corpus" / "misleading.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (Path(__file__).parent / "corpus" / "misleading.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     for line in lines:
         case = json.loads(line)
         value = parse_answer(case["text"], spellings(QUESTIONS[case["language"]], YES_NO)).value
@@ -80,12 +92,16 @@ def test_what_misleads_is_not_read_and_what_is_plain_is() -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("\u201cNo.\u201d", "no"), ("1. yes", "yes"), ("no\u00a0", "no"),
-        ("Yes - this record knows a lot", "yes"), ("B) No", "no"),  # "knows" is a word, no answer
-        ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"), ("[{'answer': 'no'}]", "no"),
+        ("\u201cNo.\u201d", "no"),
+        ("1. yes", "yes"),
+        ("no\u00a0", "no"),
+        ("Yes - this record knows a lot", "yes"),
+        ("B) No", "no"),  # "knows" is a word, no answer
+        ("- smoker: yes\n- diabetic: no\n\nAnswer: no", "no"),
+        ("[{'answer': 'no'}]", "no"),
         ("<think>a <think> b </think> No c </think> Yes", "yes"),
     ],
-)  # fmt: skip
+)
 def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
     assert answer(text) == Answer(value)  # type: ignore[arg-type]
 
@@ -93,39 +109,62 @@ def test_one_answer_that_stands_alone_is_read(text: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Yes/No", "ambiguous"), ("yes or no", "ambiguous"), ("Yes. I mean, no.", "ambiguous"),
-        ("No, not yes.", "ambiguous"), ("Yes, I understand. The answer is no.", "ambiguous"),
-        ("Yes, no doubt about it.", "ambiguous"), ("I lean towards no rather than yes.", "other"),
+        ("Yes/No", "ambiguous"),
+        ("yes or no", "ambiguous"),
+        ("Yes. I mean, no.", "ambiguous"),
+        ("No, not yes.", "ambiguous"),
+        ("Yes, I understand. The answer is no.", "ambiguous"),
+        ("Yes, no doubt about it.", "ambiguous"),
+        ("I lean towards no rather than yes.", "other"),
         ("If forced to choose, I'd say no.", "other"),
-        ("1. No\n2. No", "ambiguous"), ("Yes\nNo\nYes", "ambiguous"),
+        ("1. No\n2. No", "ambiguous"),
+        ("Yes\nNo\nYes", "ambiguous"),
         ("Yes, if she is married.", "ambiguous"),
         ('{"answer": "yes", "answer": "no"}', "ambiguous"),
         ("I'd say no, but the rest speaks for it", "ambiguous"),
         ("Yes. Hmm, let me reconsider. This person is 17.", "ambiguous"),
-        ("I cannot answer that.", "refused"), ("I decline to answer.", "refused"),
+        ("I cannot answer that.", "refused"),
+        ("I decline to answer.", "refused"),
         ("No, I must respectfully decline to decide.", "refused"),
-        ("No, I respectfully decline.", "refused"), ("No — I have to abstain from this.", "refused"),
-        ("I can\u2019t help with this", "refused"), ("I'm sorry, but I don't know", "refused"),
-        ("As an AI language model, my view does not count", "refused"), ("It can’t be told", "refused"),
+        ("No, I respectfully decline.", "refused"),
+        ("No — I have to abstain from this.", "refused"),
+        ("I can\u2019t help with this", "refused"),
+        ("I'm sorry, but I don't know", "refused"),
+        ("As an AI language model, my view does not count", "refused"),
+        ("It can’t be told", "refused"),
         ("No, this cannot be determined from the record.", "refused"),
         ("No. That would be unethical.", "ambiguous"),
         ("Yes, I can help with that. Please share the record.", "ambiguous"),
         ("Yes, let me analyze this.", "ambiguous"),
-        ("<function=predict>yes</function>", "refused"), ("Not enough information", "other"),
+        ("<function=predict>yes</function>", "refused"),
+        ("Not enough information", "other"),
         ("None", "other"),
-        ("yesterday", "other"), ("The person is not likely to earn that much", "other"),
+        ("yesterday", "other"),
+        ("The person is not likely to earn that much", "other"),
         ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
-        ("n\u200bo", "other"), ("yеs", "other"), ("?!", "other"),  # the second with a Cyrillic letter
-        ("If he is married: yes", "other"), ("smoker: yes", "other"), ("Yes, well, it depends.", "ambiguous"),
+        ("n\u200bo", "other"),
+        ("yеs", "other"),
+        ("?!", "other"),  # the second with a Cyrillic letter
+        ("If he is married: yes", "other"),
+        ("smoker: yes", "other"),
+        ("Yes, well, it depends.", "ambiguous"),
         ("I don't think the answer is yes.", "other"),
-        ("No worries!", "other"), ("Yes, sure, let me know the rest.", "ambiguous"),
-        ("The answer for example 3 is yes.", "other"), ("Some would say the answer is yes.", "other"),
-        ("39, Private, Male, no", "other"), ('{"married": "yes", "age": 3}', "other"),
+        ("No worries!", "other"),
+        ("Yes, sure, let me know the rest.", "ambiguous"),
+        ("The answer for example 3 is yes.", "other"),
+        ("Some would say the answer is yes.", "other"),
+        ("39, Private, Male, no", "other"),
+        ('{"married": "yes", "age": 3}', "other"),
         ("no. of hours: 40", "other"),
-        ("≠ yes", "other"), ("!= yes", "other"), ("❌ yes", "other"), ("Is it yes?", "other"),
-        ("<think>yes</think> <think>no", "truncated"), ("", "empty"), (" \n\t", "empty"),
+        ("≠ yes", "other"),
+        ("!= yes", "other"),
+        ("❌ yes", "other"),
+        ("Is it yes?", "other"),
+        ("<think>yes</think> <think>no", "truncated"),
+        ("", "empty"),
+        (" \n\t", "empty"),
     ],
-)  # fmt: skip
+)
 def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
     assert answer(text) == Answer(None, reason)  # type: ignore[arg-type]
 
@@ -144,36 +183,54 @@ def test_how_the_reply_ended_counts() -> None:
 @pytest.mark.parametrize(
     ("words", "text", "value"),
     [
-        (GERMAN, "Bewilligt.", "yes"), (GERMAN, "**Entscheidung:** abgelehnt", "no"),
+        (GERMAN, "Bewilligt.", "yes"),
+        (GERMAN, "**Entscheidung:** abgelehnt", "no"),
         (GERMAN, "ABGELEHNT, weil", "no"),
-        (GERMAN, "Der Antrag wird bewilligt.", "yes"), (GERMAN, "nicht bewilligt", None),
-        (GRADES, "The answer is A+", "yes"), (GRADES, "The answer isA+", None),
-        (GERMAN, "ja", None), ({"yes": "ja", "no": "nein"}, "Ja, gerne helfe ich.", None),
+        (GERMAN, "Der Antrag wird bewilligt.", "yes"),
+        (GERMAN, "nicht bewilligt", None),
+        (GRADES, "The answer is A+", "yes"),
+        (GRADES, "The answer isA+", None),
+        (GERMAN, "ja", None),
+        ({"yes": "ja", "no": "nein"}, "Ja, gerne helfe ich.", None),
         ({"yes": "ja", "no": "nein"}, "Leider nein.", "no"),
-        (GERMAN, "Die Antwort ist nicht abgelehnt.", None), (GERMAN, "bewilligt oder abgelehnt", None),
+        (GERMAN, "Die Antwort ist nicht abgelehnt.", None),
+        (GERMAN, "bewilligt oder abgelehnt", None),
         ({"yes": "approved", "no": "not approved"}, "Not approved", "no"),
-        ({"yes": ">50K", "no": "<=50K"}, "≤ 50K", "no"), ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),
+        ({"yes": ">50K", "no": "<=50K"}, "≤ 50K", "no"),
+        ({"yes": ["sí", "yes"], "no": ["no"]}, "Si.", "yes"),
     ],
-)  # fmt: skip
+)
 def test_the_words_of_a_task(words: Words, text: str, value: str | None) -> None:
     assert parse_answer(text, words).value == value
 
 
 def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
-    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)["no"] == ["no", "nein"]
+    assert spellings("Wird dieser Antrag bewilligt, und ist er es wert?", YES_NO)["no"] == [
+        "no",
+        "nein",
+    ]
     assert "sí" in spellings("¿Es probable que esta persona gane más?", YES_NO)["yes"]
     assert spellings("Cette personne est-elle solvable ?", YES_NO) == {
         "yes": ["yes", "oui"],
         "no": ["no", "non"],
     }
-    for question in ("Is this person's income above $50k?", "Hired?", "Has the Kredit der Bank die Note?"):
+    for question in (
+        "Is this person's income above $50k?",
+        "Hired?",
+        "Has the Kredit der Bank die Note?",
+    ):
         assert spellings(question, YES_NO) == {"yes": ["yes"], "no": ["no"]}
     german = "Wird dieser Antrag bewilligt, und ist er es wert?"
     both = {"yes": ["bewilligt", "yes", "ja"], "no": ["abgelehnt", "no", "nein"]}
     assert spellings(german, GERMAN) == both
     assert spellings(german, YES_NO, GERMAN)["yes"] == ["yes", "ja", "bewilligt"]
-    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)["yes"] == ["bewilligt"]
-    assert spellings("Kept?", YES_NO, {"yes": ["no"], "no": ["yes"]}) == {"yes": ["yes"], "no": ["no"]}
+    assert spellings("Wird dieser Antrag abgelehnt, und ist das so?", GERMAN)["yes"] == [
+        "bewilligt"
+    ]
+    assert spellings("Kept?", YES_NO, {"yes": ["no"], "no": ["yes"]}) == {
+        "yes": ["yes"],
+        "no": ["no"],
+    }
     for reply in ("Bewilligt.", "Ja.", "Ja, bewilligt.", "Entscheidung: bewilligt"):
         assert parse_answer(reply, both).value in (None, "yes")
     assert parse_answer("Ja.", both).value == parse_answer("Bewilligt.", both).value == "yes"
@@ -206,11 +263,21 @@ def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
 
 
 def test_p_yes_weighs_all_spellings() -> None:
-    top = [("Yes", math.log(0.5)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("Maybe", math.log(0.1))]
+    top = [
+        ("Yes", math.log(0.5)),
+        (" yes", math.log(0.1)),
+        ("No", math.log(0.2)),
+        ("Maybe", math.log(0.1)),
+    ]
     assert p_yes(top) == pytest.approx(0.6 / 0.8)
     assert p_yes([("▁no", -0.1), ("Ġyes", -math.inf)]) == 0.0
     assert p_yes([("yes.", -1e-9)]) == 1.0
-    tokens = [(" Bew", math.log(0.6)), ("abge", math.log(0.2)), ("b", -math.inf), ("Bei", math.log(0.2))]
+    tokens = [
+        (" Bew", math.log(0.6)),
+        ("abge", math.log(0.2)),
+        ("b", -math.inf),
+        ("Bei", math.log(0.2)),
+    ]
     assert p_yes(tokens, GERMAN) == pytest.approx(0.75)
     assert p_yes([(" appro", -0.01)], {"yes": "approve", "no": "approximate"}) is None
 
@@ -225,5 +292,10 @@ def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(mass: float, kno
 
 
 def test_p_yes_is_none_where_neither_word_has_mass() -> None:
-    for top in (None, [("Not", -0.1), ("yesterday", -2.0)], [("yes", -math.inf)], [("no", math.nan)]):
+    for top in (
+        None,
+        [("Not", -0.1), ("yesterday", -2.0)],
+        [("yes", -math.inf)],
+        [("no", math.nan)],
+    ):
         assert p_yes(top) is None

@@ -1,4 +1,6 @@
-"""The pages are true: links and citations resolve, versions agree, the architecture is that of the code."""
+"""The pages are true: links and citations resolve, versions agree, the architecture is that of
+the code.
+"""
 
 import ast
 import io
@@ -16,7 +18,9 @@ from fwc_llm.version import __version__
 from tests.conftest import CHECKOUT
 from tests.test_house import ORDER, PACKAGE, SOURCES, nodes
 
-FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
+FENCE = re.compile(
+    r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M
+)
 _LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
 _PAGE = re.compile(r"[\w./-]*\w\.md\b")
 _CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)')
@@ -25,15 +29,20 @@ _CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, 
 def tracked(*patterns: str) -> list[Path]:
     """Files of the repository, those not yet committed included."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
-    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
-    return sorted(CHECKOUT / line for line in set(listed.splitlines()) if (CHECKOUT / line).is_file())
+    listed = subprocess.run(
+        command, cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+    return sorted(
+        CHECKOUT / line for line in set(listed.splitlines()) if (CHECKOUT / line).is_file()
+    )
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(CHECKOUT))
 
 
-PAGES, MODULES = tracked("*.md"), tracked("fwc_llm/*.py", "evals/*.py", "tests/*.py")
+PAGES = tracked("*.md")
+MODULES = tracked("fwc_llm/*.py", "evals/*.py", "tests/*.py")
 
 
 @cache
@@ -49,7 +58,10 @@ def anchors(page: Path) -> set[str]:
     for title in titles(page):
         title = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)
         found.append(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"))
-    return {f"{slug}-{found[:i].count(slug)}" if slug in found[:i] else slug for i, slug in enumerate(found)}
+    return {
+        f"{slug}-{found[:i].count(slug)}" if slug in found[:i] else slug
+        for i, slug in enumerate(found)
+    }
 
 
 def test_every_relative_link_leads_somewhere() -> None:
@@ -60,9 +72,13 @@ def test_every_relative_link_leads_somewhere() -> None:
             continue
         there = (page.parent / target).resolve() if target else page
         assert there.exists(), f"{name(page)} links to {link['target']}, which does not exist"
-        assert there.is_relative_to(CHECKOUT), f"{name(page)} links to {link['target']}, outside the checkout"
+        assert there.is_relative_to(CHECKOUT), (
+            f"{name(page)} links to {link['target']}, outside the checkout"
+        )
         if anchor:
-            assert anchor in anchors(there), f"{name(page)} links to {link['target']}: no such section"
+            assert anchor in anchors(there), (
+                f"{name(page)} links to {link['target']}: no such section"
+            )
 
 
 def docstrings(path: Path) -> Iterator[str]:
@@ -94,7 +110,9 @@ def test_every_page_and_section_that_code_cites_exists() -> None:
             assert (CHECKOUT / page).is_file(), f"{name(module)} cites {page}: no such page"
         for found in _CITATION.finditer(text):
             for section in re.findall('"([^"]+)"', found["sections"]):
-                assert section in titles(CHECKOUT / found["page"]), f"{name(module)} cites {found[0]}"
+                assert section in titles(CHECKOUT / found["page"]), (
+                    f"{name(module)} cites {found[0]}"
+                )
 
 
 def test_citation_and_changelog_have_the_version() -> None:
@@ -114,7 +132,9 @@ def test_readme_and_hooks_run_what_ci_runs() -> None:
     page = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert all(f"`{entry}`" in page for entry in entries)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    assert "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest" in readme
+    assert (
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest" in readme
+    )
     for part in ("python3 -m venv ", "pip install --quiet --no-compile -e '.[test]'", " pytest\n"):
         assert part in script
 
@@ -125,7 +145,10 @@ def test_the_way_to_every_room_is_named_and_no_file_that_is_gone() -> None:
     for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
         assert f"{folder.name}/" in page, f"CONTRIBUTING.md does not name {name(folder)}"
     for row in page.splitlines():
-        rooms = [PACKAGE, CHECKOUT]  # and those that the row has named, whose files stand without them
+        rooms = [
+            PACKAGE,
+            CHECKOUT,
+        ]  # and those that the row has named, whose files stand without them
         for path in re.findall(r"`([\w/]*(?:/|\.py))(?=[ `])", row):
             files = [room / path for room in rooms if (room / path).exists()]
             assert files, f"{path} is gone"
@@ -177,18 +200,28 @@ def defaults() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for option in options(every_command()):
         words = re.search(r"\[default: ([\d.]+)", option.help)
-        found.setdefault(option.opts[0], set()).add(words[1].rstrip(".") if words else str(option.default))
+        found.setdefault(option.opts[0], set()).add(
+            words[1].rstrip(".") if words else str(option.default)
+        )
     return found
 
 
 def test_defaults_on_pages_are_those_of_the_code() -> None:
-    """`--flag` (N), `--flag` word (N), N words (`--flag`), and rows of a table `--flag` | meaning | N |."""
-    known, seen = defaults(), set()
+    """`--flag` (N), `--flag` word (N), N words (`--flag`), and rows of a table `--flag` |
+    meaning | N |.
+    """
+    known = defaults()
+    seen = set()
     for page in PAGES:
-        text = page.read_text(encoding="utf-8") if page.parent.name == "docs" else ""
+        if page.parent.name == "docs":
+            text = page.read_text(encoding="utf-8")
+        else:
+            text = ""
         stated = re.findall(r"`(--[a-z-]+)`(?: [a-z]+)?\s\(([\d.,]+)\)", text)
         stated += re.findall(r"^\| `(--[a-z-]+)` \|[^|]*\| ([\d.,]+) \|$", text, re.M)
-        stated += [pair[::-1] for pair in re.findall(r"\b([\d,]+) [a-z ]+\s\(`(--[a-z-]+)`\)", text)]
+        stated += [
+            pair[::-1] for pair in re.findall(r"\b([\d,]+) [a-z ]+\s\(`(--[a-z-]+)`\)", text)
+        ]
         for flag, number in stated:
             assert float(number.replace(",", "")) in {
                 float(value) for value in known[flag] if re.fullmatch(r"[\d.]+", value)
@@ -203,4 +236,6 @@ def test_every_extra_that_is_named_exists() -> None:
         text = path.read_text(encoding="utf-8")
         named = re.findall(r"fwc-llm\[(\w+)\]|\bextra \[?`?(\w+)[\]`]|Extra: `?(\w+)", text)
         for extra in filter(None, (word for found in named for word in found)):
-            assert extra in project["optional-dependencies"], f"{name(path)} names the extra {extra}"
+            assert extra in project["optional-dependencies"], (
+                f"{name(path)} names the extra {extra}"
+            )

@@ -28,7 +28,8 @@ from fwc_llm.tasks import Column
 
 
 def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -> None:
-    file, link = tmp_path / "file", tmp_path / "link"
+    file = tmp_path / "file"
+    link = tmp_path / "link"
     write_whole("old", file)
     link.symlink_to(file)
     write_whole("new \ud800", link)
@@ -40,7 +41,8 @@ def test_a_file_is_replaced_as_a_whole_and_a_link_to_one_stays(tmp_path: Path) -
 
 
 def test_a_pipe_is_written_through_and_stays(tmp_path: Path) -> None:
-    pipe, parts = tmp_path / "pipe", []
+    pipe = tmp_path / "pipe"
+    parts = []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: parts.append(pipe.read_text()), daemon=True)
     reader.start()
@@ -146,7 +148,9 @@ def test_a_pipe_gets_plain_lines_now_and_then() -> None:
     assert file.getvalue().splitlines() == ["still solving", asked, slowly]
 
 
-def test_soon_done_or_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_soon_done_or_without_standard_error_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = io.StringIO()
     with Terminal(Console(file=file)).working("solving") as step:
         step("still solving")
@@ -190,24 +194,39 @@ def test_a_long_table_ends_with_how_much_is_left_out() -> None:
 
 HOURS = ColumnFormatter(Column("hours", "hours a week", "numeric", unit="hours"))
 SCORE = ColumnFormatter(Column("score", "score", "numeric", values={"0.11440": "low", "2": "high"}))
-JOB = ColumnFormatter(Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"}))
+JOB = ColumnFormatter(
+    Column("job", "job", "categorical", values={"A171": "unskilled", "3": "skilled"})
+)
 
 
 @pytest.mark.parametrize(
     ("cell", "value", "words"),
     [
-        (HOURS, 40, "40 hours"), (HOURS, -2.0, "-2 hours"), (HOURS, np.float32(37.5), "37.5 hours"),
-        (HOURS, Decimal("40.0"), "40 hours"), (HOURS, "many", "many hours"), (SCORE, 0.1144, "low"),
-        (SCORE, "0.11440", "low"), (SCORE, 2.0, "high"), (SCORE, 0.5, "0.5"), (JOB, "A171", "unskilled"),
-        (JOB, 3, "skilled"), (JOB, np.str_("A171"), "unskilled"), (JOB, "A999", "A999"), (JOB, True, "True"),
-        (JOB, 1 + 2j, "(1+2j)"), (JOB, pd.Timestamp("2020-01-02"), "2020-01-02 00:00:00"),
+        (HOURS, 40, "40 hours"),
+        (HOURS, -2.0, "-2 hours"),
+        (HOURS, np.float32(37.5), "37.5 hours"),
+        (HOURS, Decimal("40.0"), "40 hours"),
+        (HOURS, "many", "many hours"),
+        (SCORE, 0.1144, "low"),
+        (SCORE, "0.11440", "low"),
+        (SCORE, 2.0, "high"),
+        (SCORE, 0.5, "0.5"),
+        (JOB, "A171", "unskilled"),
+        (JOB, 3, "skilled"),
+        (JOB, np.str_("A171"), "unskilled"),
+        (JOB, "A999", "A999"),
+        (JOB, True, "True"),
+        (JOB, 1 + 2j, "(1+2j)"),
+        (JOB, pd.Timestamp("2020-01-02"), "2020-01-02 00:00:00"),
     ],
-)  # fmt: skip
+)
 def test_words(cell: ColumnFormatter, value: Any, words: str) -> None:
     assert cell.words(value) == words
 
 
-@pytest.mark.parametrize("nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")])
+@pytest.mark.parametrize(
+    "nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan")]
+)
 def test_nothing_is_refused(nothing: Any) -> None:
     for ask in (HOURS.words, HOURS.raw):
         with pytest.raises(FwcError, match="no value for 'hours'"):

@@ -20,19 +20,50 @@ from tests.conftest import CHECKOUT
 
 PACKAGE = CHECKOUT / "fwc_llm"
 
-# The rooms from the ground up: each may know of those above it in this list, none of those below, and
-# `ALONE` narrows that where a room is meant to stand alone.
+# The rooms from the ground up: each may know of those above it in this list, none of those below,
+# and `ALONE` narrows that where a room is meant to stand alone.
 ORDER = (
-    "sanitize", "errors", "apportion", "files", "lazy", "user_code", "version", "notebook", "plotting",
-    "validation", "options", "words", "meaning", "taskfile", "cell_rules",
-    "coreset", "metrics", "progress", "data", "tasks", "prompt_rows", "shots", "models", "answers",
-    "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
-)  # fmt: skip
+    "sanitize",
+    "errors",
+    "apportion",
+    "files",
+    "lazy",
+    "user_code",
+    "version",
+    "notebook",
+    "plotting",
+    "validation",
+    "options",
+    "words",
+    "meaning",
+    "taskfile",
+    "cell_rules",
+    "coreset",
+    "metrics",
+    "progress",
+    "data",
+    "tasks",
+    "prompt_rows",
+    "shots",
+    "models",
+    "answers",
+    "testing",
+    "prompts",
+    "gates",
+    "runs",
+    "report",
+    "evaluation",
+    "inspect",
+    "cli",
+)
 BASE = set(ORDER[: ORDER.index("taskfile")])
 ALONE = {
-    "taskfile": BASE, "coreset": BASE, "metrics": BASE, "models": BASE | {"coreset", "metrics"},
+    "taskfile": BASE,
+    "coreset": BASE,
+    "metrics": BASE,
+    "models": BASE | {"coreset", "metrics"},
     "data": BASE | {"taskfile", "cell_rules", "progress"},
-}  # fmt: skip
+}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -91,7 +122,9 @@ SHARED_FILES = {"base", "monitor", "registry", "tune", "warm_up"}
 
 
 def test_no_two_classes_and_no_two_files_have_one_name() -> None:
-    classes = Counter(n.name for path in SOURCES for n in nodes(path) if isinstance(n, ast.ClassDef))
+    classes = Counter(
+        n.name for path in SOURCES for n in nodes(path) if isinstance(n, ast.ClassDef)
+    )
     files = Counter(path.stem for path in SOURCES if path.stem != "__init__")
     assert {name for name, number in classes.items() if number > 1} == set()
     assert {name for name, number in files.items() if number > 1} <= SHARED_FILES
@@ -106,37 +139,56 @@ def modules_after(statement: str) -> set[str]:
     [
         ("from fwc_llm import build_prompt", {"pandas", "openai", "numba", "scipy", "httpx2"}),
         ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
-        ("from fwc_llm import load_task\nload_task('adult').features; load_task('census').shown",
-         {"numpy", "openai"}),
+        (
+            "from fwc_llm import load_task\nload_task('adult').features; load_task('census').shown",
+            {"numpy", "openai"},
+        ),
         ("import fwc_llm.coreset.estimator", {"dask"}),
         ("import fwc_llm.shots.coresets", {"dask", "sklearn", "scipy.stats", "scipy.optimize"}),
-        ("import fwc_llm.shots.baselines", {"openai", "numba", "sklearn"}),  # zero-shot and balanced prompts
-        ("from fwc_llm import FwcError, Client, Model, Shots", {"numpy", "openai", "rich", "jinja2"}),
+        (
+            "import fwc_llm.shots.baselines",
+            {"openai", "numba", "sklearn"},
+        ),  # zero-shot and balanced prompts
+        (
+            "from fwc_llm import FwcError, Client, Model, Shots",
+            {"numpy", "openai", "rich", "jinja2"},
+        ),
         ("import fwc_llm.testing.plugin", {"numpy", "openai", "httpx2", "inspect_ai"}),
         ("import fwc_llm.inspect.log", {"pandas", "openai", "numba", "scipy", "inspect_ai"}),
         ("from fwc_llm import evaluate", {"pandas", "openai", "numba", "scipy", "rich", "IPython"}),
     ],
-)  # fmt: skip
+)
 def test_imports_stay_light(statement: str, heavy: set[str]) -> None:
     assert not modules_after(statement) & heavy
 
 
 def test_the_top_level_is_the_house_and_its_papers() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    visible = {line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")}
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    visible = {
+        line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")
+    }
     folders = {"docs", "evals", "fwc_llm", "prompts", "tests"}
-    papers = {name for name in visible if name.endswith((".md", ".cff")) or name in {"LICENSE", "NOTICE"}}
+    papers = {
+        name for name in visible if name.endswith((".md", ".cff")) or name in {"LICENSE", "NOTICE"}
+    }
     files = {"Containerfile", "action.yml", "pyproject.toml"}  # GitHub looks for an action here
     assert visible - papers == folders | files
 
 
 def private_names(path: Path) -> list[str]:
-    """The private names that a file imports, reads off an object or replaces; `self._x` and `__x__` may."""
+    """The private names that a file imports, reads off an object or replaces; `self._x` and
+    `__x__` may.
+    """
     names: list[str] = []
     for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {"self", "cls"}:
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {
+            "self",
+            "cls",
+        }:
             names.append(node.attr)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
             names += [str(node.value) for node in node.args[1:2] if isinstance(node, ast.Constant)]
@@ -155,12 +207,23 @@ def test_only_the_command_line_prints() -> None:
 
 
 WRITERS = {
-    "write_bytes", "to_csv", "to_parquet", "to_excel", "to_json", "savefig", "tofile", "copyfile", "copytree",
-}  # fmt: skip
+    "write_bytes",
+    "to_csv",
+    "to_parquet",
+    "to_excel",
+    "to_json",
+    "savefig",
+    "tofile",
+    "copyfile",
+    "copytree",
+}
 ELSEWHERE = {  # written in memory, into a temporary folder, or as a new folder
-    ("report/tidy_csv.py", "to_csv"), ("plotting.py", "savefig"),
-    ("evaluation/verification.py", "copytree"), ("coreset/warm_up.py", "tofile"), ("cli/task.py", "copytree"),
-}  # fmt: skip
+    ("report/tidy_csv.py", "to_csv"),
+    ("plotting.py", "savefig"),
+    ("evaluation/verification.py", "copytree"),
+    ("coreset/warm_up.py", "tofile"),
+    ("cli/task.py", "copytree"),
+}
 
 
 def writes(node: ast.AST) -> str:
@@ -171,13 +234,21 @@ def writes(node: ast.AST) -> str:
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
     modes = [value.value for value in values if isinstance(value, ast.Constant)]
     opens = any(re.fullmatch(r"[rbt]*[wxa+][rwxabt+]*", str(mode)) for mode in modes)
-    alone = name in WRITERS or (name == "write_text" and len(node.args) == 1)  # of `RunFolder` it takes two
-    return name if alone or (opens and name in {"open", "fdopen", "ZipFile"}) else ""
+    alone = name in WRITERS or (
+        name == "write_text" and len(node.args) == 1
+    )  # of `RunFolder` it takes two
+    if alone or (opens and name in {"open", "fdopen", "ZipFile"}):
+        return name
+    return ""
 
 
 def test_files_are_written_by_one_module() -> None:
     """`write_whole` and `whole_file` write whole files, or none, and follow no planted link."""
-    found = {(path.relative_to(PACKAGE).as_posix(), writes(node)) for path in SOURCES for node in nodes(path)}
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), writes(node))
+        for path in SOURCES
+        for node in nodes(path)
+    }
     assert {(file, name) for file, name in found if name and file != "files.py"} == ELSEWHERE
 
 
@@ -185,14 +256,22 @@ def test_files_are_written_by_one_module() -> None:
 
 
 PUBLIC = [
-    ("fwc_llm", "load_task"), ("fwc_llm", "select_shots"), ("fwc_llm", "build_prompt"),
-    ("fwc_llm", "evaluate"), ("fwc_llm", "Settings"), ("fwc_llm", "Client"),
+    ("fwc_llm", "load_task"),
+    ("fwc_llm", "select_shots"),
+    ("fwc_llm", "build_prompt"),
+    ("fwc_llm", "evaluate"),
+    ("fwc_llm", "Settings"),
+    ("fwc_llm", "Client"),
     ("fwc_llm.coreset", "FairCoreset"),
-    ("fwc_llm.coreset", "fair_transport"), ("fwc_llm.models", "open_model"),
-    ("fwc_llm.models.openai.chat", "ChatModel"), ("fwc_llm.shots", "load_shots"),
-    ("fwc_llm.shots", "save_shots"), ("fwc_llm.runs.splits", "draw_split"),
-    ("fwc_llm", "parse_answer"), ("fwc_llm.answers", "p_yes"),
-]  # fmt: skip
+    ("fwc_llm.coreset", "fair_transport"),
+    ("fwc_llm.models", "open_model"),
+    ("fwc_llm.models.openai.chat", "ChatModel"),
+    ("fwc_llm.shots", "load_shots"),
+    ("fwc_llm.shots", "save_shots"),
+    ("fwc_llm.runs.splits", "draw_split"),
+    ("fwc_llm", "parse_answer"),
+    ("fwc_llm.answers", "p_yes"),
+]
 
 
 @pytest.mark.parametrize(("module", "name"), PUBLIC, ids=str)
@@ -233,7 +312,9 @@ def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
     program.write_text(f"import fwc_llm\n{revealed}{MISTAKES}", encoding="utf-8")
     done = python("-m", "mypy", program, cwd=CHECKOUT, check=False)
     lines = [line.partition("use.py:")[2] for line in done.stdout.splitlines() if "use.py:" in line]
-    known = [line for line in lines if "Revealed type" in line and not re.search(r'(is "|-> )Any"', line)]
+    known = [
+        line for line in lines if "Revealed type" in line and not re.search(r'(is "|-> )Any"', line)
+    ]
     assert len(known) == len(fwc_llm.__all__), done.stdout
     errors = [line for line in lines if " error: " in line and "Revealed type" not in line]
     assert len(errors) == 3, done.stdout

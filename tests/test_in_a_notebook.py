@@ -1,4 +1,6 @@
-"""A real notebook kernel: what a reader of the README sees there, and that it can be interrupted."""
+"""A real notebook kernel: what a reader of the README sees there, and that it can be
+interrupted.
+"""
 
 import os
 import re
@@ -35,7 +37,9 @@ Cell = Callable[..., list[Message]]
 
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
-    """A function that runs a cell and returns its outputs; `interrupt` stops it at its first progress."""
+    """A function that runs a cell and returns its outputs; `interrupt` stops it at its first
+    progress.
+    """
     folder = str(tmp_path_factory.mktemp("notebook"))
     sockets = tempfile.TemporaryDirectory()  # a socket's path must be short
     manager = KernelManager(transport="ipc", ip=f"{sockets.name}/kernel")
@@ -67,7 +71,11 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
 
 def of_kind(outputs: list[Message], kind: str) -> list[str]:
     """The outputs of this kind."""
-    return [message["content"]["data"]["text/plain"] for message in outputs if message["msg_type"] == kind]
+    return [
+        message["content"]["data"]["text/plain"]
+        for message in outputs
+        if message["msg_type"] == kind
+    ]
 
 
 def printed(outputs: list[Message], name: str = "stdout") -> str:
@@ -84,7 +92,9 @@ def test_the_readme_in_a_notebook(cell: Cell) -> None:
     assert "SIMULATED" in printed(outputs)
     assert "ipywidgets" not in printed(outputs, "stderr")
     shown = of_kind(outputs, "display_data")
-    assert len(shown) == 2  # a line for the choice of examples, one for the run; both change in place
+    assert (
+        len(shown) == 2
+    )  # a line for the choice of examples, one for the run; both change in place
     last = of_kind(outputs, "update_display_data")
     assert any("choosing 16 examples by fwc: " in line for line in last)
     assert re.fullmatch(r"(.|\n)*asked 400 of 400 \(.*\): [\d.]+ s", last[-1])

@@ -27,12 +27,22 @@ UNDERSTOOD = {
     ("Advance", "Do not advance"): "Advance",
     ("yes", "no", "unknown"): "yes",
 }
-REFUSED = [("yes", "maybe"), ("1", "2"), ("high", "low"), ("approved", "denied", "referred"), ("0", "1", "9")]
+REFUSED = [
+    ("yes", "maybe"),
+    ("1", "2"),
+    ("high", "low"),
+    ("approved", "denied", "referred"),
+    ("0", "1", "9"),
+]
 
 
 def table(values: tuple[str, ...], n: int = 240) -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    columns = {"sex": rng.choice(["f", "m"], n), "x": rng.integers(0, 50, n), "z": rng.integers(0, 90, n)}
+    columns = {
+        "sex": rng.choice(["f", "m"], n),
+        "x": rng.integers(0, 50, n),
+        "z": rng.integers(0, 90, n),
+    }
     return pd.DataFrame({**columns, "said": [values[row % len(values)] for row in range(n)]})
 
 
@@ -69,7 +79,9 @@ def test_audits_frames_and_drafts_take_the_same_value_for_yes(
 
 
 @pytest.mark.parametrize("values", REFUSED)
-def test_audits_frames_and_drafts_refuse_the_same_values(values: tuple[str, ...], tmp_path: Path) -> None:
+def test_audits_frames_and_drafts_refuse_the_same_values(
+    values: tuple[str, ...], tmp_path: Path
+) -> None:
     frame = table(values)
     said = []
     for share in (share_of_yes_in_audit, share_of_yes_in_frame):
@@ -97,13 +109,17 @@ def test_a_remedy_is_written_as_its_caller_writes_it() -> None:
 
 
 def test_given_values_are_compared_without_case_and_forms_of_numbers() -> None:
-    assert read_meaning({"Approved": 1, "open": 2}, "said", MeaningRule(("approved",))).no == ("open",)
+    assert read_meaning({"Approved": 1, "open": 2}, "said", MeaningRule(("approved",))).no == (
+        "open",
+    )
     assert read_meaning({"2.0": 1, "1": 1}, "said", MeaningRule(("2",))).yes == ("2.0",)
     assert read_meaning({"true": 1, "false": 1}, "said", MeaningRule(("1",))).yes == ("true",)
     both = read_meaning({">50K": 1, ">50K.": 1, "<=50K": 2}, "said", MeaningRule((">50K",)))
     assert both.yes == (">50K", ">50K.")
     typed = MeaningRule(("approved,referred",), ("refused",))
-    assert read_meaning({"approved": 1, "referred": 1, "refused": 1}, "said", typed).no == ("refused",)
+    assert read_meaning({"approved": 1, "referred": 1, "refused": 1}, "said", typed).no == (
+        "refused",
+    )
     with pytest.raises(FwcError, match="cannot mean both"):
         read_meaning({"a": 1, "b": 1}, "said", MeaningRule(("a",), ("A",)))
 

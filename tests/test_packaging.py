@@ -30,7 +30,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, unpacked into a folder of its own."""
-    site = tmp_path_factory.mktemp("lib") / "site-packages"  # Inspect knows an installed package by that name
+    site = (
+        tmp_path_factory.mktemp("lib") / "site-packages"
+    )  # Inspect knows an installed package by that name
     pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
     python(*pip, "install", "--no-deps", "--target", site, wheel)
     return site
@@ -38,7 +40,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outside(installed: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "FWC_LLM_DATA"}
-    return python(*arguments, cwd=tmp_path, env=environment | {"PYTHONPATH": str(installed)}, check=False)
+    return python(
+        *arguments, cwd=tmp_path, env=environment | {"PYTHONPATH": str(installed)}, check=False
+    )
 
 
 def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
@@ -49,10 +53,14 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = archive.namelist()
         headers = archive.read(f"{info}/METADATA").decode()
-    assert not [name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")]
+    assert not [
+        name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")
+    ]
     evals = [name for name in files if name.startswith("fwc_llm/_resources/evals")]
     assert all("/tasks/" in name for name in evals)
-    assert "fwc_llm/_resources/evals/tasks/recorded/journal.jsonl.gz" in evals  # `fwc-llm eval recorded`
+    assert (
+        "fwc_llm/_resources/evals/tasks/recorded/journal.jsonl.gz" in evals
+    )  # `fwc-llm eval recorded`
     assert f"\nVersion: {__version__}\n" in headers
     assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
 
@@ -68,7 +76,9 @@ def test_the_source_is_small_and_makes_the_wheel(wheel: Path, tmp_path: Path) ->
     assert contents(next(tmp_path.glob("*.whl"))) == contents(wheel)
 
 
-def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+def test_copies_are_made_and_the_census_is_asked_from_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
     code = """if True:
         import fwc_llm, fwc_llm.prompts, fwc_llm.tasks
         print(fwc_llm.__file__, *fwc_llm.prompts.templates(), *fwc_llm.tasks.task_names())
@@ -87,7 +97,9 @@ def test_copies_are_made_and_the_census_is_asked_from_the_wheel(installed: Path,
 def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
     write_service(tmp_path)
     base = {
-        re.split(r"\W", need)[0].lower() for need in metadata.requires("fwc-llm") or () if "extra" not in need
+        re.split(r"\W", need)[0].lower()
+        for need in metadata.requires("fwc-llm") or ()
+        if "extra" not in need
     }
     heavy = {"scikit": "sklearn"}
     hidden = [heavy.get(name, name) for name in sorted(base - set(SERVICE))]
@@ -99,7 +111,9 @@ def test_a_service_needs_two_packages(installed: Path, tmp_path: Path) -> None:
 
 
 def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:
-    """By entry point, in a project that knows nothing of it; a call that nobody expects fails by name."""
+    """By entry point, in a project that knows nothing of it; a call that nobody expects fails by
+    name.
+    """
     (tmp_path / "test_it.py").write_text(
         "import openai\n"
         "def test_yes(fwc_openai):\n"
@@ -130,6 +144,9 @@ def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     named = project["optional-dependencies"]
     tested = ("parquet", "excel", "dask", "plot", "inspect", "local", "paper", "docs")
     extras = [entry for name in tested for entry in named[name]]
-    declared = [*project["dependencies"], *(entry for entry in extras if not entry.startswith("fwc-llm"))]
+    declared = [
+        *project["dependencies"],
+        *(entry for entry in extras if not entry.startswith("fwc-llm")),
+    ]
     lowest = (CHECKOUT / ".ci" / "lowest.txt").read_text().splitlines()[1:]
     assert lowest == [entry.partition(",")[0].replace(">=", "==") for entry in declared]

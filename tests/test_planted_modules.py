@@ -1,4 +1,6 @@
-"""In a folder full of a stranger's Python files, no command and no step of the Action runs one of them."""
+"""In a folder full of a stranger's Python files, no command and no step of the Action runs one
+of them.
+"""
 
 import csv
 import json
@@ -18,7 +20,9 @@ from tests.test_action import ACTION, GitHub, audit, github
 __all__ = ["github"]
 
 _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_PLANTED = "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise ImportError(__name__)\n"
+_PLANTED = (
+    "import os\nopen(os.environ['RAN'], 'a').write(__name__ + '\\n')\nraise ImportError(__name__)\n"
+)
 _MAIN = """
 import json, sys
 from fwc_llm.cli import main
@@ -76,7 +80,8 @@ COMMANDS = [
 
 def _imported() -> set[str]:
     """All names that our dependencies and theirs import somewhere, also where it is optional."""
-    found, left = set[str](), ["fwc-llm", "inspect-ai", "pyarrow", "openpyxl", "matplotlib"]
+    found = set[str]()
+    left = ["fwc-llm", "inspect-ai", "pyarrow", "openpyxl", "matplotlib"]
     seen = set[str]()
     while left:
         name = re.split(r"[^\w.-]", left.pop())[0].lower()
@@ -129,7 +134,9 @@ def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:
         lines = csv.writer(file)
         lines.writerow(["id", "sex", "said"])
         lines.writerows([n, "mw"[n % 2], "yes" if n % 5 < 2 else "no"] for n in range(200))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")
+    }
     # As the console script: without -c, the current folder is not on the path.
     done = python("-P", "-c", _MAIN, json.dumps(COMMANDS), env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -140,8 +147,12 @@ def test_no_command_runs_a_file_of_the_current_folder(ran: Path) -> None:
 def test_no_step_of_the_action_runs_a_file_of_the_pull_request(ran: Path, github: GitHub) -> None:
     code, printed, _ = audit(Path.cwd(), github, fail_if="dp > 0.9")
     assert code == 0, printed
-    install = next(step["run"] for step in ACTION["runs"]["steps"] if "INSTALL" in step.get("env", {}))
+    install = next(
+        step["run"] for step in ACTION["runs"]["steps"] if "INSTALL" in step.get("env", {})
+    )
     environment = os.environ | {"INSTALL": "./no-such-package", "PATH": f"bin:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", install], env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", install], env=environment, capture_output=True, check=False
+    )
     assert done.returncode != 0
     assert ran.read_text() == ""

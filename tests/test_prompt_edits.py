@@ -1,4 +1,6 @@
-"""Prompt arms: `removal` takes the protected attribute out of every text, `instruction` asks for fairness."""
+"""Prompt arms: `removal` takes the protected attribute out of every text, `instruction` asks for
+fairness.
+"""
 
 import json
 from pathlib import Path
@@ -33,7 +35,9 @@ def test_removal_leaves_no_trace_in_any_built_in_wording(census: Task, template:
 
 
 @pytest.mark.parametrize("template", CHATS)
-def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, template: str) -> None:
+def test_an_instruction_is_one_more_sentence_in_the_first_message(
+    census: Task, template: str
+) -> None:
     row = census.test().iloc[0]
     for shots in (None, select_shots(census, "balanced", 8)):
         plain = Prompt(census, shots, template).build(row)
@@ -46,7 +50,9 @@ def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, 
         assert "differ in group alone." in both[0]["content"]
 
 
-def test_an_own_template_without_the_sentence_or_the_guard_is_refused(two: Task, tmp_path: Path) -> None:
+def test_an_own_template_without_the_sentence_or_the_guard_is_refused(
+    two: Task, tmp_path: Path
+) -> None:
     template_set(tmp_path, query='{% call message("user") %}{{ row["group"] }}{% endcall %}')
     with pytest.raises(FwcError, match="has no sentence for `instruction`"):
         Prompt(two, None, tmp_path, edits=("instruction",))
@@ -66,7 +72,11 @@ def test_edits_combine_with_any_arm_which_keeps_its_examples(two: Task) -> None:
     plan = make_plan(two, arms, Settings(m=4, n_test=8, base_parity=0.0))
     repeat = plan.repeats[0]
     assert [arm.name for arm in plan.arms] == list(arms)
-    assert repeat.shots["random"] == repeat.shots["random+instruction"] == repeat.shots["random+removal"]
+    assert (
+        repeat.shots["random"]
+        == repeat.shots["random+instruction"]
+        == repeat.shots["random+removal"]
+    )
     assert repeat.shots["removal"].m == 0
     prompts = {arm.name: json.dumps(plan.prompt(arm)) for arm in plan.arms}
     assert len(set(prompts.values())) == 4

@@ -1,6 +1,7 @@
 """Prompts: golden conversations, and what a template may and may not do.
 
-`python -m tests.test_prompts` writes the golden files anew; read the difference before committing it.
+`python -m tests.test_prompts` writes the golden files anew; read the difference before committing
+it.
 """
 
 import json
@@ -19,7 +20,8 @@ from fwc_llm.tasks import Task, load_task
 from tests.wordings import CHATS, template_set
 
 GOLDEN = Path(__file__).parent / "golden"
-# Exact weights of eight examples: the largest is shown as 1.00, a tiny one as 0.01, zero not at all.
+# Exact weights of eight examples: the largest is shown as 1.00, a tiny one as 0.01, zero not at
+# all.
 WEIGHTS = (3.2, 1.6, 1.1, 0.9, 0.7, 0.4995, 0.0005, 0.0)
 
 
@@ -40,13 +42,18 @@ def row_of(task: Task, position: int = 40) -> dict[str, Any]:
 def conversations(task: Task, template: str) -> dict[str, Any]:
     """The three kinds of prompt for one row."""
     kinds = {"zero": None, "few": shots_of(task, False, 4), "weighted": shots_of(task, True)}
-    return {kind: build_prompt(task, row_of(task), shots, template) for kind, shots in kinds.items()}
+    return {
+        kind: build_prompt(task, row_of(task), shots, template) for kind, shots in kinds.items()
+    }
 
 
 GOLDEN_CASES = (
-    ("adult", "default"), ("adult", "paper"), ("adult", "decodingtrust"), ("german", "default"),
+    ("adult", "default"),
+    ("adult", "paper"),
+    ("adult", "decodingtrust"),
+    ("german", "default"),
     ("drug", "default"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("name", "template"), GOLDEN_CASES)
@@ -72,7 +79,8 @@ def test_the_fixed_part_comes_first_and_the_row_last(adult: Task) -> None:
     shots = shots_of(adult, True)
     for template in CHATS:
         prompt = Prompt(adult, shots, template)
-        one, other = prompt.build(row_of(adult, 1)), prompt.build(row_of(adult, 2))
+        one = prompt.build(row_of(adult, 1))
+        other = prompt.build(row_of(adult, 2))
         assert one[:-1] == other[:-1] == prompt.prefix
         assert one[-1] != other[-1]
         assert one[-1]["role"] == "user"
@@ -82,7 +90,9 @@ def test_the_outcome_is_never_looked_at(adult: Task) -> None:
     row = row_of(adult)
     shots = shots_of(adult, True)
     for template in CHATS:
-        without = build_prompt(adult, {k: v for k, v in row.items() if k != "income"}, shots, template)
+        without = build_prompt(
+            adult, {k: v for k, v in row.items() if k != "income"}, shots, template
+        )
         for outcome in ("yes", "no", "∞"):
             assert build_prompt(adult, {**row, "income": outcome}, shots, template) == without
 
@@ -90,7 +100,9 @@ def test_the_outcome_is_never_looked_at(adult: Task) -> None:
 def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
     row = adult.test().iloc[7]
     for template in CHATS:
-        assert build_prompt(adult, row, None, template) == build_prompt(adult, row.to_dict(), None, template)
+        assert build_prompt(adult, row, None, template) == build_prompt(
+            adult, row.to_dict(), None, template
+        )
     unnamed = {name: value for name, value in row.to_dict().items() if name != "fnlwgt"}
     assert build_prompt(adult, unnamed) == build_prompt(adult, row)
     with pytest.raises(FwcError, match="'fnlwgt'"):
@@ -104,8 +116,21 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) ->
         "occupation: Other-service, relationship: Own-child, race: White, sex: Female, "
         "capital gain: 0.0, capital loss: 0.0, hours per week: 25.0, native country: United-States"
     )
-    values = (21, "Private", "Some-college", 10, "Never-married", "Other-service", "Own-child", "White",
-              "Female", 0, 0, 25, "United-States")  # fmt: skip
+    values = (
+        21,
+        "Private",
+        "Some-college",
+        10,
+        "Never-married",
+        "Other-service",
+        "Own-child",
+        "White",
+        "Female",
+        0,
+        0,
+        25,
+        "United-States",
+    )
     names = [column.name for column in adult.shown if column.role != "extra"]
     row = dict(zip(names, values, strict=True))
     assert build_prompt(adult, row, None, "paper")[-1]["content"] == printed
@@ -132,11 +157,15 @@ def test_shots_of_another_task_and_what_is_no_row_are_refused(adult: Task, data_
 # --- Templates of one's own
 
 
-def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult: Task, tmp_path: Path) -> None:
+def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(
+    adult: Task, tmp_path: Path
+) -> None:
     folder = template_set(tmp_path / "mine")
     row = {**row_of(adult), "age": 33}
     assert build_prompt(adult, row, None, str(folder)) == [{"role": "user", "content": "33"}]
-    (folder / "query.j2").write_text('{% call message("user") %}Age {{ row.raw["age"] }}?{% endcall %}')
+    (folder / "query.j2").write_text(
+        '{% call message("user") %}Age {{ row.raw["age"] }}?{% endcall %}'
+    )
     os.utime(folder / "query.j2", ns=(1, 1))  # a change within the clock's grain is a change too
     assert build_prompt(adult, row, None, folder) == [{"role": "user", "content": "Age 33?"}]
 
@@ -144,23 +173,37 @@ def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult: Tas
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ('\n{% call message("user") %}\n{{ agee }}{% endcall %}', r"query\.j2, line 3: 'agee' is undefined"),
+        (
+            '\n{% call message("user") %}\n{{ agee }}{% endcall %}',
+            r"query\.j2, line 3: 'agee' is undefined",
+        ),
         ('\n{% call message("user") %}{{ row["age" }}{% endcall %}', r"query\.j2, line 2: "),
-        ('{% call message("user") %}{{ row["agee"] }}{% endcall %}',
-         "no column 'agee'; it has age, workclass"),
+        (
+            '{% call message("user") %}{{ row["agee"] }}{% endcall %}',
+            "no column 'agee'; it has age, workclass",
+        ),
         ('{% call message("user") %}{{ row["income"] }}{% endcall %}', "'income' is the outcome"),
-        ('{% call message("user") %}{{ row.raw["income"] }}{% endcall %}', "'income' is the outcome"),
+        (
+            '{% call message("user") %}{{ row.raw["income"] }}{% endcall %}',
+            "'income' is the outcome",
+        ),
         ("\n\n{{ 1 / 0 }}", r"query\.j2, line 3: division by zero"),
-        ('{% call message("user") %}{{ row.__class__.__mro__ }}{% endcall %}', "query.j2, line 1: .*unsafe"),
+        (
+            '{% call message("user") %}{{ row.__class__.__mro__ }}{% endcall %}',
+            "query.j2, line 1: .*unsafe",
+        ),
         ('{% call message("judge") %}x{% endcall %}', "no role 'judge', only system"),
         ('{% call message("user") %} {% endcall %}', "role 'user' is empty"),
         ('{% call message("system") %}x{% endcall %}', "last message must have the role user"),
         ("", "last message must have the role user"),
         ('hello {% call message("user") %}x{% endcall %}', "text outside a message: 'hello'"),
-        ('{% include "other.j2" %}', r"other\.j2"), ('{% include "../../etc/passwd" %}', "passwd"),
+        ('{% include "other.j2" %}', r"other\.j2"),
+        ('{% include "../../etc/passwd" %}', "passwd"),
     ],
-)  # fmt: skip
-def test_a_mistake_in_a_template_names_the_place(adult: Task, tmp_path: Path, query: str, says: str) -> None:
+)
+def test_a_mistake_in_a_template_names_the_place(
+    adult: Task, tmp_path: Path, query: str, says: str
+) -> None:
     folder = template_set(tmp_path / "mine", query=query)
     with pytest.raises(FwcError, match=says) as refused:
         build_prompt(adult, row_of(adult), None, folder)
@@ -182,7 +225,9 @@ def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
 
 def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: Path) -> None:
     for wrong in ("papre", str(tmp_path / "nowhere"), ""):
-        with pytest.raises(FwcError, match="there are decision, decodingtrust, default, paper, or name"):
+        with pytest.raises(
+            FwcError, match="there are decision, decodingtrust, default, paper, or name"
+        ):
             Prompt(adult, None, wrong)
     (tmp_path / "system.j2").write_text("")
     with pytest.raises(FwcError, match=r"is not a template set: it has no shots\.j2"):
@@ -221,11 +266,13 @@ def described(text: str) -> Key:
 @pytest.mark.parametrize(
     ("file", "m"),
     [
-        ("gpt-4-0314_adult_0_200.jsonl", 0), ("gpt-4-0314_adult_0_200_8.jsonl", 0),
-        ("gpt-4-0314_adult_4_200.jsonl", 4), ("gpt-4-0314_adult_16_200.jsonl", 16),
+        ("gpt-4-0314_adult_0_200.jsonl", 0),
+        ("gpt-4-0314_adult_0_200_8.jsonl", 0),
+        ("gpt-4-0314_adult_4_200.jsonl", 4),
+        ("gpt-4-0314_adult_16_200.jsonl", 16),
         ("gpt-3.5-turbo-0301_adult_0_200.jsonl", 0),
     ],
-)  # fmt: skip
+)
 def test_every_recorded_conversation_is_reproduced(
     adult: Task, rows: dict[Key, list[dict[Any, Any]]], data_dir: Path, file: str, m: int
 ) -> None:
@@ -235,9 +282,14 @@ def test_every_recorded_conversation_is_reproduced(
         examples = []
         for question, answer in zip(messages[1:-1:2], messages[2:-1:2], strict=True):
             label = answer["content"].lower()
-            row = next(row for row in rows[described(question["content"])] if row["income"] == label)
+            row = next(
+                row for row in rows[described(question["content"])] if row["income"] == label
+            )
             examples.append(Example("adult.data", row, label))
         assert len(examples) == m
-        shots = Shots("recorded", "adult", adult.fingerprint, 0, tuple(examples)) if m else None
+        if m:
+            shots = Shots("recorded", "adult", adult.fingerprint, 0, tuple(examples))
+        else:
+            shots = None
         row = rows[described(messages[-1]["content"])][0]
         assert build_prompt(adult, row, shots, "decodingtrust") == messages

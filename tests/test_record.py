@@ -21,7 +21,9 @@ def raw_rows(path: Path, source: Source, names: list[str]) -> dict[str, dict[str
     text = path.read_text(encoding=source.encoding).splitlines()
     rows: dict[str, dict[str, str]] = {}
     titles = None if source.header else names
-    for line, cells in enumerate(csv.reader(text, delimiter=source.separator, skipinitialspace=True), 1):
+    for line, cells in enumerate(
+        csv.reader(text, delimiter=source.separator, skipinitialspace=True), 1
+    ):
         if titles is None:
             titles = cells
         elif len(cells) == len(titles):
@@ -42,7 +44,9 @@ def typed(row: dict[str, str]) -> dict[str, Any]:
 
 
 def assert_served_as_evaluated(task: Task, raws: dict[str, dict[str, str]]) -> None:
-    """The same prompt for a loaded row and its raw cells, as text and typed, in a mapping and a Series."""
+    """The same prompt for a loaded row and its raw cells, as text and typed, in a mapping and a
+    Series.
+    """
     table = task.table
     for row in table.index[:: max(1, len(table) // 60)]:
         evaluated = build_prompt(task, table.loc[row])
@@ -58,7 +62,11 @@ def test_raw_rows_of_built_in_tasks_make_the_loaded_prompts(name: str, data_dir:
     files = find_files(task.rules, data_folders(data_dir))
     assert files is not None
     names = [item.name for item in task.rules.fields]
-    raws = {row: raw for (path,) in files for row, raw in raw_rows(path, task.rules.source, names).items()}
+    raws = {
+        row: raw
+        for (path,) in files
+        for row, raw in raw_rows(path, task.rules.source, names).items()
+    }
     assert_served_as_evaluated(task, raws)
 
 
@@ -109,13 +117,20 @@ def messy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, dict[str, dic
     """A table as people write it: its task, and its raw rows by id."""
     rows = [
         (
-            "wm1"[i % 3], f"{6 + i % 30} Monate", f"{1 + i % 7}.{100 + i % 800},50 EUR",
-            f"{300 + 37 * i % 999},00 €", ("07", "7", "12", "0")[i % 4], (" gut", "schlecht ")[i % 2],
-            f"{i % 11 / 10}", ("Köln", "k.A.", "", "Bonn, Süd")[i % 4], f"K{i:04}", str(15 + i % 40),
+            "wm1"[i % 3],
+            f"{6 + i % 30} Monate",
+            f"{1 + i % 7}.{100 + i % 800},50 EUR",
+            f"{300 + 37 * i % 999},00 €",
+            ("07", "7", "12", "0")[i % 4],
+            (" gut", "schlecht ")[i % 2],
+            f"{i % 11 / 10}",
+            ("Köln", "k.A.", "", "Bonn, Süd")[i % 4],
+            f"K{i:04}",
+            str(15 + i % 40),
             "ja" if i % 5 else "nein",
         )
         for i in range(240)
-    ]  # fmt: skip
+    ]
     rows.append(("w", "-9", *rows[0][2:]))
     folder = tmp_path_factory.mktemp("messy")
     names = re.findall(r'{ name = "(\w+)"', MESSY)
@@ -130,13 +145,21 @@ def test_raw_rows_of_a_messy_table_make_the_loaded_prompts(messy: Any) -> None:
     assert_served_as_evaluated(task, raws)
     row = task.test().iloc[3]
     shown = build_prompt(task, row)[-1]["content"]
-    assert build_prompt(task, dict(row)) == build_prompt(task, row)  # bands and levels are known words
+    assert build_prompt(task, dict(row)) == build_prompt(
+        task, row
+    )  # bands and levels are known words
     assert task.record(raws[row.name]).values["Miete"] in shown
 
 
 REFUSED = {
-    "another spelling of a group": ({"geschlecht": "Weiblich"}, r"'Weiblich' in column 'geschlecht'"),
-    "a word for a number": ({"Laufzeit": "zwölf Monate"}, r"'zwölf' in the numeric column 'Laufzeit'"),
+    "another spelling of a group": (
+        {"geschlecht": "Weiblich"},
+        r"'Weiblich' in column 'geschlecht'",
+    ),
+    "a word for a number": (
+        {"Laufzeit": "zwölf Monate"},
+        r"'zwölf' in the numeric column 'Laufzeit'",
+    ),
     "another unit": ({"Laufzeit": "2 Jahre"}, r"'2 Jahre' .*'Laufzeit'"),
     "a negative number": ({"Laufzeit": "-12 Monate"}, r"-12 in column 'Laufzeit' is negative"),
     "a typed negative number": ({"Einkommen": -5}, r"-5 in column 'Einkommen' is negative"),
@@ -173,11 +196,15 @@ def test_a_number_out_of_range_is_told_and_a_missing_category_kept(messy: Any) -
     for nothing in ("", " k.A. ", None, float("nan")):
         assert task.record({**raw, "Ort": nothing}).values["Ort"] == "unknown"
     assert task.record({**raw, "Zusage": "vielleicht", "Haustier": "Hund"}) == task.record(raw)
-    assert task.record({**raw, "Kennung": "neu"}).values["Kennung"] == "neu"  # in every row another text
+    assert (
+        task.record({**raw, "Kennung": "neu"}).values["Kennung"] == "neu"
+    )  # in every row another text
     bare = {name: cell for name, cell in raw.items() if name not in ("Kennung", "Alter", "Zusage")}
     assert build_prompt(task, bare) == build_prompt(task, raw)
     del bare["geschlecht"]
-    assert build_prompt(task, {**bare, "sex": task.record(raw).values["sex"]}) == build_prompt(task, raw)
+    assert build_prompt(task, {**bare, "sex": task.record(raw).values["sex"]}) == build_prompt(
+        task, raw
+    )
     with pytest.raises(FwcError, match=r"lacks the attribute 'geschlecht'.*'Geschlecht'"):
         build_prompt(task, {**bare, "Geschlecht": "w"})
 
@@ -192,7 +219,9 @@ def test_a_changed_row_of_the_table_is_raw(messy: Any) -> None:
 
 
 def test_numbers_that_all_have_words_are_a_closed_set(tmp_path: Path) -> None:
-    task = small_task(tmp_path, top="values.x = { 1 = 'one', 2 = 'two', '3.50' = 'more', 4 = 'four' }")
+    task = small_task(
+        tmp_path, top="values.x = { 1 = 'one', 2 = 'two', '3.50' = 'more', 4 = 'four' }"
+    )
     assert "more" in build_prompt(task, {"x": 3.5, "colour": "red", "sex": "f"})[-1]["content"]
     with pytest.raises(FwcError, match="'3' in column 'x'"):
         task.record({"x": 3, "colour": "red", "sex": "f"})
@@ -200,7 +229,10 @@ def test_numbers_that_all_have_words_are_a_closed_set(tmp_path: Path) -> None:
 
 def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None:
     colours = [{"colour": "red"}, {}]
-    rows = [{"x": i, "sex": "fm"[i % 2], "y": ("yes", "no")[i % 3 == 0], **colours[i % 2]} for i in range(20)]
+    rows = [
+        {"x": i, "sex": "fm"[i % 2], "y": ("yes", "no")[i % 3 == 0], **colours[i % 2]}
+        for i in range(20)
+    ]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     path = write_task(tmp_path, top='missing = "category"')
     path.write_text(path.read_text().replace("data.csv", "data.jsonl"))
@@ -222,7 +254,10 @@ def test_a_key_left_out_of_json_lines_is_a_missing_value(tmp_path: Path) -> None
 def test_a_frozen_task_serves_without_its_table(messy: Any, tmp_path: Path, census: Task) -> None:
     task, raws = messy
     raw = raws["data.csv:30"]
-    for name, live, row in (("messy.json", task, raw), ("census.json", census, census.test().iloc[5])):
+    for name, live, row in (
+        ("messy.json", task, raw),
+        ("census.json", census, census.test().iloc[5]),
+    ):
         live.freeze(tmp_path / name)
         frozen = load_task(tmp_path / name)
         assert (frozen.name, frozen.fingerprint) == (live.name, live.fingerprint)
@@ -239,7 +274,9 @@ def test_a_frozen_task_serves_without_its_table(messy: Any, tmp_path: Path, cens
         build_prompt(task, census.record(census.test().iloc[5]))
 
 
-@pytest.mark.parametrize("change", [{"format": "x"}, {"domains": {}}, {"text": ""}, {"more": 1}, {"name": 3}])
+@pytest.mark.parametrize(
+    "change", [{"format": "x"}, {"domains": {}}, {"text": ""}, {"more": 1}, {"name": 3}]
+)
 def test_a_damaged_frozen_task_is_refused_by_name(messy: Any, tmp_path: Path, change: Any) -> None:
     path = tmp_path / "task.json"
     messy[0].freeze(path)

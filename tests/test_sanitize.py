@@ -118,7 +118,15 @@ KEY = "plant/ed+&0123456789=abcDEFghij"
 
 @pytest.mark.parametrize(
     "variable",
-    ["OPENAI_API_KEY", "SERVICE_APIKEY", "HF_TOKEN", "DB_PASSWORD", "aws_secret_2", "MY_KEY_BACKUP", "LOGIN"],
+    [
+        "OPENAI_API_KEY",
+        "SERVICE_APIKEY",
+        "HF_TOKEN",
+        "DB_PASSWORD",
+        "aws_secret_2",
+        "MY_KEY_BACKUP",
+        "LOGIN",
+    ],
 )
 @pytest.mark.parametrize("form", [str, str.upper, html.escape, lambda key: quote(key, safe="")])
 def test_a_key_is_taken_out_in_every_form(
@@ -157,5 +165,7 @@ def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction(
 
 def test_a_word_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "EMPTY")
-    monkeypatch.setenv("MY_CREDENTIALS", str(Path(__file__).parent))  # a path that error messages need
+    monkeypatch.setenv(
+        "MY_CREDENTIALS", str(Path(__file__).parent)
+    )  # a path that error messages need
     assert redact(f"an EMPTY reply in {__file__}") == f"an EMPTY reply in {__file__}"

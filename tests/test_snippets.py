@@ -1,4 +1,6 @@
-"""Every block of code on every page is tried: Python runs, console blocks run, other commands are parsed."""
+"""Every block of code on every page is tried: Python runs, console blocks run, other commands
+are parsed.
+"""
 
 import json
 import os
@@ -35,9 +37,11 @@ NOT_ALONE = {
     "print(shots.certificate)": "tests/test_in_a_notebook.py",
     'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
-    "json_normalize": "results of another tool; tests/report/test_external_results.py has a file of them",
+    "json_normalize": "results of another tool; tests/report/test_external_results.py has a file "
+    "of them",
     "json=recorded": "the reader's own recording; tests/models use the mocker",
-    'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
+    'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks "
+    "others",
 }
 
 
@@ -46,7 +50,8 @@ def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]
     if name(page) in GIVEN:
         yield "python", GIVEN[name(page)], [], 0
     for block in FENCE.finditer(page.read_text(encoding="utf-8")):
-        kind, body = block["kind"], block["body"]
+        kind = block["kind"]
+        body = block["body"]
         if file := re.match(r"(?:# |\{# )file: (\S+)", body):
             path = folder / file[1]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +76,9 @@ UNTYPED = (
 def test_the_python_of_all_pages_passes_a_type_checker(tmp_path: Path) -> None:
     """All of it but type hints, which snippets go without; a page is one module."""
     for number, page in enumerate(PAGES):
-        blocks = [found["body"] for found in FENCE.finditer(page.read_text()) if found["kind"] == "python"]
+        blocks = [
+            found["body"] for found in FENCE.finditer(page.read_text()) if found["kind"] == "python"
+        ]
         blocks = [body for body in blocks if not any(word in body for word in OF_THE_READER)]
         text = "\n".join([UNTYPED, GIVEN.get(name(page), ""), *blocks])
         (tmp_path / f"{page.stem.replace('-', '_')}_{number}.py").write_text(text)
@@ -99,7 +106,8 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
     for number, page in enumerate(PAGES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        if found := list(steps(page, folder)):
+        found = list(steps(page, folder))
+        if found:
             work.append((name(page), str(folder), found))
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "110"}
     done = python(snippets.__file__, input=json.dumps(work), env=environment, check=False)
@@ -118,7 +126,8 @@ def written(page: Path) -> Iterator[str]:
         if block["kind"] == "python":
             continue
         for line in re.sub(r"\s*\\?\n\s*(?=--)", " ", block["body"]).splitlines():
-            if found := re.search(r"(?:^|[\s/])fwc-llm (?P<rest>[a-z-].*)", line):
+            found = re.search(r"(?:^|[\s/])fwc-llm (?P<rest>[a-z-].*)", line)
+            if found:
                 yield re.split(r" && | \| |; ", found["rest"])[0]
 
 

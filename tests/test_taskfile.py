@@ -55,11 +55,15 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="has no column 'sexx'"):
         task.column("sexx")
     assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
-    assert load_task(write(tmp_path, "column_weights = { age = 2 }" + GOOD)).column_weights == {"age": 2.0}
+    assert load_task(write(tmp_path, "column_weights = { age = 2 }" + GOOD)).column_weights == {
+        "age": 2.0
+    }
 
 
 def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
-    task = load_task(write(tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'))
+    task = load_task(
+        write(tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n')
+    )
     assert task.about == {"intended_use": "none", "limits": "few rows"}
     assert not load_task(write(tmp_path, GOOD)).about
 
@@ -68,46 +72,108 @@ def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
 BAD = {
     "no toml": ("x,y\n1,2\n", "is not a TOML file"),
     "deep": ("a = " + "[" * 5000 + "]" * 5000, "is not a TOML file"),
-    "unknown key": (GOOD.replace("question", "qestion"), "unknown key 'qestion'; did you mean 'question'?"),
+    "unknown key": (
+        GOOD.replace("question", "qestion"),
+        "unknown key 'qestion'; did you mean 'question'?",
+    ),
     "empty question": (GOOD.replace("Is it?", " "), "question: the text is empty"),
-    "weight of no column": ("column_weights = { aeg = 2 }" + GOOD, "column_weights: there is no column 'aeg'; did you mean 'age'?"),
+    "weight of no column": (
+        "column_weights = { aeg = 2 }" + GOOD,
+        "column_weights: there is no column 'aeg'; did you mean 'age'?",
+    ),
     "negative weight": ("column_weights = { age = -1 }" + GOOD, "column_weights.age: "),
     "no columns": ('question = "?"', "columns: it is missing"),
-    "bad missing": ('missing = "ignore"\n' + GOOD, "missing: input should be 'error', 'drop' or 'category'; found"),
+    "bad missing": (
+        'missing = "ignore"\n' + GOOD,
+        "missing: input should be 'error', 'drop' or 'category'; found",
+    ),
     "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1].name: it is missing"),
-    "unknown column key": (GOOD.replace("unit =", "units ="), "columns['age']: unknown key 'units'; did you mean 'unit'?"),
+    "unknown column key": (
+        GOOD.replace("unit =", "units ="),
+        "columns['age']: unknown key 'units'; did you mean 'unit'?",
+    ),
     "column twice": (GOOD.replace('"age"', '"sex"'), "column 'sex' is listed 2 times"),
-    "ordinal without order": (GOOD.replace('S = "small"\n', ""), "column 'size': order = [lowest, …, highest]"),
-    "order of a number": (GOOD.replace('unit = "years"', "order = [1, 2]"), "order belongs to kind"),
-    "values of nothing": (GOOD.replace("[values.size]", "[values.sise]"), "no column 'sise'; did you mean 'size'?"),
-    "unknown protected": (GOOD.replace('column = "sex"', 'column = "sx"'), "no column 'sx'; did you mean 'sex'?"),
+    "ordinal without order": (
+        GOOD.replace('S = "small"\n', ""),
+        "column 'size': order = [lowest, …, highest]",
+    ),
+    "order of a number": (
+        GOOD.replace('unit = "years"', "order = [1, 2]"),
+        "order belongs to kind",
+    ),
+    "values of nothing": (
+        GOOD.replace("[values.size]", "[values.sise]"),
+        "no column 'sise'; did you mean 'size'?",
+    ),
+    "unknown protected": (
+        GOOD.replace('column = "sex"', 'column = "sx"'),
+        "no column 'sx'; did you mean 'sex'?",
+    ),
     "protected twice": (GOOD + '[[protected]]\ncolumn = "sex"\n', "'sex' is named more than once"),
-    "protected outcome": (GOOD.replace('column = "sex"', 'column = "y"'), "'y' is the outcome already"),
-    "map and threshold": (GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n', "either a map or a threshold"),
-    "renamed for nothing": (GOOD + 'name = "gender"\n', "protected['gender']: name = 'gender' is for a derived"),
+    "protected outcome": (
+        GOOD.replace('column = "sex"', 'column = "y"'),
+        "'y' is the outcome already",
+    ),
+    "map and threshold": (
+        GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n',
+        "either a map or a threshold",
+    ),
+    "renamed for nothing": (
+        GOOD + 'name = "gender"\n',
+        "protected['gender']: name = 'gender' is for a derived",
+    ),
     "a taken name": (GOOD + 'name = "age"\nmap = { a = "b" }\n', "'age' is a column of its own"),
     "kept under its name": (GOOD + "keep = true\n", "keep = true needs a name"),
     "levels": (GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n', "names the two sides"),
     "threshold": (GOOD + "threshold = { over = 1 }\n", "write the threshold as"),
-    "threshold nan": (GOOD + "threshold = { above = nan }\n", "threshold: input should be a finite number"),
-    "unknown outcome": (GOOD.replace('column = "y"', 'column = "why"'), "outcome: there is no column 'why'"),
-    "both signs": (GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"), "both positive and negative"),
-    "positive and threshold": (GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"), "not both"),
-    "others without positive": (GOOD.replace("positive = 1", 'others = "no"'), "others is for an outcome with positive"),
-    "others dropped, and no no": (GOOD.replace("positive = 1", 'positive = 1\nothers = "drop"'), "name the negative"),
+    "threshold nan": (
+        GOOD + "threshold = { above = nan }\n",
+        "threshold: input should be a finite number",
+    ),
+    "unknown outcome": (
+        GOOD.replace('column = "y"', 'column = "why"'),
+        "outcome: there is no column 'why'",
+    ),
+    "both signs": (
+        GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"),
+        "both positive and negative",
+    ),
+    "positive and threshold": (
+        GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"),
+        "not both",
+    ),
+    "others without positive": (
+        GOOD.replace("positive = 1", 'others = "no"'),
+        "others is for an outcome with positive",
+    ),
+    "others dropped, and no no": (
+        GOOD.replace("positive = 1", 'positive = 1\nothers = "drop"'),
+        "name the negative",
+    ),
     "base parity": ("base_parity = 1.5\n" + GOOD, "base_parity"),
     "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "data.separator: "),
-    "outcome dropped": (GOOD.replace('name = "y"', 'name = "y", role = "drop"'), "the outcome cannot be"),
+    "outcome dropped": (
+        GOOD.replace('name = "y"', 'name = "y", role = "drop"'),
+        "the outcome cannot be",
+    ),
     "a long key": (GOOD + "k" * 200_000 + " = 1\n", "unknown key"),
-    "file and pool": (GOOD.replace("file =", 'pool = "a"\nfile ='), "either file, or pool and test"),
+    "file and pool": (
+        GOOD.replace("file =", 'pool = "a"\nfile ='),
+        "either file, or pool and test",
+    ),
     "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
-    "url alone": (GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'), "needs the sha256 of every file"),
+    "url alone": (
+        GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'),
+        "needs the sha256 of every file",
+    ),
     "about at length": (GOOD + f"[about]\nlimits = '{'x' * 4001}'\n", "at most 4000"),
     "no feature": (
-        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace('"ordinal"', '"ordinal", role = "drop"'),
+        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
+            '"ordinal"', '"ordinal", role = "drop"'
+        ),
         "no feature is left",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
@@ -125,15 +191,24 @@ def test_an_unknown_task_names_those_there_are() -> None:
         load_task("adlut")
 
 
-SPELLINGS = ('use_protected = [\n  "sex",\n]', "use_protected = 'sex'", '"use_protected" = "sex"', "")
+SPELLINGS = (
+    'use_protected = [\n  "sex",\n]',
+    "use_protected = 'sex'",
+    '"use_protected" = "sex"',
+    "",
+)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_another_choice_of_protected_takes_the_place_of_the_files_own(tmp_path: Path, spelling: str) -> None:
+def test_another_choice_of_protected_takes_the_place_of_the_files_own(
+    tmp_path: Path, spelling: str
+) -> None:
     limits = '[about]\nlimits = """\nuse_protected = "x"\n"""\n'
     offered = '[[protected]]\ncolumn = "size"\noptional = true\n'
     chosen = choose(
-        read_taskfile(write(tmp_path, f"{spelling}{GOOD}{offered}{limits}")), "use_protected", ["size"]
+        read_taskfile(write(tmp_path, f"{spelling}{GOOD}{offered}{limits}")),
+        "use_protected",
+        ["size"],
     )
     assert [one.name for one in chosen.protected] == ["size"]
     assert chosen.about["limits"] == 'use_protected = "x"'
@@ -143,4 +218,6 @@ def test_another_weight_leaves_the_words_of_a_value_of_that_name(tmp_path: Path)
     text = GOOD.replace('S = "small"', 'S = "small"\nweight = "by weight"')
     column = '{ name = "w", kind = "numeric", role = "extra" }'
     text = text.replace('{ name = "y" }', f'{column},\n  {{ name = "y" }}')
-    assert 'weight = "by weight"' in choose(read_taskfile(write(tmp_path, text)), "weight", "w").text
+    assert (
+        'weight = "by weight"' in choose(read_taskfile(write(tmp_path, text)), "weight", "w").text
+    )

@@ -1,4 +1,6 @@
-"""The built-in tasks on the real data: exactly the rows, groups and labels that their sources count."""
+"""The built-in tasks on the real data: exactly the rows, groups and labels that their sources
+count.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,36 +22,55 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize(("name", "rows", "features", "cells"), EXPECTED)
-def test_a_table_in_one_file(name: str, rows: int, features: int, cells: Any, data_dir: Path) -> None:
+def test_a_table_in_one_file(
+    name: str, rows: int, features: int, cells: Any, data_dir: Path
+) -> None:
     task = load_task(name, data_dir)
     table = task.pool()
     assert (len(table), len(task.features)) == (rows, features)
     assert task.groups == tuple(cells)
-    levels, labels = task.sensitive(table), task.labels(table)
+    levels = task.sensitive(table)
+    labels = task.labels(table)
     for level, counts in cells.items():
-        assert tuple(int(((levels == level) & (labels == label)).sum()) for label in (0, 1)) == counts
+        assert (
+            tuple(int(((levels == level) & (labels == label)).sum()) for label in (0, 1)) == counts
+        )
     assert task.locate() is not None
     assert not any("differs" in note for note in task.notes)
 
 
 def test_adult(data_dir: Path) -> None:
     task = load_task("adult", data_dir)
-    pool, test = task.pool(), task.test()
+    pool = task.pool()
+    test = task.test()
     assert (len(pool), len(test)) == (30_162, 15_060)
     assert task.notes[0] == "adult.data: 30,162 of 32,561 rows kept"
     assert task.notes[1] == "adult.test: 15,060 of 16,281 rows kept"
     assert [note.partition(" rows left out, no value in ")[::2] for note in task.notes[2:5]] == [
-        ("2,809", "occupation"), ("2,799", "workclass"), ("857", "native-country"),
-    ]  # fmt: skip
+        ("2,809", "occupation"),
+        ("2,799", "workclass"),
+        ("857", "native-country"),
+    ]
     assert [column.name for column in task.columns if column.role == "extra"] == ["fnlwgt"]
     assert len(task.features) == 12
     assert task.groups == ("Female", "Male")
     assert pool.loc["adult.data:1"].to_dict() == {
-        "age": 39, "workclass": "State-gov", "fnlwgt": 77516, "education": "Bachelors", "education-num": 13,
-        "marital-status": "Never-married", "occupation": "Adm-clerical", "relationship": "Not-in-family",
-        "race": "White", "sex": "Male", "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40,
-        "native-country": "United-States", "income": "no",
-    }  # fmt: skip
+        "age": 39,
+        "workclass": "State-gov",
+        "fnlwgt": 77516,
+        "education": "Bachelors",
+        "education-num": 13,
+        "marital-status": "Never-married",
+        "occupation": "Adm-clerical",
+        "relationship": "Not-in-family",
+        "race": "White",
+        "sex": "Male",
+        "capital-gain": 2174,
+        "capital-loss": 0,
+        "hours-per-week": 40,
+        "native-country": "United-States",
+        "income": "no",
+    }
     assert test.index[0] == "adult.test:2"  # the first line is a comment
     assert set(test["income"]) == {"yes", "no"}
     assert int(task.labels(pool).sum()) == 7_508
@@ -102,7 +123,11 @@ def test_every_built_in_task_says_where_it_comes_from() -> None:
             assert task.licence
             assert task.citation
         assert set(task.usual) <= set(task.offered)
-        assert {"intended_use", "population", "source", "limits"} <= set(task.about) <= {*About.model_fields}
+        assert (
+            {"intended_use", "population", "source", "limits"}
+            <= set(task.about)
+            <= {*About.model_fields}
+        )
 
 
 def test_a_task_is_one_line_and_a_table_of_its_groups(data_dir: Path) -> None:

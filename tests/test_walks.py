@@ -1,4 +1,6 @@
-"""How many functions a value passes on its way, counted at run time; docs/architecture.md has the numbers."""
+"""How many functions a value passes on its way, counted at run time; docs/architecture.md has
+the numbers.
+"""
 
 import inspect
 import re
@@ -24,7 +26,9 @@ def stack(frame: FrameType | None) -> list[str]:
     """The functions of the package that wait for this one, outermost first."""
     names: list[str] = []
     while frame is not None:
-        if frame.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_name.startswith("<"):
+        if frame.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_name.startswith(
+            "<"
+        ):
             names.insert(0, frame.f_code.co_qualname)
         frame = frame.f_back
     return names
@@ -71,10 +75,13 @@ class Listening:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
-    model, out = Listening(), tmp_path_factory.mktemp("walk") / "run"
+    model = Listening()
+    out = tmp_path_factory.mktemp("walk") / "run"
     before = walk(
         lambda: evaluate("census", model, ["zero"], out=out, n_test=80, progress=False),
-        lambda frame: frame.f_code.co_name == "run_async",  # requests are made in a thread of its own
+        lambda frame: (
+            frame.f_code.co_name == "run_async"
+        ),  # requests are made in a thread of its own
     )
     return before + model.functions, out
 
@@ -86,7 +93,9 @@ def test_settings_reach_the_first_request(run: tuple[list[str], Path]) -> None:
 
 def test_x_reaches_the_inner_problem() -> None:
     rng = np.random.default_rng(0)
-    x, group, label = rng.normal(size=(60, 3)), rng.integers(0, 2, 60), rng.integers(0, 2, 60)
+    x = rng.normal(size=(60, 3))
+    group = rng.integers(0, 2, 60)
+    label = rng.integers(0, 2, 60)
     functions = walk(
         lambda: FairCoreset(m=8).fit(x, label, group),
         lambda frame: frame.f_code.co_filename.endswith("inner_problem.py"),
@@ -95,7 +104,9 @@ def test_x_reaches_the_inner_problem() -> None:
     assert functions[0] == "CoresetFit.fit"  # FairCoreset inherits it
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "ll144"])  # it has ratios, no gaps
+@pytest.mark.parametrize(
+    "name", [name for name in FORMATS if name != "ll144"]
+)  # it has ratios, no gaps
 def test_a_gap_reaches_each_format(run: tuple[list[str], Path], name: str) -> None:
     document = make_document([run[1]])
     gap = document["runs"][0]["statistics"]["arms"][0]["demographic_parity_difference"]["value"]
@@ -104,7 +115,9 @@ def test_a_gap_reaches_each_format(run: tuple[list[str], Path], name: str) -> No
         """The number is an argument or stands in one; in JSON it is written with all others."""
         names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
         values = [frame.f_locals.get(name) for name in names]
-        values += [item for value in values if isinstance(value, Mapping) for item in value.values()]
+        values += [
+            item for value in values if isinstance(value, Mapping) for item in value.values()
+        ]
         held = any(isinstance(value, float) and value == gap for value in values)
         return held or frame.f_code.co_name == "json_text"
 

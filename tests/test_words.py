@@ -64,5 +64,10 @@ def test_help_is_short_and_has_one_reading() -> None:
 
 
 def test_docstrings_have_one_reading() -> None:
-    hits = [f"{name(path)}: {hit}" for path in SOURCES for text in docstrings(path) for hit in found(text)]
+    hits = [
+        f"{name(path)}: {hit}"
+        for path in SOURCES
+        for text in docstrings(path)
+        for hit in found(text)
+    ]
     assert hits == []

@@ -21,7 +21,9 @@ print(len(build_prompt(load_task("task.json"), row, load_shots("shots.json"))))
 
 
 def build(folder: Path) -> Path:
-    """Build the wheel into a folder, without a network: the build backend is that of this environment."""
+    """Build the wheel into a folder, without a network: the build backend is that of this
+    environment.
+    """
     options = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder, CHECKOUT)
     python("-m", "pip", "--quiet", "--disable-pip-version-check", "wheel", *options)
     (wheel,) = folder.glob("*.whl")

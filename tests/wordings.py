@@ -1,4 +1,6 @@
-"""The template sets that hold the question themselves, as a chat needs it, and a set of one's own."""
+"""The template sets that hold the question themselves, as a chat needs it, and a set of one's
+own.
+"""
 
 from pathlib import Path
 
@@ -10,7 +12,11 @@ CHATS = tuple(name for name in templates() if name != "decision")
 def template_set(folder: Path, **files: str) -> Path:
     """A set that asks with an age alone, and these files."""
     folder.mkdir(exist_ok=True)
-    plain = {"system": "", "shots": "", "query": '{% call message("user") %}{{ row["age"] }}{% endcall %}'}
+    plain = {
+        "system": "",
+        "shots": "",
+        "query": '{% call message("user") %}{{ row["age"] }}{% endcall %}',
+    }
     for name, text in (plain | files).items():
         (folder / f"{name}.j2").write_text(text, encoding="utf-8")
     return folder

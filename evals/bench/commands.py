@@ -4,10 +4,11 @@
     python -m evals.bench.commands --against dist/fwc_llm-1.0-py3-none-any.whl
     python -m evals.bench.commands --against v1.0 --rounds 5      # a revision of this repository
 
-Each command runs in a process of its own with a fresh cache, and with Python's bytecode in place, as after an
-installation. A first round that is not counted writes the bytecode and compiles the solver. Versions take
-turns, so that other load on the machine meets both; what is printed is the minimum.
-Exit code 1 where a command takes more than 1.25 times the CPU seconds of the other version.
+Each command runs in a process of its own with a fresh cache, and with Python's bytecode in place,
+as after an installation. A first round that is not counted writes the bytecode and compiles the
+solver. Versions take turns, so that other load on the machine meets both; what is printed is the
+minimum. Exit code 1 where a command takes more than 1.25 times the CPU seconds of the other
+version.
 """
 
 import io
@@ -28,7 +29,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 MOST = 1.25  # of the other version's CPU seconds
 _COUNTED = (
     "import resource, subprocess, sys;"
-    "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True);"
+    "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, "
+    "text=True);"
     "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
     "sys.exit(done.stderr) if done.returncode else print(used.ru_utime + used.ru_stime)"
 )
@@ -42,13 +44,23 @@ def commands(answers: Path, out: Path) -> dict[str, list[str]]:
         "--help": ["--help"],
         "eval, 4,000 rows of Adult, zero-shot": [*run, "--out", str(out / "run")],
         "audit, 50,000 rows": ["audit", str(answers), *audited],
-        "shots, fwc on Adult": ["shots", "--task", "adult", "--m", "16", "-o", str(out / "shots.json")],
+        "shots, fwc on Adult": [
+            "shots",
+            "--task",
+            "adult",
+            "--m",
+            "16",
+            "-o",
+            str(out / "shots.json"),
+        ],
         "eval, the demonstration": ["eval", "--out", str(out / "demonstration")],
     }
 
 
 def made_up_answers(n: int) -> pd.DataFrame:
-    """n made-up answers (simulated) of two protected attributes, with P(yes), one in a hundred empty."""
+    """n made-up answers (simulated) of two protected attributes, with P(yes), one in a hundred
+    empty.
+    """
     rng = np.random.default_rng(0)
     label = rng.random(n) < 0.3
     p = np.clip(rng.beta(2, 4, n) + 0.2 * label, 0, 1)
@@ -85,8 +97,12 @@ def seconds(package: Path, command: list[str], cache: Path) -> float:
     words = [sys.executable, "-m", "fwc_llm", *command]
     done = subprocess.run(
         [sys.executable, "-c", _COUNTED, *words],
-        cwd=cache, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=cache,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: {done.stderr[-500:]}")
     return float(done.stdout)

@@ -2,8 +2,9 @@
 
     python -m evals.bench.constraints [--instances 2000] [--record]
 
-The peer writes the inner problem out, row by row, as a linear program. Some instances have rows of other
-masses, ties, cells without a representative, or limits of 0. `--record` writes evals/results/constraints.md.
+The peer writes the inner problem out, row by row, as a linear program. Some instances have rows of
+other masses, ties, cells without a representative, or limits of 0. `--record` writes
+evals/results/constraints.md.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,9 @@ class Instance(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """How far a plan is from HiGHS, its objective from its own bound and costs, and from the limits."""
+    """How far a plan is from HiGHS, its objective from its own bound and costs, and from the
+    limits.
+    """
 
     highs: float
     gap: float
@@ -62,18 +65,28 @@ def penalties(seed: int) -> Instance:
 
 
 def limits_of_attributes(seed: int) -> Instance:
-    """Limits for each level of two attributes that are crossed; some crossings are empty, some cells bare."""
+    """Limits for each level of two attributes that are crossed; some crossings are empty, some
+    cells bare.
+    """
     rng = np.random.default_rng(seed)
-    n, outcomes, sizes = int(rng.integers(2, 20)), int(rng.integers(2, 4)), rng.integers(1, 4, 2)
-    crossed = [(a, b) for a in range(sizes[0]) for b in range(sizes[1]) if rng.random() < 0.8] or [(0, 0)]
-    groups = np.array([[pair[k] == v for pair in crossed] for k in (0, 1) for v in range(sizes[k])], float)
+    n = int(rng.integers(2, 20))
+    outcomes = int(rng.integers(2, 4))
+    sizes = rng.integers(1, 4, 2)
+    crossed = [(a, b) for a in range(sizes[0]) for b in range(sizes[1]) if rng.random() < 0.8] or [
+        (0, 0)
+    ]
+    groups = np.array(
+        [[pair[k] == v for pair in crossed] for k in (0, 1) for v in range(sizes[k])], float
+    )
     groups = groups[groups.any(axis=1)]
     cost = rng.random((n, len(crossed) * outcomes)).round(int(rng.integers(1, 9)))
     if seed % 5 == 0 and len(crossed) > 3:
         cost[:, rng.integers(cost.shape[1])] = np.inf
     target = rng.dirichlet(np.full(outcomes, 3.0))
     limits = rng.choice([0.0, 0.01, 0.1, 0.5, 0.9], len(groups))
-    return Instance(cost, target, limits, None, rng.random(n) + 0.1 if seed % 2 else np.ones(n), groups)
+    return Instance(
+        cost, target, limits, None, rng.random(n) + 0.1 if seed % 2 else np.ones(n), groups
+    )
 
 
 KINDS: dict[str, Callable[[int], Instance]] = {
@@ -85,7 +98,9 @@ KINDS: dict[str, Callable[[int], Instance]] = {
 
 def _draw(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    n, levels, outcomes = int(rng.integers(2, 14)), int(rng.integers(1, 4)), int(rng.integers(2, 5))
+    n = int(rng.integers(2, 14))
+    levels = int(rng.integers(1, 4))
+    outcomes = int(rng.integers(2, 5))
     cost = rng.random((n, levels * outcomes)).round(int(rng.integers(1, 9)))
     target = rng.dirichlet(np.full(outcomes, 3.0))
     return rng, cost, target, rng.random(n) + 0.1 if seed % 2 else np.ones(n)
@@ -113,12 +128,18 @@ def by_highs(instance: Instance) -> float:
     (n, cells), outcomes = cost.shape, len(target)
     if groups is None:
         groups = np.eye(cells // outcomes)
-    rows, slacks = [], 2 * len(groups) * outcomes
+    rows = []
+    slacks = 2 * len(groups) * outcomes
     for k, (group, y) in enumerate(product(range(len(groups)), range(outcomes))):
-        level, own = groups[group].repeat(outcomes), np.tile(np.arange(outcomes) == y, groups.shape[1])
-        limit = 0.0 if limits is None else limits[group]
+        level = groups[group].repeat(outcomes)
+        own = np.tile(np.arange(outcomes) == y, groups.shape[1])
+        if limits is None:
+            limit = 0.0
+        else:
+            limit = limits[group]
         for sign in (1, -1):
-            row, slack = sign * level * (own - target[y] * (1 + sign * limit)), np.zeros(slacks)
+            row = sign * level * (own - target[y] * (1 + sign * limit))
+            slack = np.zeros(slacks)
             slack[2 * k + (sign < 0)] = -1.0 if limits is None else 0.0
             rows.append(np.append(np.tile(row, n), slack))
     solver: Any = linprog
@@ -145,7 +166,9 @@ def main() -> None:
     for name, draw in KINDS.items():
         worst = np.max([errors(draw(seed)) for seed in range(options.instances)], axis=0)
         lines.append([name, f"{options.instances:,}", *(f"{error:.0e}" for error in worst)])
-    table = markdown(["constraint", "instances", "from HiGHS", "gap", "plan", "limits exceeded"], lines)
+    table = markdown(
+        ["constraint", "instances", "from HiGHS", "gap", "plan", "limits exceeded"], lines
+    )
     print(table)
     if options.record:
         command = f"python -m evals.bench.constraints --instances {options.instances} --record"

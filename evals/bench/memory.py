@@ -3,10 +3,10 @@
     python -m evals.bench.memory            # a minute: n = 100,000
     python -m evals.bench.memory --full     # n = 1,000,000 too; records the results
 
-Every fit runs in a process of its own, after a small one has compiled what it runs. What is counted is the
-peak of the process's resident memory during the fit, less what is resident before it: libraries, compiled
-code and the table as the caller holds it, with labels. The unit is 4 bytes for each of the table's n × p
-entries. Linux only.
+Every fit runs in a process of its own, after a small one has compiled what it runs. What is counted
+is the peak of the process's resident memory during the fit, less what is resident before it:
+libraries, compiled code and the table as the caller holds it, with labels. The unit is 4 bytes for
+each of the table's n × p entries. Linux only.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from evals.record import command_line, describe_machine, markdown, write
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 
-M, P = 250, 25
+M = 250
+P = 25
 FORMS = ("float32", "float64")
 SUPPORTS = ("free", "rows")
 TARGET = 3.0  # units, for G up to 16
@@ -64,7 +65,10 @@ def measure(n: int, cells: int, form: str, support: str) -> dict[str, Any]:
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    units = {tuple(p[key] for key in ("n", "support", "cells", "form")): p["units"] for p in found["points"]}
+    units = {
+        tuple(p[key] for key in ("n", "support", "cells", "form")): p["units"]
+        for p in found["points"]
+    }
     lines = [
         [f"{n:,}", support, cells, *(f"{units[n, support, cells, form]:.1f}" for form in FORMS)]
         for n, support, cells in dict.fromkeys(key[:3] for key in units)

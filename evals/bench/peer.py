@@ -2,9 +2,10 @@
 
     python -m evals.bench.peer edd21a0e [--only rows,free,large,first] [--record]     # ten minutes
 
-Both sides fit the same simulated tables in turn, on one thread, with three seeds; the least CPU seconds of a
-seed count, and the mean objective. *First* is a process of its own with an empty cache of compiled code. A
-ratio below 1 means that this checkout is faster. `--record` writes evals/results/peer.{json,md}.
+Both sides fit the same simulated tables in turn, on one thread, with three seeds; the least CPU
+seconds of a seed count, and the mean objective. *First* is a process of its own with an empty cache
+of compiled code. A ratio below 1 means that this checkout is faster. `--record` writes
+evals/results/peer.{json,md}.
 """
 
 import json
@@ -42,7 +43,10 @@ CASES: dict[str, list[tuple[str, int, int, dict[str, Any]]]] = {  # name, n, p, 
         ("default", 100_000, 25, {"m": 250}),
         ("plain", 100_000, 25, {"m": 250, **PLAIN}),
     ],
-    "first": [("first free", 20_000, 12, {"m": 100}), ("first rows", 20_000, 12, {"m": 100, **ROWS})],
+    "first": [
+        ("first free", 20_000, 12, {"m": 100}),
+        ("first rows", 20_000, 12, {"m": 100, **ROWS}),
+    ],
 }
 
 
@@ -83,7 +87,9 @@ class Side:
         """CPU seconds, objective and gap of one fit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"n": n, "p": p, "options": options, "seed": seed}) + "\n")
+        self._process.stdin.write(
+            json.dumps({"n": n, "p": p, "options": options, "seed": seed}) + "\n"
+        )
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
@@ -93,7 +99,9 @@ class Side:
         self._process.communicate()
 
 
-def measure(sides: list[Side], name: str, n: int, p: int, options: dict[str, Any]) -> dict[str, Any]:
+def measure(
+    sides: list[Side], name: str, n: int, p: int, options: dict[str, Any]
+) -> dict[str, Any]:
     """Both sides in turn: once to load compiled code, then every seed."""
     for side in sides:
         side.fit(n, p, {**options, "max_iter": 2})
@@ -101,7 +109,9 @@ def measure(sides: list[Side], name: str, n: int, p: int, options: dict[str, Any
     return _compared(name, n, p, options, fits)
 
 
-def measure_first(folders: list[Path], name: str, n: int, p: int, options: dict[str, Any]) -> dict[str, Any]:
+def measure_first(
+    folders: list[Path], name: str, n: int, p: int, options: dict[str, Any]
+) -> dict[str, Any]:
     """Both sides in processes of their own, each with an empty cache."""
     fits = []
     for folder in folders:
@@ -172,7 +182,9 @@ def main() -> None:
     with checkout(arguments.peer) as other:
         folders = [ROOT, other]
         sides = [Side(folder) for folder in folders]
-        cases = [measure(sides, *case) for group in groups if group != "first" for case in CASES[group]]
+        cases = [
+            measure(sides, *case) for group in groups if group != "first" for case in CASES[group]
+        ]
         for side in sides:
             side.close()
         if "first" in groups:

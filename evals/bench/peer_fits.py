@@ -1,4 +1,6 @@
-"""Fit coresets as the lines on standard input ask; `evals.bench.peer` starts this file for each checkout."""
+"""Fit coresets as the lines on standard input ask; `evals.bench.peer` starts this file for each
+checkout.
+"""
 
 import json
 import sys

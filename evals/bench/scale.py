@@ -3,9 +3,10 @@
     python -m evals.bench.scale                    # minutes: a million and two million rows
     python -m evals.bench.scale --rows 50000000    # 5.4 GB of disk
 
-Every fit runs in a process of its own, after a small one has compiled what it runs, and reads its table from
-files that the benchmark writes first. Memory is the peak of the whole process's resident memory, libraries
-included. What is measured is put into the recorded results with --record. Linux only.
+Every fit runs in a process of its own, after a small one has compiled what it runs, and reads its
+table from files that the benchmark writes first. Memory is the peak of the whole process's resident
+memory, libraries included. What is measured is put into the recorded results with --record. Linux
+only.
 """
 
 import argparse
@@ -26,8 +27,11 @@ from evals.record import RESULTS, command_line, describe_machine, markdown, writ
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 
-M, P = 250, 25
-PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
+M = 250
+P = 25
+PART = (
+    1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
+)
 KIND = ("n", "form", "support")
 
 
@@ -75,8 +79,10 @@ def opened(folder: Path, form: str) -> tuple[Any, Any, Any]:
 
 def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     """One fit in this process."""
-    table, ends = opened(Path(folder), form), {"": 0.0}
-    start, used = time.perf_counter(), time.process_time()
+    table = opened(Path(folder), form)
+    ends = {"": 0.0}
+    start = time.perf_counter()
+    used = time.process_time()
 
     def say(words: str) -> None:
         ends[words.partition(":")[0]] = time.perf_counter() - start
@@ -109,15 +115,32 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    head = ["rows", "form", "support", "elapsed, s", "CPU, s", "passes", "peak, GB", "objective", "gap"]
+    head = [
+        "rows",
+        "form",
+        "support",
+        "elapsed, s",
+        "CPU, s",
+        "passes",
+        "peak, GB",
+        "objective",
+        "gap",
+    ]
     lines = [
         [
-            f"{p['n']:,}", p["form"], p["support"], f"{p['elapsed']:.1f}", f"{p['cpu']:.1f}",
-            f"{p['passes'] or 1:.0f}", f"{p['peak'] / 1e9:.2f}", f"{p['objective']:.5f}", f"{p['gap']:.0e}",
+            f"{p['n']:,}",
+            p["form"],
+            p["support"],
+            f"{p['elapsed']:.1f}",
+            f"{p['cpu']:.1f}",
+            f"{p['passes'] or 1:.0f}",
+            f"{p['peak'] / 1e9:.2f}",
+            f"{p['objective']:.5f}",
+            f"{p['gap']:.0e}",
             f"{p['excess']:.0e}",
         ]
         for p in found["points"]
-    ]  # fmt: skip
+    ]
     return f"""# Scale
 
 `python -m evals.bench.scale --rows N --record` on {found["machine"]}
@@ -132,7 +155,10 @@ once and solved in memory. Excess: the violation less ε.
 def record(points: list[dict[str, Any]], machine: str) -> None:
     """Put the points into the recorded results, in the place of earlier ones of the same kind."""
     path = RESULTS / "scale.json"
-    kept = json.loads(path.read_text(encoding="utf-8"))["points"] if path.exists() else []
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))["points"]
+    else:
+        kept = []
     every = {tuple(p[key] for key in KIND): p for p in [*kept, *points]}
     found = {
         "machine": machine,
@@ -144,11 +170,17 @@ def record(points: list[dict[str, Any]], machine: str) -> None:
 def main() -> None:
     """Measure and print; record with --record."""
     parser = command_line(__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000], help="numbers of rows")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[1_000_000, 2_000_000], help="numbers of rows"
+    )
     parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays")
     parser.add_argument("--support", choices=["free", "rows"], default="free")
-    parser.add_argument("--record", action="store_true", help="put what is measured into the results")
-    parser.add_argument("--folder", type=Path, help="where the tables are written (default: a temporary one)")
+    parser.add_argument(
+        "--record", action="store_true", help="put what is measured into the results"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the tables are written (default: a temporary one)"
+    )
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.point:
@@ -156,7 +188,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         measure(600_000, arguments.form, arguments.support, Path(folder))  # compiles
-        points = [measure(n, arguments.form, arguments.support, Path(folder)) for n in arguments.rows]
+        points = [
+            measure(n, arguments.form, arguments.support, Path(folder)) for n in arguments.rows
+        ]
     machine = describe_machine()
     if arguments.record:
         record(points, machine)

@@ -1,11 +1,13 @@
-"""Rival selectors against FWC: the reference table, every strategy on all of Adult, and large tables.
+"""Rival selectors against FWC: the reference table, every strategy on all of Adult, and large
+tables.
 
     python -m evals.bench.selectors            # the reference table, one seed
     python -m evals.bench.selectors --quick    # the same, and small tables beside the peers
     python -m evals.bench.selectors --full     # ten seeds, Adult, large tables; records the results
 
-Reference: n = 5000, p = 25, m = 250 of the paper's synthetic set, points Z = (D, X, Y) without scaling, exact
-Wasserstein distance in L1. Adult: 48,842 rows, pool and test together; a missing value is a category.
+Reference: n = 5000, p = 25, m = 250 of the paper's synthetic set, points Z = (D, X, Y) without
+scaling, exact Wasserstein distance in L1. Adult: 48,842 rows, pool and test together; a missing
+value is a category.
 """
 
 import argparse
@@ -27,9 +29,12 @@ from evals.paper.methods import uniform
 from evals.record import command_line, describe_machine, markdown, write
 
 EPSILONS = (0.01, 0.05, 0.1)
-N, P, M = 5000, 25, 250
+N = 5000
+P = 25
+M = 250
 SCALE_SIZES = (16, 488)  # 488 is 1 % of Adult
-# W1, clustering cost in thousands, largest parity violation; known before this benchmark was written.
+# W1, clustering cost in thousands, largest parity violation; known before this benchmark was
+# written.
 KNOWN = {
     "uniform": (20.55, 136.6, 0.43),
     "k-median coreset": (20.64, 138.0, 0.35),
@@ -80,14 +85,17 @@ def methods() -> dict[str, Callable[..., tuple[Any, ...]]]:
     }
 
 
-def measure(X: np.ndarray, y: np.ndarray, d: np.ndarray, coreset: tuple[Any, ...]) -> dict[str, float]:
+def measure(
+    X: np.ndarray, y: np.ndarray, d: np.ndarray, coreset: tuple[Any, ...]
+) -> dict[str, float]:
     """Exact W1 in L1, clustering cost (sum of squared distances), largest parity violation."""
     from scipy.spatial.distance import cdist
 
     from fwc_llm.coreset.distance import wasserstein
 
     points, levels, outcomes, weights = coreset
-    rows, centres = np.column_stack([d, X, y]), np.column_stack([levels, points, outcomes])
+    rows = np.column_stack([d, X, y])
+    centres = np.column_stack([levels, points, outcomes])
     return {
         "W1": wasserstein(cdist(rows, centres, "cityblock"), weights).objective,
         "clustering": float(cdist(rows, centres, "sqeuclidean").min(axis=1).sum()),
@@ -122,7 +130,9 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def fwc_is_closest(runs: list[dict[str, Any]]) -> bool:
-    """Whether FWC is closer than each rival, and within its parity limit, for every seed and every ε."""
+    """Whether FWC is closer than each rival, and within its parity limit, for every seed and
+    every ε.
+    """
     for seed in {run["seed"] for run in runs}:
         own = {run["method"]: run for run in runs if run["seed"] == seed}
         closest_rival = min(run["W1"] for name, run in own.items() if not name.startswith("FWC"))
@@ -152,7 +162,9 @@ def all_of_adult() -> Any:
 
 
 def one_strategy(name: str, m: int) -> dict[str, Any]:
-    """Choose m rows of all of Adult in this process: seconds and peak memory, with imports and data."""
+    """Choose m rows of all of Adult in this process: seconds and peak memory, with imports and
+    data.
+    """
     from fwc_llm import select_shots
 
     task, table = all_of_adult()
@@ -178,7 +190,15 @@ def scale() -> Iterator[dict[str, Any]]:
 
     for m in SCALE_SIZES:
         for name in strategies():
-            command = [sys.executable, "-m", "evals.bench.selectors", "--strategy", name, "--m", str(m)]
+            command = [
+                sys.executable,
+                "-m",
+                "evals.bench.selectors",
+                "--strategy",
+                name,
+                "--m",
+                str(m),
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 reason = done.stderr.strip().splitlines()[-1]
@@ -194,12 +214,26 @@ def report(result: dict[str, Any]) -> str:
         w1, clustering, violation = KNOWN[name]
         lines.append(
             [
-                name, f"{row['W1']:.2f} ({row['W1_sd']:.2f})", f"{w1:.2f}",
-                f"{row['clustering'] / 1e3:.1f}", f"{clustering:.1f}",
-                f"{row['violation']:.2f}", f"{violation:.2f}", f"{row['seconds']:.2f}",
+                name,
+                f"{row['W1']:.2f} ({row['W1_sd']:.2f})",
+                f"{w1:.2f}",
+                f"{row['clustering'] / 1e3:.1f}",
+                f"{clustering:.1f}",
+                f"{row['violation']:.2f}",
+                f"{violation:.2f}",
+                f"{row['seconds']:.2f}",
             ]
-        )  # fmt: skip
-    head = ["method", "W1 (sd)", "known", "clustering cost / 1000", "known", "violation", "known", "seconds"]
+        )
+    head = [
+        "method",
+        "W1 (sd)",
+        "known",
+        "clustering cost / 1000",
+        "known",
+        "violation",
+        "known",
+        "seconds",
+    ]
     page = f"""# Selectors
 
 Made by `{result["command"]}` on {result["machine"]}.
@@ -226,7 +260,9 @@ FWC is closest at every ε, and within its limit, for every seed: \
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--full", action="store_true", help="all of it, ten seeds; record the results")
+    parser.add_argument(
+        "--full", action="store_true", help="all of it, ten seeds; record the results"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="the reference table, and small tables beside peers"
     )
@@ -236,7 +272,10 @@ def main() -> None:
     if arguments.strategy:
         print(json.dumps(one_strategy(arguments.strategy, arguments.m)))
         return
-    seeds = range(10) if arguments.full else range(1)
+    if arguments.full:
+        seeds = range(10)
+    else:
+        seeds = range(1)
     runs = []
     for run in reference(seeds):
         runs.append(run)

@@ -1,8 +1,9 @@
 """Large tables: our k-medoids beside its peer.
 
-`python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled code being
-warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time
-includes them, and at n = 1e5 they would take 40 GB, so that there ours stands alone.
+`python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled
+code being warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n²
+distances: its time includes them, and at n = 1e5 they would take 40 GB, so that there ours stands
+alone.
 """
 
 import time
@@ -14,7 +15,8 @@ import numpy as np
 from evals.record import markdown
 from evals.synthetic import synthetic
 
-P, M = 25, 250
+P = 25
+M = 250
 LARGE, FITS = 100_000, (10_000, 20_000)  # rows; those of which the package's matrix fits
 QUICK = 2_000
 _BLOCK = 2_000  # rows of the matrix that are computed at once
@@ -35,7 +37,8 @@ def peers_report(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         peer = ["–", "–", "–"]
         if "peer" in row:
-            ratio, loss = row["ours"] / row["peer"], row["loss"] / row["peer_loss"]
+            ratio = row["ours"] / row["peer"]
+            loss = row["loss"] / row["peer_loss"]
             peer = [f"{row['peer']:.1f}", f"{ratio:.2f}", f"{loss:.4f}"]
         lines.append([row["method"], f"{row['n']:,}", f"{row['ours']:.1f}", *peer])
     return f"""
@@ -51,7 +54,9 @@ def _row(
     method: str, n: int, ours: tuple[float, float], theirs: tuple[float, float] | None
 ) -> dict[str, Any]:
     row = {"method": method, "n": n, "ours": ours[0], "loss": ours[1]}
-    return row if theirs is None else row | {"peer": theirs[0], "peer_loss": theirs[1]}
+    if theirs is None:
+        return row
+    return row | {"peer": theirs[0], "peer_loss": theirs[1]}
 
 
 def _timed(run: Callable[[], float]) -> tuple[float, float]:
@@ -78,7 +83,9 @@ def _our_medoids(n: int, m: int) -> tuple[float, float]:
     from fwc_llm.coreset.rivals.clustering import swap_medoids
 
     rows = _rows(n)
-    return _timed(lambda: swap_medoids(rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)).losses[-1])
+    return _timed(
+        lambda: swap_medoids(rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)).losses[-1]
+    )
 
 
 def _their_medoids(n: int, m: int) -> tuple[float, float]:

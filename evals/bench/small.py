@@ -2,11 +2,12 @@
 
     python -m evals.bench.small [--record]
 
-Tables of 14 to 16 rows of four kinds (numbers, whole numbers, categories, mixed), m of 4 or 5, L1 and
-squared L2. With real rows all coresets are enumerated here, by the inner problem alone, without bounds; with
-free representatives the reference is the best of forty starts. The outer bound of 500 tables is compared with
-enumeration, too: with a parity limit, none, and a penalty. Times are CPU seconds of one thread, of `fit` as a
-whole. `--record` writes evals/results/small.{json,md}. It takes a few minutes.
+Tables of 14 to 16 rows of four kinds (numbers, whole numbers, categories, mixed), m of 4 or 5, L1
+and squared L2. With real rows all coresets are enumerated here, by the inner problem alone, without
+bounds; with free representatives the reference is the best of forty starts. The outer bound of 500
+tables is compared with enumeration, too: with a parity limit, none, and a penalty. Times are CPU
+seconds of one thread, of `fit` as a whole. `--record` writes evals/results/small.{json,md}. It
+takes a few minutes.
 """
 
 import time
@@ -22,7 +23,10 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
 _KINDS = ("numbers", "whole numbers", "categories", "mixed")
-_TABLES, _FREE_TABLES, _LARGE, _BOUNDS = 200, 30, 4, 500
+_TABLES = 200
+_FREE_TABLES = 30
+_LARGE = 4
+_BOUNDS = 500
 _LIMITS: tuple[dict[str, Any], ...] = (
     {},
     {"epsilon": None},
@@ -36,9 +40,15 @@ _SAME = 1e-9
 def table(kind: str, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Rows with at least two in each of four cells, and their outcomes and protected levels."""
     rng = np.random.default_rng([17, seed])
-    numbers = {"numbers": rng.normal(size=(n, 3)), "whole numbers": rng.integers(0, 5, (n, 3)).astype(float)}
+    numbers = {
+        "numbers": rng.normal(size=(n, 3)),
+        "whole numbers": rng.integers(0, 5, (n, 3)).astype(float),
+    }
     words = pd.DataFrame(rng.choice(list("abc"), (n, 3)), columns=list("xyz"))
-    frame = pd.DataFrame(numbers[kind]) if kind in numbers else words
+    if kind in numbers:
+        frame = pd.DataFrame(numbers[kind])
+    else:
+        frame = words
     if kind == "mixed":
         frame = words[["x"]].assign(a=rng.normal(size=n), b=rng.integers(0, 3, n))
     cell = rng.permutation(np.concatenate([np.repeat(np.arange(4), 2), rng.integers(0, 4, n - 8)]))
@@ -59,7 +69,9 @@ def best_of_all(model: FairCoreset, rows: tuple[Any, ...]) -> float:
         ]
         for g, count in enumerate(seats)
     ]
-    return min(problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest))
+    return min(
+        problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest)
+    )
 
 
 def measure(support: str, count: int) -> dict[str, Any]:
@@ -69,7 +81,9 @@ def measure(support: str, count: int) -> dict[str, Any]:
     for seed in range(count):
         rows = table(_KINDS[seed % 4], 14 + seed % 3, seed)
         cost = ("l1", "sqeuclidean")[seed // 4 % 2]
-        model = FairCoreset(4 + (seed % 10 == 0), cost=cost, support=support, random_state=seed, n_jobs=1)
+        model = FairCoreset(
+            4 + (seed % 10 == 0), cost=cost, support=support, random_state=seed, n_jobs=1
+        )
         start = time.process_time()
         auto = model.fit(*rows).objective_
         seconds.append(time.process_time() - start)
@@ -99,7 +113,9 @@ def bounds(count: int) -> dict[str, Any]:
     for seed in range(count):
         rows = table(_KINDS[seed % 4], 14 + seed % 3, seed)
         terms = {"cost": ("l1", "sqeuclidean")[seed // 4 % 2], **_LIMITS[seed // 8 % 4]}
-        model = FairCoreset(4 + (seed % 10 == 0), support="rows", n_init=1, prove=True, **terms).fit(*rows)
+        model = FairCoreset(
+            4 + (seed % 10 == 0), support="rows", n_init=1, prove=True, **terms
+        ).fit(*rows)
         best = best_of_all(model, rows)
         gaps.append((best - model.outer_bound_) / max(best, _SAME))  # type: ignore[operator]
     below = np.array(gaps)
@@ -120,7 +136,13 @@ def largest(support: str) -> dict[str, Any]:
         start = time.process_time()
         FairCoreset(16, support=support, random_state=seed, n_jobs=1).fit(*rows)
         seconds.append(time.process_time() - start)
-    return {"support": support, "n": 200, "m": 16, "tables": _LARGE, "cpu_seconds": _spread(seconds)}
+    return {
+        "support": support,
+        "n": 200,
+        "m": 16,
+        "tables": _LARGE,
+        "cpu_seconds": _spread(seconds),
+    }
 
 
 def main() -> None:
@@ -157,12 +179,32 @@ def report(result: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = []
     for row in result["small"]:
-        found, mean, worst = row["found"], row["mean_excess"], row["worst_excess"]
-        excess = [f"{mean['auto']:.3%}", f"{worst['auto']:.2%}", f"{mean['one']:.2%}, {worst['one']:.1%}"]
+        found = row["found"]
+        mean = row["mean_excess"]
+        worst = row["worst_excess"]
+        excess = [
+            f"{mean['auto']:.3%}",
+            f"{worst['auto']:.2%}",
+            f"{mean['one']:.2%}, {worst['one']:.1%}",
+        ]
         rates = [f"{found['auto']:.1%}", f"{found['one']:.1%}"]
-        line = [row["support"], row["tables"], row["reference"], *rates, *excess, _times(row["cpu_seconds"])]
+        line = [
+            row["support"],
+            row["tables"],
+            row["reference"],
+            *rates,
+            *excess,
+            _times(row["cpu_seconds"]),
+        ]
         lines.append(line)
-    head = ["support", "tables", "reference", 'best found by `"auto"`', "by one start", "mean excess"]
+    head = [
+        "support",
+        "tables",
+        "reference",
+        'best found by `"auto"`',
+        "by one start",
+        "mean excess",
+    ]
     head += ["worst excess", "of one start", "CPU ms, median / 90 % / most"]
     large = [
         f"n = {row['n']}, m = {row['m']}, support {row['support']}, {row['tables']} tables: CPU ms "

@@ -3,8 +3,8 @@
     python -m evals.bench.solver            # minutes: up to n = 100,000
     python -m evals.bench.solver --full     # n = 200,000 and 1,000,000 too
 
-Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Every peer runs on the same
-data in the same process; the ratio is our time over theirs.
+Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Every peer runs on the
+same data in the same process; the ratio is our time over theirs.
 """
 
 import time
@@ -25,8 +25,13 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.warm_up import PROBLEMS, get_ready
 
-M, P, ITERATIONS = 250, 25, 300
-CALLS: dict[str, dict[str, Any]] = {"plain": {"init": "random", "progressive": False}, "default": {}}
+M = 250
+P = 25
+ITERATIONS = 300
+CALLS: dict[str, dict[str, Any]] = {
+    "plain": {"init": "random", "progressive": False},
+    "default": {},
+}
 GOALS = {  # ratio to scikit-learn's KMeans, plain and default; for n = 1,000 seconds
     1_000: (0.02, 1.0),  # the default starts three times, and swaps
     10_000: (2.0, 2.0),
@@ -35,7 +40,10 @@ GOALS = {  # ratio to scikit-learn's KMeans, plain and default; for n = 1,000 se
     200_000: (0.7, 0.25),
     1_000_000: (0.4, 0.1),
 }
-SMALL, REPEATS = 30_000, 5  # up to so many rows the best of some runs counts, of ours and of the peer's
+SMALL, REPEATS = (
+    30_000,
+    5,
+)  # up to so many rows the best of some runs counts, of ours and of the peer's
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -46,7 +54,9 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
-    """Fits, plain and by the default call, against scikit-learn's KMeans with the same iterations."""
+    """Fits, plain and by the default call, against scikit-learn's KMeans with the same
+    iterations.
+    """
     from sklearn.cluster import KMeans
 
     for name in PROBLEMS:
@@ -56,11 +66,15 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
         table = synthetic(n, P)
         peer = KMeans(M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0)
         repeats = REPEATS if n <= SMALL else 1
-        theirs, kmeans = min((timed(partial(peer.fit, table.features)) for _ in range(repeats)), key=_seconds)
+        theirs, kmeans = min(
+            (timed(partial(peer.fit, table.features)) for _ in range(repeats)), key=_seconds
+        )
         faiss_seconds = faiss_kmeans(table.features)
         for name, goal in zip(CALLS, GOALS[n], strict=True):
             own = FairCoreset(M, max_iter=ITERATIONS, random_state=0, **CALLS[name])
-            seconds, inner, ours = min((_timed_fit(own, table) for _ in range(repeats)), key=_seconds)
+            seconds, inner, ours = min(
+                (_timed_fit(own, table) for _ in range(repeats)), key=_seconds
+            )
             rows.append(
                 {
                     "n": n,
@@ -85,7 +99,9 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
 
 
 def faiss_kmeans(features: np.ndarray) -> float | None:
-    """Seconds of faiss's k-means on all rows, 50 iterations (squared L2); None where it is not installed."""
+    """Seconds of faiss's k-means on all rows, 50 iterations (squared L2); None where it is not
+    installed.
+    """
     try:
         import faiss
     except ImportError:
@@ -108,7 +124,8 @@ def _timed_fit(own: FairCoreset, table: Any) -> tuple[float, float, FairCoreset]
 @contextmanager
 def timed_inner(n: int) -> Iterator[list[float]]:
     """Record the seconds of every inner problem of all n rows that is solved in the block."""
-    plain, seconds = Problem.transport, []
+    plain = Problem.transport
+    seconds = []
 
     def transport(self: Problem, *given: Any) -> Any:
         spent, found = timed(partial(plain, self, *given))
@@ -124,7 +141,9 @@ def timed_inner(n: int) -> Iterator[list[float]]:
 
 
 def assignment_pass(n: int) -> dict[str, Any]:
-    """One pass "nearest representative of each cell" without bounds, against a plain numba loop and faiss."""
+    """One pass "nearest representative of each cell" without bounds, against a plain numba loop
+    and faiss.
+    """
     import numba
 
     table = synthetic(n, P)
@@ -145,14 +164,20 @@ def assignment_pass(n: int) -> dict[str, Any]:
                     label[i] = j
             best[i] = nearest
 
-    centres, best = points.astype(np.float32), np.empty(n, np.float32)
+    centres = points.astype(np.float32)
+    best = np.empty(n, np.float32)
     label = np.empty(n, np.int32)
     reps, _ = steps._place(points)
     plain(table.features[:10], centres, best[:10], label[:10])
     steps._assign(steps._costs, reps, True, np.inf)
     ours = min(timed(lambda: steps._assign(steps._costs, reps, True, np.inf))[0] for _ in range(5))
     loop = min(timed(lambda: plain(table.features, centres, best, label))[0] for _ in range(3))
-    found: dict[str, Any] = {"n": n, "seconds": ours, "plain_numba_seconds": loop, "ratio": ours / loop}
+    found: dict[str, Any] = {
+        "n": n,
+        "seconds": ours,
+        "plain_numba_seconds": loop,
+        "ratio": ours / loop,
+    }
     try:
         import faiss
     except ImportError:
@@ -176,7 +201,9 @@ def other_calls(full: bool) -> list[dict[str, Any]]:
     for name, n, fit in calls:
         seconds, fitted = timed(partial(fit, *synthetic(n, P)))
         gap = fitted.objective_ - fitted.lower_bound_
-        rows.append({"call": name, "n": n, "seconds": seconds, "objective": fitted.objective_, "gap": gap})
+        rows.append(
+            {"call": name, "n": n, "seconds": seconds, "objective": fitted.objective_, "gap": gap}
+        )
         print(rows[-1], flush=True)
     return rows
 
@@ -194,10 +221,16 @@ def growth(n: int) -> list[dict[str, Any]]:
         for value in values:
             size = {**base, name: value}
             table = synthetic(size["n"], size["p"], levels=size["G"] // 2)
-            run = FairCoreset(size["m"], init="random", max_iter=20, progressive=False, random_state=0)
-            FairCoreset(size["m"], init="random", max_iter=1, random_state=0).fit(*table)  # compiles
+            run = FairCoreset(
+                size["m"], init="random", max_iter=20, progressive=False, random_state=0
+            )
+            FairCoreset(size["m"], init="random", max_iter=1, random_state=0).fit(
+                *table
+            )  # compiles
             seconds, fitted = timed(partial(run.fit, *table))
-            rows.append({"grows": name, **size, "seconds_per_iteration": seconds / (fitted.n_iter_ + 1)})
+            rows.append(
+                {"grows": name, **size, "seconds_per_iteration": seconds / (fitted.n_iter_ + 1)}
+            )
             print(rows[-1], flush=True)
     return rows
 
@@ -206,29 +239,66 @@ def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
     whole = []
     for r in found["whole_runs"]:
-        over = f"{100 * r['objective_over_plain']:+.3f} %" if "objective_over_plain" in r else ""
+        if "objective_over_plain" in r:
+            over = f"{100 * r['objective_over_plain']:+.3f} %"
+        else:
+            over = ""
         goal = f"{r['goal']}{' s' if r['n'] == 1000 else ''}{'' if r['met'] else ' missed'}"
         whole.append(
             [
-                f"{r['n']:,}", r["call"], f"{r['seconds']:.3f}",
-                f"{100 * r['inner_seconds'] / r['seconds']:.0f} %", r["iterations"],
-                f"{r['kmeans_seconds']:.3f}", f"{r['ratio']:.2f}", goal,
+                f"{r['n']:,}",
+                r["call"],
+                f"{r['seconds']:.3f}",
+                f"{100 * r['inner_seconds'] / r['seconds']:.0f} %",
+                r["iterations"],
+                f"{r['kmeans_seconds']:.3f}",
+                f"{r['ratio']:.2f}",
+                goal,
                 format(r["faiss_seconds"], ".2f") if r.get("faiss_seconds") else "–",
-                f"{r['objective']:.5f}", over, f"{r['violation']:.6f}",
+                f"{r['objective']:.5f}",
+                over,
+                f"{r['violation']:.6f}",
             ]
-        )  # fmt: skip
-    head = ["n", "call", "s", "inner", "iterations", "KMeans s", "ratio", "goal", "faiss s", "objective"]
+        )
+    head = [
+        "n",
+        "call",
+        "s",
+        "inner",
+        "iterations",
+        "KMeans s",
+        "ratio",
+        "goal",
+        "faiss s",
+        "objective",
+    ]
     others = [
-        [f"`{r['call']}`", f"{r['n']:,}", f"{r['seconds']:.2f}", f"{r['objective']:.5f}", f"{r['gap']:.1e}"]
+        [
+            f"`{r['call']}`",
+            f"{r['n']:,}",
+            f"{r['seconds']:.2f}",
+            f"{r['objective']:.5f}",
+            f"{r['gap']:.1e}",
+        ]
         for r in found["other_calls"]
     ]
     growth = [
-        [r["grows"], f"{r['n']:,}", r["m"], r["p"], r["G"], f"{1e3 * r['seconds_per_iteration']:.1f}"]
+        [
+            r["grows"],
+            f"{r['n']:,}",
+            r["m"],
+            r["p"],
+            r["G"],
+            f"{1e3 * r['seconds_per_iteration']:.1f}",
+        ]
         for r in found["growth"]
     ]
     one = found["assignment"]
     faiss = one.get("faiss_seconds")
-    peer = f"{1e3 * faiss:.0f} ms; ratio {one['seconds'] / faiss:.2f}" if faiss else "not installed"
+    if faiss:
+        peer = f"{1e3 * faiss:.0f} ms; ratio {one['seconds'] / faiss:.2f}"
+    else:
+        peer = "not installed"
     return f"""# Solver
 
 `{found["command"]}` on {found["machine"]}
@@ -254,7 +324,9 @@ ratio {one["ratio"]:.2f}; faiss {peer}. The peers find the nearest of all, ours 
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Milliseconds an iteration against n, m, p and G, one panel each; nothing without matplotlib."""
+    """Milliseconds an iteration against n, m, p and G, one panel each; nothing without
+    matplotlib.
+    """
     try:
         import matplotlib
     except ImportError:

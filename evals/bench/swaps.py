@@ -1,10 +1,12 @@
 """The gain from swaps: FWC with and without them, beside k-medoids by swaps, on Adult's train rows.
 
     python -m evals.bench.swaps            # one split, the smallest size
-    python -m evals.bench.swaps --full     # three splits, the paper's three sizes; records the results
+    python -m evals.bench.swaps --full     # three splits, the paper's three sizes; records the
+                                           results
 
-The rows and distances are those of `python -m evals.paper closeness`: three quarters of the complete rows of
-Adult, standardised columns, exact Wasserstein distance in L1. FWC has free representatives and n_init = 1.
+The rows and distances are those of `python -m evals.paper closeness`: three quarters of the
+complete rows of Adult, standardised columns, exact Wasserstein distance in L1. FWC has free
+representatives and n_init = 1.
 """
 
 import sys
@@ -76,7 +78,10 @@ def summary(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for m, method in keys:
         own = [run for run in runs if (run["m"], run["method"]) == (m, method)]
-        means = {name: float(np.mean([run[name] for run in own])) for name in ("W1", "violation", "seconds")}
+        means = {
+            name: float(np.mean([run[name] for run in own]))
+            for name in ("W1", "violation", "seconds")
+        }
         rows.append({"m": m, "method": method, **means})
     peers = {row["m"]: row["W1"] for row in rows if row["method"] == PEER}
     return [{**row, "ratio": row["W1"] / peers[row["m"]]} for row in rows]
@@ -86,11 +91,15 @@ def report(result: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = [
         [
-            row["m"], row["method"], f"{row['W1']:.4f}", f"{row['ratio']:.3f}", f"{row['violation']:.3f}",
+            row["m"],
+            row["method"],
+            f"{row['W1']:.4f}",
+            f"{row['ratio']:.3f}",
+            f"{row['violation']:.3f}",
             f"{row['seconds']:.1f}",
         ]
         for row in result["rows"]
-    ]  # fmt: skip
+    ]
     return f"""# Swaps
 
 Made by `{result["command"]}` on {result["machine"]}. Adult's train rows; means over {result["splits"]} \
@@ -101,7 +110,9 @@ split(s). Ratio: to the distance of k-medoids, which ignores parity.
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--full", action="store_true", help="three splits, three sizes; record the results")
+    parser.add_argument(
+        "--full", action="store_true", help="three splits, three sizes; record the results"
+    )
     full = parser.parse_args().full
     splits = 3 if full else 1
     _warm()
@@ -110,7 +121,9 @@ def main() -> None:
         for split in range(splits):
             for run in measure(size, split):
                 runs.append(run)
-                print(f"{run['m']} {run['method']}: W1 {run['W1']:.4f}", file=sys.stderr, flush=True)
+                print(
+                    f"{run['m']} {run['method']}: W1 {run['W1']:.4f}", file=sys.stderr, flush=True
+                )
     result = {
         "command": "python -m evals.bench.swaps" + (" --full" if full else ""),
         "machine": describe_machine(),

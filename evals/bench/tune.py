@@ -1,13 +1,16 @@
-"""Tuning against FWC, and racing against exhaustive search, with the surrogate on Adult (SIMULATED).
+"""Tuning against FWC, and racing against exhaustive search, with the surrogate on Adult
+(SIMULATED).
 
-    python -m evals.bench.tune           # 20 seeds, each form of the surrogate; --seeds 2 for a look
+    python -m evals.bench.tune           # 20 seeds, each form of the surrogate; --seeds 2 for a
+                                         look
 
-A seed draws 200 pool rows, 40 candidates and 4,000 test rows at base parity 0.5. The target is a DP gap of
-0.25, the limit 2.25 points of accuracy below balanced, a little less than FWC loses. The goal: against FWC's
-16 examples a gap lower by 0.03 or more at no lower accuracy, with at most half the calls of exhaustive
-search at the same result. Candidates are drawn and none is computed, so that a seed takes seconds. The race's
-rounds, the slot tables and the limit were chosen on the seeds 100 to 119, which are not among those judged
-here (`--first 100` looks at them). Writes evals/results/tune.{json,md}.
+A seed draws 200 pool rows, 40 candidates and 4,000 test rows at base parity 0.5. The target is a DP
+gap of 0.25, the limit 2.25 points of accuracy below balanced, a little less than FWC loses. The
+goal: against FWC's 16 examples a gap lower by 0.03 or more at no lower accuracy, with at most half
+the calls of exhaustive search at the same result. Candidates are drawn and none is computed, so
+that a seed takes seconds. The race's rounds, the slot tables and the limit were chosen on the seeds
+100 to 119, which are not among those judged here (`--first 100` looks at them). Writes
+evals/results/tune.{json,md}.
 """
 
 import time
@@ -42,7 +45,11 @@ from fwc_llm.tasks import Task, load_task
 
 COMMAND = "python -m evals.bench.tune"
 GOAL = Goal("dp", 0.25, 0.0225)
-ROWS, CANDIDATES, N_TEST, M, PARITY = 200, 40, 4000, 16, 0.5
+ROWS = 200
+CANDIDATES = 40
+N_TEST = 4000
+M = 16
+PARITY = 0.5
 STRATEGIES = ("strata", "balanced", "random")
 EXHAUSTIVE = ((1.0, 1.0),)
 WHAT = ("gap", "accuracy")
@@ -57,12 +64,20 @@ class Field:
         split = draw_split(task, N_TEST, PARITY, seed)
         rows, split = hold_out(task, split, ROWS, PARITY, seed)
         self.pool, self.test = Pool.of(task, rows), Pool.of(task, split.test)
-        found, _ = choose_candidates(task, split, CANDIDATES, (M,), ("default",), None, seed, STRATEGIES)
+        found, _ = choose_candidates(
+            task, split, CANDIDATES, (M,), ("default",), None, seed, STRATEGIES
+        )
         self.candidates: dict[str, Candidate] = {one.name: one for one in found}
         self.shots: dict[str, Shots] = {name: one.shots for name, one in self.candidates.items()}
         for name in (ZERO, BALANCED, "fwc"):
             self.shots[name] = select_shots(
-                task, name, M, seed=seed, pool=split.pool, candidates=split.candidates, progress=False
+                task,
+                name,
+                M,
+                seed=seed,
+                pool=split.pool,
+                candidates=split.candidates,
+                progress=False,
             )
         self.task = task
         self.p_yes = cache(self._p_yes)
@@ -94,13 +109,19 @@ def one_seed(seed: int, form: str) -> dict[str, Any]:
         left = [name for name in field.candidates if len(answers[name]) == ROWS]
         finalists = {name: measured[name] for name in (*left, BALANCED)}
         winner, reached = choose(finalists, GOAL)
-        kind = field.candidates[winner].recipe.label if winner in field.candidates else winner
+        if winner in field.candidates:
+            kind = field.candidates[winner].recipe.label
+        else:
+            kind = winner
         found["balanced_pool"] = _pair(measured[BALANCED])
         found[how] = {
-            "winner": winner, "kind": kind, "reached": reached,
+            "winner": winner,
+            "kind": kind,
+            "reached": reached,
             "calls": sum(map(len, answers.values())),
-            "pool": _pair(measured[winner]), "test": _pair(field.tested(winner)),
-        }  # fmt: skip
+            "pool": _pair(measured[winner]),
+            "test": _pair(field.tested(winner)),
+        }
     found |= {name: _pair(field.tested(name)) for name in (ZERO, BALANCED, "fwc")}
     return found
 
@@ -133,7 +154,9 @@ def summary(seeds: list[dict[str, Any]]) -> dict[str, Any]:
             )
             for what in WHAT
         },
-        "share_of_calls": fmean(one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds),
+        "share_of_calls": fmean(
+            one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds
+        ),
         "most_calls": max(one["raced"]["calls"] / one["exhaustive"]["calls"] for one in seeds),
         "same_winner": sum(one["raced"]["winner"] == one["exhaustive"]["winner"] for one in seeds),
     }
@@ -146,7 +169,10 @@ def _tested(one: dict[str, Any], arm: str, what: str) -> float:
 
 def _difference(seeds: list[dict[str, Any]], arm: str, other: str, what: str) -> dict[str, float]:
     values = [_tested(one, arm, what) - _tested(one, other, what) for one in seeds]
-    error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    if len(values) > 1:
+        error = stdev(values) / len(values) ** 0.5
+    else:
+        error = 0.0
     return {"mean": fmean(values), "error": error}
 
 
@@ -195,7 +221,8 @@ def _words(form: str, one: dict[str, Any], n: int) -> str:
 
 
 def _both(found: dict[str, dict[str, float]]) -> str:
-    gap, accuracy = found["gap"], found["accuracy"]
+    gap = found["gap"]
+    accuracy = found["accuracy"]
     points = f"{100 * accuracy['mean']:+.1f} ± {100 * accuracy['error']:.1f} points"
     return f"DP gap {gap['mean']:+.3f} ± {gap['error']:.3f}, accuracy {points}"
 
@@ -208,22 +235,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     load_task("adult")  # says what is missing before processes begin
-    began, seeds = time.monotonic(), []
+    began = time.monotonic()
+    seeds = []
     numbers = range(arguments.first, arguments.first + arguments.seeds)
     pairs = [(seed, form) for form in FORMS for seed in numbers]
     with ProcessPoolExecutor() as processes:
         for one in processes.map(one_seed, *zip(*pairs, strict=True)):
             seeds.append(one)
             print(
-                f"{one['form']}, seed {one['seed']}: {one['raced']['kind']}, {one['raced']['test']}, "
+                f"{one['form']}, seed {one['seed']}: {one['raced']['kind']}, "
+                f"{one['raced']['test']}, "
                 f"FWC {one['fwc']}",
                 flush=True,
             )
     report = {
-        "command": COMMAND, "simulated": True, "minutes": round((time.monotonic() - began) / 60, 1),
+        "command": COMMAND,
+        "simulated": True,
+        "minutes": round((time.monotonic() - began) / 60, 1),
         "forms": {form: summary([one for one in seeds if one["form"] == form]) for form in FORMS},
         "seeds": seeds,
-    }  # fmt: skip
+    }
     write("tune", report, page(report), arguments.out)
     print(page(report))
 

@@ -36,7 +36,8 @@ def run(
     Parts are added to the file `kept` as they are done; those that it has are not measured again.
     """
     found = {world.name: Tally(0, {}, {}) for world in worlds}
-    size, parts = min(_PART, runs), range(-(-runs // _PART))
+    size = min(_PART, runs)
+    parts = range(-(-runs // _PART))
     missing = {(world.name, part): world for world in worlds for part in parts}
     for line in kept.read_text(encoding="utf-8").splitlines() if kept and kept.exists() else ():
         record = json.loads(line)
@@ -59,9 +60,16 @@ def run(
     return found
 
 
-def _watched(tasks: Collection[Future[Any]], title: str, bar: Progress | None) -> Iterator[Future[Any]]:
-    """The tasks as they are done, with a progress bar, or a line now and then where there is no terminal."""
-    task = bar.add_task(title, total=len(tasks)) if bar else None
+def _watched(
+    tasks: Collection[Future[Any]], title: str, bar: Progress | None
+) -> Iterator[Future[Any]]:
+    """The tasks as they are done, with a progress bar, or a line now and then where there is no
+    terminal.
+    """
+    if bar:
+        task = bar.add_task(title, total=len(tasks))
+    else:
+        task = None
     for number, done in enumerate(as_completed(tasks), start=1):
         if bar and task is not None:
             bar.advance(task)
@@ -74,30 +82,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 when an interval, a test or a value is not accepted."""
     parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, help=f"runs a population (default {RUNS}; quick: 50)")
-    parser.add_argument("--quick", action="store_true", help="a few populations; no record without --out")
-    parser.add_argument("--only", default="", help="populations by a part of their name; --out adds them")
+    parser.add_argument(
+        "--quick", action="store_true", help="a few populations; no record without --out"
+    )
+    parser.add_argument(
+        "--only", default="", help="populations by a part of their name; --out adds them"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--kept", type=Path, default=None, help="file of parts that are done, to go on from")
-    parser.add_argument("--out", type=Path, default=None, help="folder of coverage.json and coverage.md")
+    parser.add_argument(
+        "--kept", type=Path, default=None, help="file of parts that are done, to go on from"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, help="folder of coverage.json and coverage.md"
+    )
     given = parser.parse_args(arguments)
     runs = given.runs if given.runs is not None else (50 if given.quick else RUNS)
     if runs < 1 or given.processes < 1:
         parser.error("runs and processes are whole numbers from 1 up")
-    known = quick_populations() if given.quick else list(populations())
+    if given.quick:
+        known = quick_populations()
+    else:
+        known = list(populations())
     worlds = [world for world in known if given.only in world.name]
-    pairs = [pair for pair in PAIRS if given.only in pair.name] if not given.quick or given.only else []
+    if not given.quick or given.only:
+        pairs = [pair for pair in PAIRS if given.only in pair.name]
+    else:
+        pairs = []
     if not worlds and not pairs:
         parser.error(f"no population has {given.only!r} in its name")
     with Progress(disable=not sys.stderr.isatty()) as bar:
         tallies = run(worlds, runs, given.seed, given.processes, bar, given.kept)
         with ProcessPoolExecutor(given.processes) as pool:
-            most = min(runs, LOOKS[-1]) if given.runs is not None else LOOKS[-1]
+            if given.runs is not None:
+                most = min(runs, LOOKS[-1])
+            else:
+                most = LOOKS[-1]
             tasks = {pool.submit(measure_pair, pair, most, given.seed): pair.name for pair in pairs}
             found = {tasks[done]: done.result() for done in _watched(tasks, "all pairs", bar)}
     about: dict[str, Any] = {
         "command": " ".join(
-            ["python -m evals.coverage", shlex.join(sys.argv[1:] if arguments is None else arguments)]
+            [
+                "python -m evals.coverage",
+                shlex.join(sys.argv[1:] if arguments is None else arguments),
+            ]
         ),
         "machine": describe_machine("numpy", "scipy"),
         "seed": given.seed,
@@ -106,8 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "fairlearn": {"numbers": NUMBERS, "farthest": farthest()},
     }
     folder = given.out or (None if given.quick or given.only else RESULTS)
-    recorded = folder / "coverage.json" if folder and given.only else None
-    before = json.loads(recorded.read_text(encoding="utf-8")) if recorded and recorded.exists() else {}
+    if folder and given.only:
+        recorded = folder / "coverage.json"
+    else:
+        recorded = None
+    if recorded and recorded.exists():
+        before = json.loads(recorded.read_text(encoding="utf-8"))
+    else:
+        before = {}
     about |= {name: before[name] for name in ("command", "runs") if name in before}
     result = as_json(about, tallies, {pair.name: found[pair.name] for pair in pairs}, before)
     if folder is not None:

@@ -21,16 +21,27 @@ def farthest(numbers: int = NUMBERS) -> float:
     differences: list[float] = []
     rng = np.random.default_rng(0)
     while len(differences) < numbers:
-        levels, n = int(rng.integers(2, 5)), int(rng.integers(60, 160))
+        levels = int(rng.integers(2, 5))
+        n = int(rng.integers(60, 160))
         groups = np.array([f"g{level}" for level in rng.integers(0, levels, n)])
-        predicted, labels = rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n)
-        weight = rng.uniform(0.2, 5.0, n) if rng.random() < 0.5 else None
-        weights = None if weight is None else {name: {"sample_weight": weight} for name in _RATES}
+        predicted = rng.integers(0, 2, n).astype(float)
+        labels = rng.integers(0, 2, n)
+        if rng.random() < 0.5:
+            weight = rng.uniform(0.2, 5.0, n)
+        else:
+            weight = None
+        if weight is None:
+            weights = None
+        else:
+            weights = {name: {"sample_weight": weight} for name in _RATES}
         with warnings.catch_warnings(action="ignore"):
             frame = fairlearn.MetricFrame(
-                metrics=_RATES, y_true=labels, y_pred=predicted, sensitive_features=groups,
+                metrics=_RATES,
+                y_true=labels,
+                y_pred=predicted,
+                sensitive_features=groups,
                 sample_params=weights,
-            )  # fmt: skip
+            )
         gap = frame.difference()
         theirs = {
             "demographic_parity_difference": gap["rate"],

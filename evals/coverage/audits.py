@@ -1,7 +1,9 @@
-"""The audit of a sample: through the public door, and the same numbers from arrays, fast enough to repeat.
+"""The audit of a sample: through the public door, and the same numbers from arrays, fast enough
+to repeat.
 
-The public door reads a table, checks it and says much more than intervals and tests. The fast way calls what
-is beneath it, `estimate` and `compare_estimates`; `tally.measure` holds one against the other.
+The public door reads a table, checks it and says much more than intervals and tests. The fast way
+calls what is beneath it, `estimate` and `compare_estimates`; `tally.measure` holds one against the
+other.
 """
 
 from typing import Any
@@ -27,7 +29,10 @@ def public_audit(sample: Sample) -> dict[str, Any]:
     """The audit as any caller has it."""
     from fwc_llm import audit
 
-    design = "group" if isinstance(sample.world.rows, int) else "group and label"
+    if isinstance(sample.world.rows, int):
+        design = "group"
+    else:
+        design = "group and label"
     world = sample.world
     document: dict[str, Any] = audit(
         sample.frame(),
@@ -45,7 +50,10 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     """The same document as far as intervals and tests go."""
     levels = list(sample.world.groups)
     found = [ArmEstimates(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
-    test = compare_estimates(found[0], found[1], metrics=COMPARED) | {"first": ARMS[0], "second": ARMS[1]}
+    test = compare_estimates(found[0], found[1], metrics=COMPARED) | {
+        "first": ARMS[0],
+        "second": ARMS[1],
+    }
     arms = [
         _arm(name, one, levels, sample.world.further) | {"by_attribute": _attributes(sample, arm)}
         for arm, (name, one) in enumerate(zip(ARMS, found, strict=True))
@@ -57,7 +65,9 @@ def array_audit(sample: Sample) -> dict[str, Any]:
 def _arrays(sample: Sample, arm: int, levels: list[str]) -> ArmArrays:
     """One arm's answers; groups of one name among `levels` are one."""
     repeats, n = sample.ids.shape
-    names, world, asked = list(dict.fromkeys(levels)), sample.world, sample.asked.ravel()
+    names = list(dict.fromkeys(levels))
+    world = sample.world
+    asked = sample.asked.ravel()
     group, label = np.divmod(sample.cell.ravel()[asked], 2)
     sets = sample.sets(arm)
     return ArmArrays(
@@ -78,7 +88,9 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> ArmArrays:
     )
 
 
-def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, ...]) -> dict[str, Any]:
+def _arm(
+    name: str, found: ArmEstimates, levels: list[str], further: tuple[str, ...]
+) -> dict[str, Any]:
     kinds = {
         "rate": found.rates(),
         "true_positive_rate": found.rates("true_positive_rate"),
@@ -92,7 +104,9 @@ def _arm(name: str, found: ArmEstimates, levels: list[str], further: tuple[str, 
             one = rates[place]
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
-    described["demographic_parity_difference"] |= {"p_value": found["demographic_parity_difference"].p_value}
+    described["demographic_parity_difference"] |= {
+        "p_value": found["demographic_parity_difference"].p_value
+    }
     for metric in _METRICS[1:]:
         described[metric]["verdict"] = found[metric].verdict()
     for metric in further:

@@ -3,9 +3,9 @@
     python -m evals.coverage.impact            # records evals/results/impact.md
     python -m evals.coverage.impact --quick    # few runs; records nothing
 
-Answers are drawn from the populations of `worlds`. Those of a design are read re-weighted to the table, whose
-share of each group and label is given as known; the truth is weighted alike. The test of two groups is tried
-where their true rates are equal.
+Answers are drawn from the populations of `worlds`. Those of a design are read re-weighted to the
+table, whose share of each group and label is given as known; the truth is weighted alike. The test
+of two groups is tried where their true rates are equal.
 """
 
 import sys
@@ -41,7 +41,9 @@ from fwc_llm.metrics.audit_table import from_frame
 
 _NO_GAP = ((0.4, 0.4),) * 4
 _RARE = ((0.01, 0.03),) * 4  # most runs select nobody of some group
-_UNEQUAL = ((0.25, 0.7),) * 2  # alike under each label, so that rates differ only by the groups' labels
+_UNEQUAL = (
+    (0.25, 0.7),
+) * 2  # alike under each label, so that rates differ only by the groups' labels
 _MARK = " at a true ratio of 1"
 
 
@@ -58,7 +60,9 @@ def worlds() -> Iterator[World]:
         for name, rates in {**MORE, "no gap": _NO_GAP, "the rarest rates": _RARE}.items():
             yield from _of(design, name, (rates[:levels], rates[:levels]))
     yield from _of(ADULT_200, "alike under each label", (_UNEQUAL, _UNEQUAL))
-    unread = ADULT_200.world("equal arms, unread by label", TWO["equal arms"], 1, parsed=UNREAD_BY_LABEL)
+    unread = ADULT_200.world(
+        "equal arms, unread by label", TWO["equal arms"], 1, parsed=UNREAD_BY_LABEL
+    )
     yield unread
     yield replace(unread, name=unread.name.replace("R = 1", "R = 20"), repeats=20, correlation=0.5)
 
@@ -87,7 +91,9 @@ def _read(sample: Sample) -> Iterator[Reading | Verdict]:
     designed = not isinstance(sample.world.rows, int)
     frame = sample.frame()
     design = "group and label" if designed else "group"
-    answered = from_frame(frame[frame["arm"] == ARMS[0]], design, least_groups=1)  # chance may draw one
+    answered = from_frame(
+        frame[frame["arm"] == ARMS[0]], design, least_groups=1
+    )  # chance may draw one
     cells = zip(sample.world.groups, sample.world.table, strict=True)
     counted = [{"group": group, "no": no, "yes": yes} for group, (no, yes) in cells]
     tables = impact_tables(answered, designed, counted)
@@ -97,17 +103,24 @@ def _read(sample: Sample) -> Iterator[Reading | Verdict]:
     for name, group in arm["groups"].items():
         for kind, ends in _ENDS.items():
             limits = group[ends[0]], group[ends[1]]
-            yield Reading(kind.replace("_", " "), name, arm["of"], group[kind], *limits, true[kind][name])
+            yield Reading(
+                kind.replace("_", " "), name, arm["of"], group[kind], *limits, true[kind][name]
+            )
         if group["p_value"] is not None and arm["reference"] != name:
             gap = true["selection_rate"][name] - true["selection_rate"][arm["reference"]]
-            yield Verdict("against the highest rate", name, arm["of"], group["p_adjusted"], gap, gap, False)
+            yield Verdict(
+                "against the highest rate", name, arm["of"], group["p_adjusted"], gap, gap, False
+            )
     for pair in arm["pairs"]:
         rates = [true["selection_rate"][pair[side]] for side in ("first", "second")]
         gap = rates[0] - rates[1]
         limits = pair["low"], pair["high"]
         yield Reading("difference of a pair", "", arm["of"], pair["difference"], *limits, gap)
         ratio = min(rates) / max(rates)
-        mark = _MARK if abs(gap) < 1e-12 else ""
+        if abs(gap) < 1e-12:
+            mark = _MARK
+        else:
+            mark = ""
         folded = pair["ratio_low"], pair["ratio_high"]
         yield Reading(f"ratio of a pair{mark}", "", arm["of"], pair["ratio"], *folded, ratio)
         excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
@@ -125,7 +138,9 @@ _ENDS = {
 
 
 def _truths(sample: Sample, of: str) -> dict[str, dict[str, float]]:
-    """The truth of every group under the table's own mix of labels, or of the labels that are read."""
+    """The truth of every group under the table's own mix of labels, or of the labels that are
+    read.
+    """
     found = sample.truths[of if of in sample.truths else EXAMPLES][0]
     kinds = ("false_positive_rate", "true_positive_rate")
     mix = np.asarray(sample.world.table, float)
@@ -143,7 +158,9 @@ def _truths(sample: Sample, of: str) -> dict[str, dict[str, float]]:
 
 
 def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
-    """The record: every quantity with its mean and least coverage, every test with its type-I error."""
+    """The record: every quantity with its mean and least coverage, every test with its type-I
+    error.
+    """
     wrong = [
         f"* {name}: {'; '.join(found)}"
         for name, one in tallies.items()
@@ -157,9 +174,13 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
     tests = []
     for key in sorted({key for one in tallies.values() for key in one.tests}):
         found_tests = {name: one.tests[key] for name, one in tallies.items() if key in one.tests}
-        if known := {name: one for name, one in found_tests.items() if one.null}:
+        known = {name: one for name, one in found_tests.items() if one.null}
+        if known:
             tests.append(_test_line(key, known))
-    accepted = "**Everything is accepted.**" if not wrong else "\n".join(["Not accepted:", "", *wrong])
+    if not wrong:
+        accepted = "**Everything is accepted.**"
+    else:
+        accepted = "\n".join(["Not accepted:", "", *wrong])
     head = ["interval", "of", "mean coverage", "least", "where", "values outside", "not given"]
     return f"""# The tables of an audit
 
@@ -174,10 +195,13 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
 
 
 _KEY = (
-    "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal 0.05), two "
+    "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal "
+    "0.05), two "
     "standard errors of the simulation aside, no value outside its own interval, and no test that "
-    "says otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision "
-    "where its group has none. Tests of a pair are before the correction for several pairs, those against "
+    "says otherwise than the interval beside it. A ratio is not given where no group has a yes, a "
+    "precision "
+    "where its group has none. Tests of a pair are before the correction for several pairs, those "
+    "against "
     "the highest rate after it."
 )
 
@@ -209,9 +233,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=400, help="runs a population")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="30 runs of each; records nothing")
-    parser.add_argument("--only", default="", help="populations whose name holds this text; records nothing")
+    parser.add_argument(
+        "--only", default="", help="populations whose name holds this text; records nothing"
+    )
     given = parser.parse_args(arguments)
-    runs = 30 if given.quick else given.runs
+    if given.quick:
+        runs = 30
+    else:
+        runs = given.runs
     chosen = [world for world in worlds() if given.only in world.name]
     tallies = {world.name: measure(world, runs, given.seed) for world in chosen}
     about = f"Made by `python -m evals.coverage.impact --runs {runs}`, seed {given.seed}."
@@ -219,7 +248,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (given.quick or given.only):
         (RESULTS / "impact.md").write_text(page, encoding="utf-8")
     print(page)
-    return 1 if any(faults(one, strict=False) for one in tallies.values()) else 0
+    if any(faults(one, strict=False) for one in tallies.values()):
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

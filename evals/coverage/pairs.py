@@ -1,10 +1,11 @@
 """Every pair of options that is not refused, simulated where both meet.
 
-Options are those of `fwc_llm.metrics.sampling_design`, which refuses the pairs that are not here. Groups are
-treated alike, two arms as well, so that every gap and difference is 0 in truth. An answer is yes where a sum
-of independent normal parts is positive: of the row's features, its stratum, its person, the row itself, the
-set of examples, and chance. People have rows of unequal number; answers are lost so as to feign a gap. Until
-decided, the intervals of all ten looks must hold at once.
+Options are those of `fwc_llm.metrics.sampling_design`, which refuses the pairs that are not here.
+Groups are treated alike, two arms as well, so that every gap and difference is 0 in truth. An
+answer is yes where a sum of independent normal parts is positive: of the row's features, its
+stratum, its person, the row itself, the set of examples, and chance. People have rows of unequal
+number; answers are lost so as to feign a gap. Until decided, the intervals of all ten looks must
+hold at once.
 """
 
 from collections import Counter
@@ -44,14 +45,19 @@ from fwc_llm.metrics.sampling_design import (
     UNTIL,
     WEIGHTS,
     SamplingDesign,
-)  # fmt: skip
+)
 from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 from fwc_llm.runs.splits import interleave_cells, whole_people
 
 GAP = "demographic_parity_difference"
 _MEANS = -0.5, 0.6  # of the sum, of rows with label no and yes
 _YES = 0.4  # share of the label yes
-_PARTS = {"x": 0.35, "stratum": 0.15, "person": 0.2, "row": 0.1}  # variances; chance has the rest of 1
+_PARTS = {
+    "x": 0.35,
+    "stratum": 0.15,
+    "person": 0.2,
+    "row": 0.1,
+}  # variances; chance has the rest of 1
 _SETS = 0.05  # and sets of examples this much of the rest, two fifths of it by group
 _NUMBERS = pd.Index(list(map(str, range(2000))), dtype="str")
 LOOKS = 200, 600, 1600  # runs after which a pair may be accepted
@@ -81,7 +87,8 @@ class Pair:
         if on(PEOPLE):
             rows = np.maximum(1, rng.lognormal(1.0, 1.0, size).round()).astype(int)
             person = np.repeat(np.arange(size), rows)[:size]
-        group, label = person % 2, (rng.random(size) < _YES).astype(np.int8)
+        group = person % 2
+        label = (rng.random(size) < _YES).astype(np.int8)
         x, stratum, of_row = rng.standard_normal((3, size))
         of_person = rng.standard_normal(size)[person]
         known = (x, stratum, of_person, of_row)
@@ -90,37 +97,55 @@ class Pair:
         )
         repeats = 8 if on(EXAMPLES) else 4 if on(REPEATS) else 1
         asked = self._asked(rng, label, group, repeats)
-        row, repeat = asked.ravel(), np.repeat(np.arange(repeats), asked.shape[1])
+        row = asked.ravel()
+        repeat = np.repeat(np.arange(repeats), asked.shape[1])
         if on(UNTIL):
             row = row[whole_people(person[row], int(rng.integers(1_000_000)))]
-            row = row[interleave_cells((2 * group + label)[row])] if on(BASE_PARITY) else row
+            if on(BASE_PARITY):
+                row = row[interleave_cells((2 * group + label)[row])]
+            else:
+                row = row
         rest = 1 - sum(_PARTS.values())
         weight = np.where(label, 3.0, 1.0) * rng.lognormal(0.0, 0.3, size)
         arms = {}
         for arm in ("first", "second"):
             sets = rng.standard_normal((2, repeats)) * on(EXAMPLES) * np.sqrt(_SETS)
-            by_set = np.sqrt(0.6) * sets[0][repeat] + np.sqrt(0.4) * sets[1][repeat] * (2 * group[row] - 1)
+            by_set = np.sqrt(0.6) * sets[0][repeat] + np.sqrt(0.4) * sets[1][repeat] * (
+                2 * group[row] - 1
+            )
             noise = np.sqrt(rest - _SETS * on(EXAMPLES)) * rng.standard_normal(len(row))
             answer = (mean[row] + by_set + noise > 0) * 1.0
             lost = on(UNREAD) & (answer == group[row]) & (rng.random(len(row)) < _LOST)
             numbered = _names(repeat)
             arms[arm] = ArmAnswers(
-                repeat, _names(row), one_name("", len(row)),
-                names_of(group[row], ["f", "m"]), label[row], np.where(lost, np.nan, answer),
-                names_of(lost * 1, ["", "refused"]), np.full(len(row), np.nan),
+                repeat,
+                _names(row),
+                one_name("", len(row)),
+                names_of(group[row], ["f", "m"]),
+                label[row],
+                np.where(lost, np.nan, answer),
+                names_of(lost * 1, ["", "refused"]),
+                np.full(len(row), np.nan),
                 numbered if on(EXAMPLES) else one_name("", len(row)),
                 weight[row] if on(WEIGHTS) else None,
                 _names(person[row]) if on(PEOPLE) else None,
                 names_of((ndtr(stratum[row]) * 6).astype(int), [*"abcdef"]) if on(STRATA) else None,
-            )  # fmt: skip
+            )
         run = RunAnswers(arms, ("f", "m"), SamplingDesign(on(BASE_PARITY)))
         frame = pd.DataFrame({"x": x, "s": stratum})
         people = person if on(PEOPLE) else None
         table = FeatureTable(
-            pd.RangeIndex(size).astype(str), np.array([*"fm"], object)[group], label * 1, frame, people
+            pd.RangeIndex(size).astype(str),
+            np.array([*"fm"], object)[group],
+            label * 1,
+            frame,
+            people,
         )
         yes = 0.5 if on(BASE_PARITY) else _YES
-        yes = 3 * yes / (1 + 2 * yes) if on(WEIGHTS) else yes
+        if on(WEIGHTS):
+            yes = 3 * yes / (1 + 2 * yes)
+        else:
+            yes = yes
         return run, table, float(yes * ndtr(_MEANS[1]) + (1 - yes) * ndtr(-_MEANS[0]))
 
     def _asked(
@@ -142,7 +167,9 @@ class Pair:
         return np.concatenate(drawn, axis=1)
 
     def intervals(self, rng: np.random.Generator) -> Iterator[tuple[str, Interval, float]]:
-        """Yield each interval by which something is decided, and the truth; nothing where it is refused."""
+        """Yield each interval by which something is decided, and the truth; nothing where it is
+        refused.
+        """
         run, table, accuracy = self.draw(rng)
         held: dict[tuple[str, int], tuple[float, float, float]] = {}
         for looked in self._looks(run):
@@ -192,20 +219,30 @@ class Pair:
             yield "change of yes, probe", (change["low"], change["high"]), 0.0
 
 
-def _rates(first: ArmEstimates, parity: bool, weighted: bool) -> Iterator[tuple[str, Interval, float]]:
+def _rates(
+    first: ArmEstimates, parity: bool, weighted: bool
+) -> Iterator[tuple[str, Interval, float]]:
     yes = 0.5 if parity else _YES
-    yes = 3 * yes / (1 + 2 * yes) if weighted else yes
+    if weighted:
+        yes = 3 * yes / (1 + 2 * yes)
+    else:
+        yes = yes
     true = float(yes * ndtr(_MEANS[1]) + (1 - yes) * ndtr(_MEANS[0]))
     for rate in first.rates():
         yield "rate", (rate.low, rate.high), true
 
 
-PAIRS = tuple(Pair(frozenset(pair)) for pair in combinations(OPTIONS, 2) if frozenset(pair) not in REFUSED)
+PAIRS = tuple(
+    Pair(frozenset(pair)) for pair in combinations(OPTIONS, 2) if frozenset(pair) not in REFUSED
+)
 
 
 def measure_pair(pair: Pair, most: int, seed: int = 0) -> Tally:
-    """Simulate a pair until all of its intervals are accepted at one of `LOOKS`, or for `most` runs."""
-    rng, found = np.random.default_rng([seed, crc32(pair.name.encode())]), Tally(0, {}, {})
+    """Simulate a pair until all of its intervals are accepted at one of `LOOKS`, or for `most`
+    runs.
+    """
+    rng = np.random.default_rng([seed, crc32(pair.name.encode())])
+    found = Tally(0, {}, {})
     for runs in dict.fromkeys((*(look for look in LOOKS if look < most), most)):
         while found.runs < runs:
             for quantity, (low, high), truth in pair.intervals(rng):
@@ -224,7 +261,10 @@ def table_of_pairs(tallies: Mapping[str, Mapping[str, Any]]) -> str:
         cells = [""] * place
         for other in OPTIONS[place + 1 :]:
             one = tallies.get(Pair(frozenset({option, other})).name)
-            least = f"{min(i['covered'] / i['given'] for i in one['intervals']):.3f}" if one else "–"
+            if one:
+                least = f"{min(i['covered'] / i['given'] for i in one['intervals']):.3f}"
+            else:
+                least = "–"
             cells.append("refused" if frozenset({option, other}) in REFUSED else least)
         lines.append([option, *cells])
     return markdown(["", *OPTIONS[1:]], lines)

@@ -22,7 +22,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Reading:
-    """One printed number: which, `where`, what it speaks `of`; value, interval (None: absent) and truth."""
+    """One printed number: which, `where`, what it speaks `of`; value, interval (None: absent)
+    and truth.
+    """
 
     quantity: str
     where: str
@@ -41,7 +43,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One test: its p-value (None: not given), the difference beside it and the true one, contradictions."""
+    """One test: its p-value (None: not given), the difference beside it and the true one,
+    contradictions.
+    """
 
     quantity: str
     where: str
@@ -67,7 +71,8 @@ def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Verd
 
 
 def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Reading | Verdict]:
-    of, where = _of(arm, EXAMPLES), ARMS[place]
+    of = _of(arm, EXAMPLES)
+    where = ARMS[place]
     true = sample.truths[of][place]
     for metric in (*METRICS, *sample.world.further):
         yield _reading(metric, where, arm[metric], of, true[metric])
@@ -76,10 +81,16 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
         for rate in _RATES:
             name = f"{where}, {group}"
             yield _reading(
-                rate, name, _ends(found, rate, "" if rate == "rate" else rate), of, true[f"{rate} of {group}"]
+                rate,
+                name,
+                _ends(found, rate, "" if rate == "rate" else rate),
+                of,
+                true[f"{rate} of {group}"],
             )
     if "coverage_low" in arm:
-        yield _reading("coverage of all", where, _ends(arm, "coverage", "coverage"), of, true["coverage"])
+        yield _reading(
+            "coverage of all", where, _ends(arm, "coverage", "coverage"), of, true["coverage"]
+        )
     for position, one in enumerate(arm.get("by_attribute") or []):
         levels = [group.split(" & ")[position] for group in sample.world.groups]
         of_levels = _of_levels(sample, place, of, levels)
@@ -91,7 +102,11 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
 
 def _ends(found: Mapping[str, Any], name: str, prefix: str) -> dict[str, Any]:
     prefix = f"{prefix}_" if prefix else ""
-    return {"value": found[name], "low": found.get(f"{prefix}low"), "high": found.get(f"{prefix}high")}
+    return {
+        "value": found[name],
+        "low": found.get(f"{prefix}low"),
+        "high": found.get(f"{prefix}high"),
+    }
 
 
 def _read_verdicts(
@@ -99,7 +114,11 @@ def _read_verdicts(
 ) -> Iterator[Verdict]:
     """Each metric's verdict as a test of equality, and the p-values that must agree."""
     for metric in metrics:
-        found, equal = arm[metric], 1.0 if metric.endswith("ratio") else 0.0
+        found = arm[metric]
+        if metric.endswith("ratio"):
+            equal = 1.0
+        else:
+            equal = 0.0
         if found["value"] is None or found["verdict"] is None:
             continue
         differs = found["verdict"] in ("differs", "differs within margin")
@@ -108,15 +127,23 @@ def _read_verdicts(
         unlike = differs != excluded or (tested and differs != (found["p_value"] < LEVEL))
         difference = found["value"] - equal
         yield Verdict(
-            f"{metric} differs", where, of, 0.0 if differs else 1.0, difference, true[metric] - equal, unlike
+            f"{metric} differs",
+            where,
+            of,
+            0.0 if differs else 1.0,
+            difference,
+            true[metric] - equal,
+            unlike,
         )
 
 
 def _of_levels(sample: Sample, place: int, of: str, levels: list[str]) -> dict[str, float]:
     """The truth for one of several protected attributes."""
-    world, cells = sample.world, sample.truths[of][place]
+    world = sample.world
+    cells = sample.truths[of][place]
     yes = [
-        [cells[f"{kind}_positive_rate of {group}"] for kind in ("false", "true")] for group in world.groups
+        [cells[f"{kind}_positive_rate of {group}"] for kind in ("false", "true")]
+        for group in world.groups
     ]
     return truth(np.array(yes), world.weights, world.read, levels)
 
@@ -144,20 +171,26 @@ def _read_comparison(
 
 
 def _contradicts(found: Mapping[str, Any], printed: float | None) -> bool:
-    """Whether the test says otherwise than the interval or the difference, or that than the arms' values."""
-    p, difference = found["p_value"], found["difference"]
+    """Whether the test says otherwise than the interval or the difference, or that than the
+    arms' values.
+    """
+    p = found["p_value"]
+    difference = found["difference"]
     if difference is not None and printed is not None and abs(difference - printed) > _ROUNDING:
         return True
     if p is None or difference is None:
         return False
     if p < LEVEL and difference == 0:
         return True
-    low, high = found.get("low"), found.get("high")
+    low = found.get("low")
+    high = found.get("high")
     if low is None or high is None:  # a sign test, whose sign is that of the rows
         return bool(p < LEVEL and (found.get("better", 0) - found.get("worse", 0)) * difference < 0)
     excluded = low > _ROUNDING or high < -_ROUNDING
     touching = min(abs(low), abs(high)) <= _ROUNDING or abs(p - LEVEL) <= _ROUNDING
-    return (excluded != (p < LEVEL) and not touching) or (excluded and difference * (low + high) < 0)
+    return (excluded != (p < LEVEL) and not touching) or (
+        excluded and difference * (low + high) < 0
+    )
 
 
 def _of(found: Mapping[str, Any], default: str) -> str:

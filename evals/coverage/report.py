@@ -17,7 +17,9 @@ def as_json(
     pairs: Mapping[str, Tally],
     before: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the record as plain objects, with what was recorded `before` of all that is not measured now."""
+    """Return the record as plain objects, with what was recorded `before` of all that is not
+    measured now.
+    """
     result = dict(about)
     for kind, measured in (("populations", tallies), ("pairs", pairs)):
         known = {one["name"]: one for one in before.get(kind, ())}
@@ -30,7 +32,8 @@ def as_json(
 
 def as_markdown(result: Mapping[str, Any]) -> str:
     """Return the record as a page."""
-    populations, wrong = result["populations"], result["faults"]
+    populations = result["populations"]
+    wrong = result["faults"]
     runs = sum(one["runs"] for one in populations)
     given = sum(i["given"] for one in populations for i in one["intervals"])
     bad = [f"* {name}: {'; '.join(lines)}" for name, lines in wrong.items() if lines]
@@ -76,13 +79,17 @@ def _intervals(populations: Sequence[Mapping[str, Any]]) -> str:
     for world in populations:
         for one in world["intervals"]:
             if one["given"] >= 50:
-                covered, width = one["covered"] / one["given"], one["width"] / one["given"]
+                covered = one["covered"] / one["given"]
+                width = one["width"] / one["given"]
                 found[one["quantity"]].append((covered, world["name"], width))
     lines = []
     for quantity, rows in found.items():
         least, where, _ = min(rows)
-        mean, width = fmean(row[0] for row in rows), fmean(row[2] for row in rows)
-        lines.append([quantity.replace("_", " "), f"{mean:.3f}", f"{least:.3f}", where, f"{width:.3f}"])
+        mean = fmean(row[0] for row in rows)
+        width = fmean(row[2] for row in rows)
+        lines.append(
+            [quantity.replace("_", " "), f"{mean:.3f}", f"{least:.3f}", where, f"{width:.3f}"]
+        )
     return markdown(["interval", "mean coverage", "least", "where", "mean width"], lines)
 
 

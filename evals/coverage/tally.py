@@ -1,4 +1,6 @@
-"""Counts over many runs: how often an interval holds the truth, how often a test speaks, and rightly."""
+"""Counts over many runs: how often an interval holds the truth, how often a test speaks, and
+rightly.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +19,9 @@ _EXACT = 1e-9
 
 @dataclass
 class Interval:
-    """Of `given` intervals (`absent` more: none), `covered` hold the truth and `outside` miss their value."""
+    """Of `given` intervals (`absent` more: none), `covered` hold the truth and `outside` miss
+    their value.
+    """
 
     given: int = 0
     absent: int = 0
@@ -41,10 +45,11 @@ class Interval:
 
 @dataclass
 class Verdicts:
-    """Of `null` tests without and `real` ones with a true difference, how many reject; `absent` cannot say.
+    """Of `null` tests without and `real` ones with a true difference, how many reject; `absent`
+    cannot say.
 
-    `wrong` reject in favour of the wrong side; `contradictions` say otherwise than the difference beside
-    them.
+    `wrong` reject in favour of the wrong side; `contradictions` say otherwise than the difference
+    beside them.
     """
 
     null: int = 0
@@ -66,7 +71,9 @@ class Verdicts:
         else:
             self.real += 1
             self.real_rejected += test.rejects
-            self.wrong += test.rejects and test.difference is not None and test.difference * test.truth < 0
+            self.wrong += (
+                test.rejects and test.difference is not None and test.difference * test.truth < 0
+            )
 
 
 Key = tuple[str, str, str]  # quantity, where, what it speaks of
@@ -105,7 +112,9 @@ class Tally:
                 {"quantity": quantity, "where": where, "of": of, **asdict(one)}
                 for (quantity, where, of), one in counts.items()
             ]
-            return [{**one, "width": round(one["width"], 3)} if "width" in one else one for one in found]
+            return [
+                {**one, "width": round(one["width"], 3)} if "width" in one else one for one in found
+            ]
 
         return {"runs": self.runs, "intervals": rows(self.intervals), "tests": rows(self.tests)}
 
@@ -117,7 +126,9 @@ def _merge(into: dict[Key, Any], other: dict[Key, Any]) -> None:
             setattr(mine, field.name, getattr(mine, field.name) + getattr(counts, field.name))
 
 
-def measure(world: World, runs: int, seed: int = 0, part: int = 0, audit: Audit | None = None) -> Tally:
+def measure(
+    world: World, runs: int, seed: int = 0, part: int = 0, audit: Audit | None = None
+) -> Tally:
     """Audit `runs` runs drawn from the world; the same `seed` and `part` draw the same answers.
 
     Without an `audit` the fast one is used, and the very first run is held against the public door.
@@ -134,7 +145,9 @@ def measure(world: World, runs: int, seed: int = 0, part: int = 0, audit: Audit 
     return found
 
 
-def check_same(one: Sequence[Reading | Verdict], other: Sequence[Reading | Verdict], where: str) -> None:
+def check_same(
+    one: Sequence[Reading | Verdict], other: Sequence[Reading | Verdict], where: str
+) -> None:
     """Refuse two readings of one run that differ, rounding aside."""
     first, second = (sorted(_numbers(printed) for printed in read) for read in (one, other))
     same = [name for name, _ in first] == [name for name, _ in second] and np.allclose(

@@ -1,12 +1,14 @@
-"""Gates over replies without an answer that are missing in the worst way: how often they decide wrongly.
+"""Gates over replies without an answer that are missing in the worst way: how often they decide
+wrongly.
 
     python -m evals.coverage.unread            # records evals/results/unread.md
     python -m evals.coverage.unread --quick    # few runs; records nothing
 
-Answers are drawn from known rates. Then some are lost, as an adversary would choose them: *hidden* makes a
-gap (or a difference of arms) look smaller than it is, so that a gate may pass wrongly, *invented* makes it
-look larger, so that one may fail wrongly. The bound of the gate is the truth itself, where errors are most
-frequent. Beside the decisions stand those of the answers that were read alone (`--unread ignore`).
+Answers are drawn from known rates. Then some are lost, as an adversary would choose them: *hidden*
+makes a gap (or a difference of arms) look smaller than it is, so that a gate may pass wrongly,
+*invented* makes it look larger, so that one may fail wrongly. The bound of the gate is the truth
+itself, where errors are most frequent. Beside the decisions stand those of the answers that were
+read alone (`--unread ignore`).
 """
 
 import sys
@@ -26,9 +28,9 @@ MOST = 0.06  # of runs that decide wrongly, two standard errors aside
 
 @dataclass(frozen=True)
 class World:
-    """Rates of yes (A, G) of arms and groups, the number of `rows`, and the share of answers at risk that are
-    lost. Arms agree about half of the rows by luck. People have `people` rows each; `sets` of examples move
-    the rates by `shift`. Half of the labels of each group are yes.
+    """Rates of yes (A, G) of arms and groups, the number of `rows`, and the share of answers at
+    risk that are lost. Arms agree about half of the rows by luck. People have `people` rows
+    each; `sets` of examples move the rates by `shift`. Half of the labels of each group are yes.
     """
 
     name: str
@@ -41,33 +43,54 @@ class World:
     shift: float = 0.0
 
     def draw(self, rng: np.random.Generator, hidden: bool) -> RunAnswers:
-        """Draw a run; `hidden`: the gap, or the second arm's advantage, looks smaller than it is."""
-        groups, arms = len(self.rates[0]), {}
-        group, person = np.arange(self.rows) % groups, np.arange(self.rows) // (groups * self.people)
+        """Draw a run; `hidden`: the gap, or the second arm's advantage, looks smaller than it
+        is.
+        """
+        groups = len(self.rates[0])
+        arms = {}
+        group = np.arange(self.rows) % groups
+        person = np.arange(self.rows) // (groups * self.people)
         person = person * groups + group
         label = (np.arange(self.rows) // groups % 2).astype(np.int8)
-        shared, none = rng.random(person.max() + 1), one_name("", self.rows)
+        shared = rng.random(person.max() + 1)
+        none = one_name("", self.rows)
         names = [f"g{place}" for place in range(groups)]
         for place, rates in enumerate(self.rates):
-            moved = np.repeat(rng.normal(0, self.shift, self.sets), -(-self.rows // self.sets))[: self.rows]
+            moved = np.repeat(rng.normal(0, self.shift, self.sets), -(-self.rows // self.sets))[
+                : self.rows
+            ]
             chance = np.array(rates)[group] + moved
             luck = np.where(rng.random(len(shared)) < 0.5, shared, rng.random(len(shared)))
-            draws = 0.5 * luck[person] + 0.5 * rng.random(self.rows) if self.people > 1 else luck[person]
+            if self.people > 1:
+                draws = 0.5 * luck[person] + 0.5 * rng.random(self.rows)
+            else:
+                draws = luck[person]
             if self.people > 1:  # of two uniform variables the mean; its distribution is known
                 draws = np.where(draws < 0.5, 2 * draws**2, 1 - 2 * (1 - draws) ** 2)
             yes = (draws < chance).astype(float)
             top = np.argmax(rates) if self.condition == "dp" else -1
-            raises = np.where(group == top, yes, 1 - yes) if self.condition == "dp" else yes == label
-            second = place == len(self.rates) - 1  # the first arm of two is lost the other way round
+            if self.condition == "dp":
+                raises = np.where(group == top, yes, 1 - yes)
+            else:
+                raises = yes == label
+            second = (
+                place == len(self.rates) - 1
+            )  # the first arm of two is lost the other way round
             at_risk = (raises == 1) == (hidden == second)
             answer = np.where(at_risk & (rng.random(self.rows) < self.lost), np.nan, yes)
             repeat = np.zeros(self.rows, np.int64)
             arms[f"a{place}"] = ArmAnswers(
-                repeat, _texts(np.arange(self.rows)), none, _texts(group, "g"), label, answer, none,
+                repeat,
+                _texts(np.arange(self.rows)),
+                none,
+                _texts(group, "g"),
+                label,
+                answer,
+                none,
                 np.full(self.rows, np.nan),
                 _texts(np.arange(self.rows) * self.sets // self.rows) if self.sets > 1 else none,
                 cluster=_texts(person) if self.people > 1 else None,
-            )  # fmt: skip
+            )
         return RunAnswers(arms, tuple(names), SamplingDesign(self.condition != "dp"))
 
     @property
@@ -77,7 +100,9 @@ class World:
         if self.condition == "accuracy":
             return 0.0  # half of the labels are yes: every arm is right about half of the rows
         gaps = np.ptp(rates, axis=1)
-        return float(gaps[-1] - gaps[0]) if len(rates) > 1 else float(gaps[0])
+        if len(rates) > 1:
+            return float(gaps[-1] - gaps[0])
+        return float(gaps[0])
 
 
 def _texts(values: np.ndarray, prefix: str = "") -> "pd.Categorical[str]":
@@ -103,7 +128,10 @@ WORLDS = (
 def measure(world: World, runs: int, seed: int = 0) -> dict[str, float]:
     """Return the shares of runs that pass and fail wrongly, and those by the read answers alone."""
     rng = np.random.default_rng(seed)
-    arms = f"{world.condition}[a1] - {world.condition}[a0]" if len(world.rates) > 1 else world.condition
+    if len(world.rates) > 1:
+        arms = f"{world.condition}[a1] - {world.condition}[a0]"
+    else:
+        arms = world.condition
     counts = dict.fromkeys(("passed", "failed", "passed, ignored", "failed, ignored", "same"), 0.0)
     for hidden, wrong, bound in ((True, "passed", -1e-9), (False, "failed", 1e-9)):
         condition = parse_condition(f"{arms} > {world.truth + bound:.12f}")
@@ -123,7 +151,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=500, help="runs a world and side")
     parser.add_argument("--quick", action="store_true", help="40 runs of each; records nothing")
     given = parser.parse_args(arguments)
-    runs, lines, worst = 40 if given.quick else given.runs, list[list[str]](), 0.0
+    if given.quick:
+        runs = 40
+    else:
+        runs = given.runs
+    lines = list[list[str]]()
+    worst = 0.0
     for world in WORLDS:
         found = measure(world, runs)
         lines.append([world.name, *(f"{share:.3f}" for share in found.values())])

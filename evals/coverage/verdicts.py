@@ -1,21 +1,24 @@
-"""What is accepted: the simulation must show that coverage is above 0.91 and the type-I error below 0.08.
+"""What is accepted: the simulation must show that coverage is above 0.91 and the type-I error
+below 0.08.
 
-A true coverage of 0.91 is found out at least nine times in ten, also where a pair of options is looked at
-three times (`pairs.LOOKS`); a true one of 0.95 is accepted in at least 99 of 100.
+A true coverage of 0.91 is found out at least nine times in ten, also where a pair of options is
+looked at three times (`pairs.LOOKS`); a true one of 0.95 is accepted in at least 99 of 100.
 """
 
 import math
 
 from evals.coverage.tally import Interval, Tally, Verdicts
 
-LEAST_COVERAGE, MOST_TYPE_I = 0.91, 0.08
+LEAST_COVERAGE = 0.91
+MOST_TYPE_I = 0.08
 _SURE = 1.75  # standard errors of the simulation
 _FEW = 50  # intervals or tests that say nothing yet
 
 
 def bound(hits: int, n: int, side: int) -> float:
     """Return the 96 % limit (Wilson's, lower for -1, upper for 1) of a share of n runs."""
-    share, square = hits / n, _SURE**2 / n
+    share = hits / n
+    square = _SURE**2 / n
     half = _SURE * math.sqrt(share * (1 - share) / n + square / (4 * n))
     return (share + square / 2 + side * half) / (1 + square)
 
@@ -26,7 +29,9 @@ def accepted(interval: Interval) -> bool:
 
 
 def misses(interval: Interval, strict: bool = True) -> bool:
-    """Whether the runs do not exclude a coverage of 0.91; of few runs, whether they exclude 0.93."""
+    """Whether the runs do not exclude a coverage of 0.91; of few runs, whether they exclude
+    0.93.
+    """
     if interval.given < _FEW:
         return False
     if strict:
@@ -35,7 +40,9 @@ def misses(interval: Interval, strict: bool = True) -> bool:
 
 
 def rejects_too_often(test: Verdicts, strict: bool = True) -> bool:
-    """Whether the runs do not exclude a type-I error of 0.08; of few runs, whether they exclude 0.06."""
+    """Whether the runs do not exclude a type-I error of 0.08; of few runs, whether they exclude
+    0.06.
+    """
     if test.null < _FEW:
         return False
     if strict:
@@ -51,11 +58,17 @@ def faults(tally: Tally, strict: bool = True) -> list[str]:
         if misses(one, strict):
             found.append(f"{name}: covers {one.covered / one.given:.3f} of {one.given}")
         if one.outside:
-            found.append(f"{name}: {one.outside} of {one.given} values lie outside their own interval")
+            found.append(
+                f"{name}: {one.outside} of {one.given} values lie outside their own interval"
+            )
     for (quantity, where, of), test in tally.tests.items():
         name = ", ".join(part for part in (quantity, where, of) if part)
         if rejects_too_often(test, strict):
-            found.append(f"{name}: rejects {test.null_rejected / test.null:.3f} of {test.null} true nulls")
+            found.append(
+                f"{name}: rejects {test.null_rejected / test.null:.3f} of {test.null} true nulls"
+            )
         if test.contradictions:
-            found.append(f"{name}: {test.contradictions} tests contradict what is printed beside them")
+            found.append(
+                f"{name}: {test.contradictions} tests contradict what is printed beside them"
+            )
     return found

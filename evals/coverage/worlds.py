@@ -1,8 +1,9 @@
-"""A world with known rates of yes: draws the answers of a run, and says what every number should have been.
+"""A world with known rates of yes: draws the answers of a run, and says what every number should
+have been.
 
-A table is drawn anew for every run, cell by cell (group × label), and each repeat draws its test rows from
-it without replacement. So rows of a small table come back in many repeats, and the truth is the world's: the
-table is only one sample of it.
+A table is drawn anew for every run, cell by cell (group × label), and each repeat draws its test
+rows from it without replacement. So rows of a small table come back in many repeats, and the truth
+is the world's: the table is only one sample of it.
 """
 
 from collections.abc import Sequence
@@ -15,9 +16,12 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
-Table = tuple[tuple[float, float], ...]  # one pair a group: rows (or a rate) with label no, with label yes
+Table = tuple[
+    tuple[float, float], ...
+]  # one pair a group: rows (or a rate) with label no, with label yes
 
-EXAMPLES, STRATEGY = "these examples", "this strategy"
+EXAMPLES = "these examples"
+STRATEGY = "this strategy"
 ARMS = ("first", "second")
 _NORMAL = ndtri((np.arange(2000) + 0.5) / 2000)
 
@@ -26,19 +30,21 @@ _NORMAL = ndtri((np.arange(2000) + 0.5) / 2000)
 class World:
     """Two arms that answer about rows of `groups`.
 
-    `table` has the rows per cell. `rows` has the test rows per cell of a repeat; a number alone draws so many
-    rows from the whole table, labels and groups at random. `yes` holds each arm's probability of yes per
-    cell. `correlation` is that of two answers of one arm to one row; in a share `agreement` of the rows both
-    arms decide by the same latent value. Each set of examples moves the probabilities of all cells by a
-    normal shift of standard deviation `shift`, and those of each group by one of `group_shift`. `examples`
-    says for each arm whether a set is drawn for every "repeat", for every "row", or "once" for all. `parsed`
-    is the probability that an answer is read. `limit` says why the intervals are known to fail here.
-    So many rows in turn are of one person (`people`), whose answers `correlation` is then about; `weight` is
-    what the rows of a cell count for in the population. Groups of fewer than `min_group` rows are not judged.
-    Repeats are `uneven` where the last asks a fifth of the rows of the first; a `stray` value of examples
-    stands in one row of each arm. P(yes) of rows with label yes lies `separation` standard deviations above
-    that of the others, on the normal scale, in every group. Parity is conditional on the label and on one of
-    so many `strata` that chance gives a row. `further` metrics of `counts.TABLE` are read as well.
+    `table` has the rows per cell. `rows` has the test rows per cell of a repeat; a number alone
+    draws so many rows from the whole table, labels and groups at random. `yes` holds each arm's
+    probability of yes per cell. `correlation` is that of two answers of one arm to one row; in a
+    share `agreement` of the rows both arms decide by the same latent value. Each set of examples
+    moves the probabilities of all cells by a normal shift of standard deviation `shift`, and those
+    of each group by one of `group_shift`. `examples` says for each arm whether a set is drawn for
+    every "repeat", for every "row", or "once" for all. `parsed` is the probability that an answer
+    is read. `limit` says why the intervals are known to fail here. So many rows in turn are of one
+    person (`people`), whose answers `correlation` is then about; `weight` is what the rows of a
+    cell count for in the population. Groups of fewer than `min_group` rows are not judged. Repeats
+    are `uneven` where the last asks a fifth of the rows of the first; a `stray` value of examples
+    stands in one row of each arm. P(yes) of rows with label yes lies `separation` standard
+    deviations above that of the others, on the normal scale, in every group. Parity is conditional
+    on the label and on one of so many `strata` that chance gives a row. `further` metrics of
+    `counts.TABLE` are read as well.
     """
 
     name: str
@@ -74,7 +80,9 @@ class World:
     @cached_property
     def read(self) -> Floats:
         """Probability (G, 2) that an answer is read."""
-        return np.ones_like(self.weights) if self.parsed is None else np.asarray(self.parsed, float)
+        if self.parsed is None:
+            return np.ones_like(self.weights)
+        return np.asarray(self.parsed, float)
 
     @property
     def judged(self) -> tuple[str, ...] | None:
@@ -82,7 +90,9 @@ class World:
         if self.min_group < 2:
             return None
         return tuple(
-            name for name, size in zip(self.groups, self.table, strict=True) if sum(size) > self.min_group
+            name
+            for name, size in zip(self.groups, self.table, strict=True)
+            if sum(size) > self.min_group
         )
 
     @cached_property
@@ -113,7 +123,8 @@ class World:
             else:
                 answers.append(np.where(latent() < self.read.ravel()[cell], yes, np.nan))
         these = [
-            truth(by_cell, self.weights, self.read, self.groups, self.judged) for _, by_cell in probabilities
+            truth(by_cell, self.weights, self.read, self.groups, self.judged)
+            for _, by_cell in probabilities
         ]
         # Of an arm whose examples are not drawn anew the strategy is the one prompt that it sent.
         strategies = [
@@ -128,7 +139,9 @@ class World:
             p_yes = ndtr(rng.standard_normal(said.shape) + self.separation * (cell % 2 - 0.5))
         return Sample(self, ids, cell, said, asked, {EXAMPLES: these, STRATEGY: strategies}, p_yes)
 
-    def _draw_rows(self, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def _draw_rows(
+        self, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows asked (R, n), numbered through the table, and their cells (R, n)."""
         sizes = np.asarray(self.table, int).ravel()
         if isinstance(self.rows, int):
@@ -152,13 +165,20 @@ class World:
     def _draw_examples(
         self, rng: np.random.Generator, arm: int, cell: npt.NDArray[np.intp]
     ) -> tuple[Floats, Floats]:
-        """Probability of yes per question (R, n), and per cell (G, 2) over the sets of examples drawn."""
+        """Probability of yes per question (R, n), and per cell (G, 2) over the sets of examples
+        drawn.
+        """
         centre = np.asarray(self.yes[arm])
         if self.examples[arm] == "row":
             moved = centre.ravel()[cell] + self.shift * rng.standard_normal(cell.shape)
             sd = np.full(centre.shape, self.shift)
-            return np.clip(moved, 0, 1), np.clip(centre[..., None] + sd[..., None] * _NORMAL, 0, 1).mean(-1)
-        sets = self.repeats if self.examples[arm] == "repeat" else 1
+            return np.clip(moved, 0, 1), np.clip(
+                centre[..., None] + sd[..., None] * _NORMAL, 0, 1
+            ).mean(-1)
+        if self.examples[arm] == "repeat":
+            sets = self.repeats
+        else:
+            sets = 1
         shift = self.shift * rng.standard_normal((sets, 1, 1))
         shift = shift + self.group_shift * rng.standard_normal((sets, len(self.groups), 1))
         by_set = np.clip(centre + shift, 0.0, 1.0)
@@ -168,8 +188,8 @@ class World:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: rows (R, n), their cells, answers and P(yes) (arm, R, n), and which of them were `asked` at
-    all; each arm's `truths` by what they speak of.
+    """One run: rows (R, n), their cells, answers and P(yes) (arm, R, n), and which of them were
+    `asked` at all; each arm's `truths` by what they speak of.
     """
 
     world: World
@@ -188,11 +208,10 @@ class Sample:
     @property
     def weight(self) -> Floats:
         """What each row counts for (R n,)."""
-        weight = (
-            np.ones((len(self.world.groups), 2))
-            if self.world.weight is None
-            else np.asarray(self.world.weight)
-        )
+        if self.world.weight is None:
+            weight = np.ones((len(self.world.groups), 2))
+        else:
+            weight = np.asarray(self.world.weight)
         return np.asarray(weight.ravel()[self.cell.ravel()], float)
 
     @property
@@ -206,8 +225,14 @@ class Sample:
         if kind == "once" and not self.world.stray:
             return None
         repeats, n = self.ids.shape
-        sets = np.repeat(np.arange(repeats), n) if kind == "repeat" else np.zeros(repeats * n, dtype=np.intp)
-        sets = np.arange(repeats * n) if kind == "row" else sets
+        if kind == "repeat":
+            sets = np.repeat(np.arange(repeats), n)
+        else:
+            sets = np.zeros(repeats * n, dtype=np.intp)
+        if kind == "row":
+            sets = np.arange(repeats * n)
+        else:
+            sets = sets
         if self.world.stray:
             sets[0] = sets.max() + 1
         return sets
@@ -235,24 +260,35 @@ class Sample:
             said = words[np.where(np.isnan(answers), 2, answers).astype(int).ravel()]
             sets = self.sets(arm)
             examples = (
-                "none" if sets is None else np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
+                "none"
+                if sets is None
+                else np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
             )
-            known = {} if self.world.separation is None else {"p_yes": self.p_yes[len(frames)].ravel()}
+            if self.world.separation is None:
+                known = {}
+            else:
+                known = {"p_yes": self.p_yes[len(frames)].ravel()}
             frames.append(one.assign(arm=name, answer=said, examples=examples, **known)[asked])
         return pd.concat(frames, ignore_index=True)
 
 
 def truth(
-    yes: Floats, weights: Floats, read: Floats, levels: Sequence[str], judged: Sequence[str] | None = None
+    yes: Floats,
+    weights: Floats,
+    read: Floats,
+    levels: Sequence[str],
+    judged: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """Every metric of a population: P(yes), share and P(read) per cell (G, 2), the group's name by `levels`.
+    """Every metric of a population: P(yes), share and P(read) per cell (G, 2), the group's name
+    by `levels`.
 
-    Groups of one name are taken together. Everything is over answers that are read; the coverage says how
-    many are. What is not defined is NaN.
+    Groups of one name are taken together. Everything is over answers that are read; the coverage
+    says how many are. What is not defined is NaN.
     """
     names = list(dict.fromkeys(levels))
     member = np.array([[level == name for level in levels] for name in names], float)  # (levels, G)
-    seen, said = weights * read, weights * read * yes
+    seen = weights * read
+    said = weights * read * yes
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = (member @ said).sum(1) / (member @ seen).sum(1)
         by_label = (member @ said) / (member @ seen)
@@ -270,7 +306,9 @@ def truth(
             "predictive_parity_difference": float(np.ptp(precise[compared])),
             "auc_difference": 0.0,  # P(yes) is alike in all groups
             "brier_difference": 0.0,
-            "conditional_parity": float(np.ptp(by_label[compared], axis=0).max()),  # 0 where all strata are
+            "conditional_parity": float(
+                np.ptp(by_label[compared], axis=0).max()
+            ),  # 0 where all strata are
         }
     for place, name in enumerate(names):
         found[f"rate of {name}"] = float(rates[place])

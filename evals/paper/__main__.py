@@ -1,4 +1,6 @@
-"""`python -m evals.paper NAME`: run or continue an experiment of the paper, and write its report."""
+"""`python -m evals.paper NAME`: run or continue an experiment of the paper, and write its
+report.
+"""
 
 import json
 import os
@@ -31,31 +33,46 @@ def main(
         bool, typer.Option("--quick", help="Two runs on small parts, to test that all of it works.")
     ] = False,
     runs: Annotated[
-        int, typer.Option(help="Runs with different splits and seeds; on Adult half of them.", min=1)
+        int,
+        typer.Option(help="Runs with different splits and seeds; on Adult half of them.", min=1),
     ] = 10,
     datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(DATASETS),
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results (default evals/results/paper; --quick: none).")
+        Path | None,
+        typer.Option(help="Folder of the results (default evals/results/paper; --quick: none)."),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the tables are.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     minutes: Annotated[
-        float | None, typer.Option(help="Start nothing new after this time; the same command continues.")
+        float | None,
+        typer.Option(help="Start nothing new after this time; the same command continues."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
-    report_only: Annotated[bool, typer.Option("--report", help="Measure nothing, write the report.")] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report", help="Measure nothing, write the report.")
+    ] = False,
     again: Annotated[
-        int, typer.Option(help="Measure this many recorded cells once more, and say which differ.", min=0)
+        int,
+        typer.Option(
+            help="Measure this many recorded cells once more, and say which differ.", min=0
+        ),
     ] = 0,
     model: Annotated[
         str, typer.Option(help="For `llm`: the surrogate, or any model with a key.")
     ] = "surrogate",
-    base_url: Annotated[str | None, typer.Option(help="For `llm`: another provider's address.")] = None,
-    api_key_env: Annotated[str | None, typer.Option(help="For `llm`: the variable with its key.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="For `llm`: another provider's address.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="For `llm`: the variable with its key.")
+    ] = None,
 ) -> None:
-    """Run an experiment of the paper, continuing where an earlier run stopped, and write its report."""
+    """Run an experiment of the paper, continuing where an earlier run stopped, and write its
+    report.
+    """
     chosen = tuple(dataset for dataset in datasets.split(",") if dataset)
-    if unknown := [dataset for dataset in chosen if dataset not in DATASETS]:
+    unknown = [dataset for dataset in chosen if dataset not in DATASETS]
+    if unknown:
         raise FwcError(f"unknown data set {unknown[0]!r}: choose from {', '.join(DATASETS)}")
     experiments = [load_experiment(each) for each in (NAMES if name == "all" else (name,))]
     err = Console(stderr=True, highlight=False)
@@ -67,7 +84,9 @@ def main(
             datasets=chosen,
             data_dir=str(data_dir) if data_dir else None,
             model=model,
-            model_options={k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v},
+            model_options={
+                k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v
+            },
             runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
         )
         if again:
@@ -75,7 +94,9 @@ def main(
         if fresh:
             forget(experiments, options, folder)
         for experiment in experiments:
-            text = run(experiment, options, folder, jobs or count_threads(), minutes, report_only, err)
+            text = run(
+                experiment, options, folder, jobs or count_threads(), minutes, report_only, err
+            )
             if folder == Path(temporary):
                 print(text)
             else:
@@ -85,10 +106,13 @@ def main(
 def check(
     experiments: Sequence[Experiment], options: Options, folder: Path, count: int, console: Console
 ) -> int:
-    """1 if a recorded cell, measured once more, differs from its record, else 0; nothing is written."""
+    """1 if a recorded cell, measured once more, differs from its record, else 0; nothing is
+    written.
+    """
     wrong: list[str] = []
     for experiment in experiments:
-        if not (path := folder / f"{experiment.name}.csv").exists():
+        path = folder / f"{experiment.name}.csv"
+        if not path.exists():
             raise FwcError(f"{path} is not there: run the experiment first")
         ledger = Ledger(path, experiment)
         wrong += measure_again(experiment, options, ledger, count, console)
@@ -115,30 +139,42 @@ def run(
     report_only: bool,
     console: Console,
 ) -> str:
-    """Measure what is missing, then write `NAME.csv`, `.md`, `.json` and the figures into `folder`."""
+    """Measure what is missing, then write `NAME.csv`, `.md`, `.json` and the figures into
+    `folder`.
+    """
     ledger = Ledger(folder / f"{experiment.name}.csv", experiment)
-    start, used = time.monotonic(), _processor_seconds()
+    start = time.monotonic()
+    used = _processor_seconds()
     try:
         seconds = 0.0 if report_only else None if minutes is None else 60 * minutes
         run_cells(experiment, options, ledger, 1 if options.quick else jobs, seconds, console)
     finally:
-        done, planned = sum(map(ledger.has, cells := experiment.plan(options))), len(cells)
+        done = sum(map(ledger.has, cells := experiment.plan(options)))
+        planned = len(cells)
         frame = ledger.frame()
         simulated = "simulated" in frame and bool((frame["simulated"] == "yes").any())
         path = folder / f"{experiment.name}.json"
         spent = {"seconds": time.monotonic() - start, "cpu_seconds": _processor_seconds() - used}
         record = _record(path, options, done, planned, spent, simulated)
-    body = experiment.report(frame, folder) if len(frame) else "Nothing measured yet.\n"
+    if len(frame):
+        body = experiment.report(frame, folder)
+    else:
+        body = "Nothing measured yet.\n"
     text = f"# {experiment.title}\n\n{_provenance(experiment, options, record)}\n{body}"
     (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
     return text
 
 
 def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]) -> str:
-    state = "complete" if record["cells_done"] == record["cells_planned"] else "**NOT COMPLETE**"
-    minutes, own = record["seconds"] / 60, record["cpu_seconds"] / 60
+    if record["cells_done"] == record["cells_planned"]:
+        state = "complete"
+    else:
+        state = "**NOT COMPLETE**"
+    minutes = record["seconds"] / 60
+    own = record["cpu_seconds"] / 60
     lines = [
-        f"`{record['command']}`: {record['cells_done']:,} of {record['cells_planned']:,} cells measured, "
+        f"`{record['command']}`: {record['cells_done']:,} of {record['cells_planned']:,} cells "
+        f"measured, "
         f"{state}; {minutes:.1f} minutes ({own:.1f} of processor time) on {record['machine']}."
     ]
     if options.quick:
@@ -149,8 +185,13 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
 def _record(
     path: Path, options: Options, done: int, planned: int, spent: dict[str, float], simulated: bool
 ) -> dict[str, Any]:
-    """Command, machine and versions, with the time of all sittings; neither host names nor paths."""
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    """Command, machine and versions, with the time of all sittings; neither host names nor
+    paths.
+    """
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+    else:
+        before = {}
     record = {
         "command": " ".join(["python -m evals.paper", *_lasting(sys.argv[1:])]),
         "simulated": simulated,
@@ -165,14 +206,19 @@ def _record(
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those it started, once they have ended: what a shared machine hardly changes."""
+    """Of this process and of those it started, once they have ended: what a shared machine
+    hardly changes.
+    """
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def _lasting(words: list[str]) -> list[str]:
-    """The command without options that concern one machine (folders) or one sitting (time, --fresh)."""
-    kept, skip = [], False
+    """The command without options that concern one machine (folders) or one sitting (time,
+    --fresh).
+    """
+    kept = []
+    skip = False
     for word in words:
         if skip:
             skip = False

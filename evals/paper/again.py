@@ -10,13 +10,17 @@ from evals.paper.ledger import Ledger, written
 from fwc_llm.errors import FwcError
 
 _TIMES = frozenset({"seconds"})  # differ from run to run
-_DIGITS, _DUST = 2e-5, 1e-9  # relative, for six written digits; absolute, for gaps and errors of rounding
+_DIGITS, _DUST = (
+    2e-5,
+    1e-9,
+)  # relative, for six written digits; absolute, for gaps and errors of rounding
 
 
 def measure_again(
     experiment: Experiment, options: Options, ledger: Ledger, count: int, console: Console
 ) -> list[str]:
-    """A line for every one of `count` recorded cells, drawn at random, that differs from its record.
+    """A line for every one of `count` recorded cells, drawn at random, that differs from its
+    record.
 
     `FwcError` where nothing is recorded.
     """
@@ -32,7 +36,9 @@ def measure_again(
     return found
 
 
-def _differences(experiment: Experiment, recorded: list[dict[str, str]], rows: list[Row]) -> list[str]:
+def _differences(
+    experiment: Experiment, recorded: list[dict[str, str]], rows: list[Row]
+) -> list[str]:
     if len(recorded) != len(rows):
         return [f"{len(recorded)} lines recorded, {len(rows)} now"]
     return [

@@ -1,9 +1,9 @@
 """Representatives appended to the train rows in steps, after Sharma et al.
 
-k-means runs on the train rows. Representatives are ranked by their distance to the nearest centroid with the
-same protected level and outcome, nearest first; prefixes of that order are appended. Rows have weight 1,
-representatives their coreset weight, scaled to a mean of 1 (the paper does not say). On Drug the classifier
-is also trained without the protected attribute.
+k-means runs on the train rows. Representatives are ranked by their distance to the nearest centroid
+with the same protected level and outcome, nearest first; prefixes of that order are appended. Rows
+have weight 1, representatives their coreset weight, scaled to a mean of 1 (the paper does not say).
+On Drug the classifier is also trained without the protected attribute.
 """
 
 from dataclasses import asdict
@@ -42,7 +42,8 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     """One row per step; `share` is the number of rows appended, over the train rows."""
     limit = QUICK_ROWS if options.quick else None
     space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
-    rows, seed = space.split.train, cell["run"]
+    rows = space.split.train
+    seed = cell["run"]
     if cell["method"] == NONE:
         return [{"share": 0.0, **_learn(space, cell, None, np.empty(0, int), options)}]
     largest, step = _STEPS.get(cell["dataset"], _OTHER_STEPS)
@@ -70,7 +71,9 @@ def choose_up_to(method: str, space: Space, rows: Part, m: int, seed: int) -> Ch
 
 
 def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
-    """Positions of representatives with positive weight, nearest first to a centroid of their own cell."""
+    """Positions of representatives with positive weight, nearest first to a centroid of their
+    own cell.
+    """
     from fwc_llm.coreset.rivals import kmeans
 
     found = kmeans(space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed)
@@ -81,18 +84,30 @@ def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
     return np.asarray(order[chosen.weights[order] > 0])
 
 
-def _learn(space: Space, cell: Cell, chosen: Chosen | None, positions: np.ndarray, options: Options) -> Row:
+def _learn(
+    space: Space, cell: Cell, chosen: Chosen | None, positions: np.ndarray, options: Options
+) -> Row:
     """The classifier of the train rows with these representatives appended."""
-    rows, test = space.split.train, space.split.test
-    design = space.design if cell["features"] == "with D" else lambda frame, d: space.design_without(frame)
-    X, y, weights = design(rows.frame, rows.d), rows.y, np.ones(rows.n)
+    rows = space.split.train
+    test = space.split.test
+    design = (
+        space.design
+        if cell["features"] == "with D"
+        else lambda frame, d: space.design_without(frame)
+    )
+    X = design(rows.frame, rows.d)
+    y = rows.y
+    weights = np.ones(rows.n)
     if chosen is not None:
         X = np.vstack([X, design(chosen.points, chosen.d)[positions]])
         y = np.concatenate([y, chosen.y[positions]])
         weights = np.concatenate([weights, (chosen.weights / chosen.weights.mean())[positions]])
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
     fitted = train(X, y, weights, cell["run"], epochs)
-    return {"appended": len(positions), **asdict(judge(*fitted, design(test.frame, test.d), test.y, test.d))}
+    return {
+        "appended": len(positions),
+        **asdict(judge(*fitted, design(test.frame, test.d), test.y, test.d)),
+    }
 
 
 EXPERIMENT = Experiment(

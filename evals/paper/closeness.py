@@ -1,8 +1,9 @@
 """The distance of each method's coreset to the train rows and to held-out rows.
 
-Exact Wasserstein distance in L1 and clustering cost (mean squared distance to the nearest representative), on
-train and on held-out rows, in standardised and in raw columns. If a method has a choice of metric, the
-distance is that of its coreset in L1, and the clustering cost that of its coreset in squared L2.
+Exact Wasserstein distance in L1 and clustering cost (mean squared distance to the nearest
+representative), on train and on held-out rows, in standardised and in raw columns. If a method has
+a choice of metric, the distance is that of its coreset in L1, and the clustering cost that of its
+coreset in squared L2.
 """
 
 import numpy as np
@@ -40,11 +41,10 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     m = round(cell["size"] * split.train.n)
     try:
         first = choose(cell["method"], space, split.train, m, cell["run"], "l1")
-        second = (
-            choose(cell["method"], space, split.train, m, cell["run"], "sqeuclidean")
-            if has_metric(cell["method"])
-            else first
-        )
+        if has_metric(cell["method"]):
+            second = choose(cell["method"], space, split.train, m, cell["run"], "sqeuclidean")
+        else:
+            second = first
     except FwcError as error:
         return [{"m": m, "note": str(error)}]
     found = {"m": m, "seconds": first.seconds, "note": first.note}
@@ -52,10 +52,12 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 
 def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
-    train, test = split.train, split.test
+    train = split.train
+    test = split.test
     points = space.table(chosen.points, chosen.d, chosen.y)
     rows = space.rows(train, "l1")
-    w1_train, error = chosen.objective, np.nan
+    w1_train = chosen.objective
+    error = np.nan
     if np.isnan(chosen.objective):
         w1_train = wasserstein(rows, points, chosen.weights)
     elif train.n <= _CHECKED_ROWS:

@@ -32,8 +32,10 @@ def _orderings(table: "pd.DataFrame") -> Iterator[str]:
     """Count where each method is closest."""
     yield "## Who is closest\n"
     yield (
-        "Combinations of data set and size in which an FWC variant of the paper (ε 0.01, 0.05, 0.1) has "
-        "the smallest mean. *Within the limit*: among the methods whose coreset has a mean parity violation "
+        "Combinations of data set and size in which an FWC variant of the paper (ε 0.01, 0.05, "
+        "0.1) has "
+        "the smallest mean. *Within the limit*: among the methods whose coreset has a mean parity "
+        "violation "
         "of at most 0.1. The paper's tables are counted in the same way.\n"
     )
     head = ["units", "measure", "of all methods", "within the limit"]
@@ -46,7 +48,9 @@ def _orderings(table: "pd.DataFrame") -> Iterator[str]:
                 continue
             all_, fair, free, lost = _wins(here, measure)
             total = here.groupby(["dataset", "size"]).ngroups
-            lines.append([units, measure, f"{all_}/{total}", f"{fair}/{total}", f"{free}/{total}", lost])
+            lines.append(
+                [units, measure, f"{all_}/{total}", f"{fair}/{total}", f"{free}/{total}", lost]
+            )
     paper = published("closeness").assign(units="paper", violation_train=float("nan"))
     for measure in ("wasserstein", "clustering_sum"):
         all_, _, _, lost = _wins(paper, measure)
@@ -55,13 +59,17 @@ def _orderings(table: "pd.DataFrame") -> Iterator[str]:
     rivals = table[~table["method"].isin(FWC)]
     within = rivals[rivals["violation_train"] <= _LIMIT]
     yield (
-        f"\nRivals that meet the limit: {len(within)} of {len(rivals)} combinations of rival, data set, size "
-        f"and units; their smallest mean violation is {significant(rivals['violation_train'].min(), 2)}.\n"
+        f"\nRivals that meet the limit: {len(within)} of {len(rivals)} combinations of rival, data "
+        f"set, size "
+        f"and units; their smallest mean violation is "
+        f"{significant(rivals['violation_train'].min(), 2)}.\n"
     )
 
 
 def _wins(table: "pd.DataFrame", measure: str) -> tuple[int, int, int, str]:
-    """How often an FWC variant is smallest of all or of the fair, or FWC without limit of all; where not."""
+    """How often an FWC variant is smallest of all or of the fair, or FWC without limit of all;
+    where not.
+    """
     everyone = fair = free = 0
     lost = []
     for (dataset, size), group in table.groupby(["dataset", "size"], sort=False):
@@ -72,7 +80,9 @@ def _wins(table: "pd.DataFrame", measure: str) -> tuple[int, int, int, str]:
         if named.idxmin() in PAPER_FWC:
             everyone += 1
         else:
-            lost.append(f"{DATASETS[str(dataset)]} {float(str(size)):.1%}: {TITLES[str(named.idxmin())]}")
+            lost.append(
+                f"{DATASETS[str(dataset)]} {float(str(size)):.1%}: {TITLES[str(named.idxmin())]}"
+            )
         within = group.set_index("method")["violation_train"]
         allowed = named[[method for method in named.index if within[method] <= _LIMIT]]
         fair += bool(len(allowed)) and allowed.idxmin() in PAPER_FWC
@@ -89,8 +99,10 @@ def _certificate(frame: "pd.DataFrame") -> Iterator[str]:
     excess = (ours["violation_train"] - limits).max()
     error = ours["objective_error"].max()
     yield (
-        f"\nFWC's objective is the exact distance: over {ours['objective_error'].count():,} coresets it "
-        f"differs from the network simplex's value by at most {significant(error)}; largest relative gap to "
+        f"\nFWC's objective is the exact distance: over {ours['objective_error'].count():,} "
+        f"coresets it "
+        f"differs from the network simplex's value by at most {significant(error)}; largest "
+        f"relative gap to "
         f"its lower bound {significant(ours['gap'].max())}; largest excess over the parity limit "
         f"{significant(excess)}.\n"
     )
@@ -113,7 +125,8 @@ def _tables(table: "pd.DataFrame") -> Iterator[str]:
             here = table[(table["units"] == units) & (table["dataset"] == dataset)]
             if here.empty:
                 continue
-            sizes, found = sorted(here["size"].unique()), by_key(here, ["method", "size"])
+            sizes = sorted(here["size"].unique())
+            found = by_key(here, ["method", "size"])
             runs = int(here["runs"].min())
             yield f"\n## {title}, {units} columns ({runs} run{'s' * (runs > 1)})\n"
             yield "W1 ± sd and cost: train rows / held-out rows.\n"

@@ -20,7 +20,9 @@ TRAIN_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of a table: `frame` (n rows, the feature columns), `y` (n,) 0/1, `d` (n,) protected levels."""
+    """Rows of a table: `frame` (n rows, the feature columns), `y` (n,) 0/1, `d` (n,) protected
+    levels.
+    """
 
     frame: "pd.DataFrame"
     y: np.ndarray
@@ -42,7 +44,9 @@ class Split:
 
 
 @lru_cache(maxsize=4)
-def draw_split(dataset: str, run: int, data_dir: str | None = None, limit: int | None = None) -> Split:
+def draw_split(
+    dataset: str, run: int, data_dir: str | None = None, limit: int | None = None
+) -> Split:
     """The split of run `run`: the whole table shuffled by that seed, at most `limit` rows of it."""
     task = load_task(dataset, data_dir)
     order = np.random.default_rng(run).permutation(len(task.table))[:limit]
@@ -66,12 +70,13 @@ def open_space(
 class Space:
     """Rows and representatives (x, d, y) as tables, fitted to the train rows.
 
-    Distances between `table`s are ground costs without scales for cells: a categorical mismatch, another
-    protected level and another outcome cost 1 each (docs/method.md, "Ground cost and scaling"). Numeric
-    columns, and the ranks of ordinal ones, are z-scored ("standardised") or unchanged ("raw").
+    Distances between `table`s are ground costs without scales for cells: a categorical mismatch,
+    another protected level and another outcome cost 1 each (docs/method.md, "Ground cost and
+    scaling"). Numeric columns, and the ranks of ordinal ones, are z-scored ("standardised") or
+    unchanged ("raw").
 
-    In standardised units the methods get the features as a DataFrame, which they scale in the same way. In
-    raw units they get a plain array with one-hot columns, which they use as it is.
+    In standardised units the methods get the features as a DataFrame, which they scale in the same
+    way. In raw units they get a plain array with one-hot columns, which they use as it is.
     """
 
     def __init__(self, split: Split, units: str = "standardised") -> None:
@@ -86,7 +91,9 @@ class Space:
         self._encoder = encoder
         both = [split.train.frame, split.test.frame]
         self._categories = {
-            column.name: np.unique(np.concatenate([frame[column.name].to_numpy(dtype=str) for frame in both]))
+            column.name: np.unique(
+                np.concatenate([frame[column.name].to_numpy(dtype=str) for frame in both])
+            )
             for column in encoder.columns
             if column.kind == "categorical"
         }
@@ -94,7 +101,9 @@ class Space:
 
     def features(self, part: Part, metric: str) -> Any:
         """The X for a method that works in `metric`."""
-        return part.frame if self.units == "standardised" else self._one_hot(part.frame, _mismatch(metric))
+        if self.units == "standardised":
+            return part.frame
+        return self._one_hot(part.frame, _mismatch(metric))
 
     def rows(self, part: Part, metric: str) -> EncodedTable:
         """The split's train or test rows, encoded once."""
@@ -104,7 +113,9 @@ class Space:
         return self._kept[key]
 
     def table(self, points: Any, d: np.ndarray, y: np.ndarray) -> EncodedTable:
-        """Points (m) in the units of `features`, with their protected levels and outcomes as codes."""
+        """Points (m) in the units of `features`, with their protected levels and outcomes as
+        codes.
+        """
         if hasattr(points, "iloc"):
             features = self._encoder.encode(points, strict=False)
         else:
@@ -113,9 +124,11 @@ class Space:
         return EncodedTable(features.numbers, np.column_stack(labels).astype(np.int32))
 
     def design(self, points: Any, d: np.ndarray) -> np.ndarray:
-        """(m, q) input of a classifier: numbers in the space's units, one-hot columns, the protected level.
+        """(m, q) input of a classifier: numbers in the space's units, one-hot columns, the
+        protected level.
 
-        `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is left out.
+        `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is
+        left out.
         """
         return np.hstack([self.design_without(points), _columns(d, self._levels)[:, 1:]])
 
@@ -124,11 +137,15 @@ class Space:
         if hasattr(points, "iloc"):
             return self._one_hot(points, 1.0)
         n_codes = sum(map(len, self._categories.values()))
-        numbers, codes = np.split(np.asarray(points, float), [np.shape(points)[1] - n_codes], axis=1)
+        numbers, codes = np.split(
+            np.asarray(points, float), [np.shape(points)[1] - n_codes], axis=1
+        )
         return np.hstack([numbers, codes / _mismatch("l1")])
 
     def _one_hot(self, frame: "pd.DataFrame", height: float) -> np.ndarray:
-        """The numbers, and a column of this height for every category of the train and the test rows."""
+        """The numbers, and a column of this height for every category of the train and the test
+        rows.
+        """
         numbers = self._encoder.encode(frame, strict=False).numbers
         blocks = [
             height * _columns(frame[name].to_numpy(dtype=str), known)
@@ -138,8 +155,12 @@ class Space:
 
 
 def _mismatch(metric: str) -> float:
-    """The height of a one-hot column at which a mismatch costs 1: twice ½ in L1, twice √½ squared in L2."""
-    return 0.5 if metric == "l1" else float(np.sqrt(0.5))
+    """The height of a one-hot column at which a mismatch costs 1: twice ½ in L1, twice √½
+    squared in L2.
+    """
+    if metric == "l1":
+        return 0.5
+    return float(np.sqrt(0.5))
 
 
 def _columns(values: np.ndarray, known: np.ndarray) -> np.ndarray:

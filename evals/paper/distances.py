@@ -8,7 +8,8 @@ from fwc_llm.errors import FwcError
 
 
 def wasserstein(rows: EncodedTable, points: EncodedTable, weights: np.ndarray) -> float:
-    """Exact W1 in L1 between `rows`, mass 1/n each, and `points` with `weights` (m,) ∝ mass, by POT.
+    """Exact W1 in L1 between `rows`, mass 1/n each, and `points` with `weights` (m,) ∝ mass, by
+    POT.
 
     `fwc_llm.coreset.distance.wasserstein` is slow with hundreds of points.
     """
@@ -18,7 +19,8 @@ def wasserstein(rows: EncodedTable, points: EncodedTable, weights: np.ndarray) -
 
 
 def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
-    """Least cost (n, m) of moving masses (n,) to masses (m,), both summing to 1, by POT's network simplex.
+    """Least cost (n, m) of moving masses (n,) to masses (m,), both summing to 1, by POT's
+    network simplex.
 
     The default iteration limit is too low for Adult's size, so it is raised.
     """
@@ -40,7 +42,8 @@ def parity_violation(d: np.ndarray, y: np.ndarray, weights: np.ndarray, target: 
     worst = 0.0
     for level in np.unique(d):
         here = d == level
-        if (total := weights[here].sum()) <= 0:
+        total = weights[here].sum()
+        if total <= 0:
             continue
         rate = weights[here & (y == 1)].sum() / total
         worst = max(worst, abs(rate / target - 1), abs((1 - rate) / (1 - target) - 1))

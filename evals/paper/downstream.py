@@ -1,4 +1,6 @@
-"""The paper's downstream classifier: one hidden layer of 20 ReLU units, trained on a weighted coreset."""
+"""The paper's downstream classifier: one hidden layer of 20 ReLU units, trained on a weighted
+coreset.
+"""
 
 from dataclasses import dataclass
 
@@ -20,7 +22,8 @@ _LEAST_GAIN = 1e-4  # a smaller fall of the validation loss does not count, as i
 
 @dataclass(frozen=True)
 class Judgement:
-    """Measures of the classifier on test rows: demographic disparity, AUC, equalized odds, accuracy.
+    """Measures of the classifier on test rows: demographic disparity, AUC, equalized odds,
+    accuracy.
 
     `trivial`: it answers the same for every test row. `epochs`: the number of training epochs.
     """
@@ -45,7 +48,9 @@ class Constant:
 
 
 class Network:
-    """The coefficients of a fitted MLP, a matrix and a vector each for the hidden and the last layer."""
+    """The coefficients of a fitted MLP, a matrix and a vector each for the hidden and the last
+    layer.
+    """
 
     def __init__(self, coefficients: list[np.ndarray], intercepts: list[np.ndarray]) -> None:
         self.hidden, self.last = (array.copy() for array in coefficients)
@@ -70,51 +75,68 @@ def train(
 ) -> tuple[Network | Constant, int]:
     """The classifier and its number of epochs.
 
-    Adam at 1e-3, batches of 32, at most `epochs` epochs. 10 % of the rows (drawn by outcome) are held out for
-    validation. Training stops when their weighted log loss has not fallen for 10 epochs, and the best epoch's
-    coefficients are kept. scikit-learn's own `early_stopping` is not used because its validation score is
-    accuracy. With the few validation rows of a small coreset, accuracy changes in steps, and training stops
-    after about 15 epochs, almost untrained (AUC 0.50 on 5 % of the Drug table, against 0.75 with the loss).
+    Adam at 1e-3, batches of 32, at most `epochs` epochs. 10 % of the rows (drawn by outcome) are
+    held out for validation. Training stops when their weighted log loss has not fallen for 10
+    epochs, and the best epoch's coefficients are kept. scikit-learn's own `early_stopping` is not
+    used because its validation score is accuracy. With the few validation rows of a small coreset,
+    accuracy changes in steps, and training stops after about 15 epochs, almost untrained (AUC 0.50
+    on 5 % of the Drug table, against 0.75 with the loss).
     """
     from sklearn.neural_network import MLPClassifier
     from sklearn.utils import shuffle
 
     kept = weights > 0
-    X, y, weights = X[kept], y[kept].astype(int), weights[kept] / weights[kept].mean()
+    X = X[kept]
+    y = y[kept].astype(int)
+    weights = weights[kept] / weights[kept].mean()
     if len(np.unique(y)) < 2:
         return Constant(int(y[0])), 0
     learn, check = _set_apart(y, np.random.default_rng(seed))
     network = MLPClassifier(
-        (HIDDEN,), batch_size=min(BATCH, len(learn)), learning_rate_init=LEARNING_RATE, random_state=seed
+        (HIDDEN,),
+        batch_size=min(BATCH, len(learn)),
+        learning_rate_init=LEARNING_RATE,
+        random_state=seed,
     )
     best: Network | None = None
-    best_loss, waited, learned = np.inf, 0, 0
+    best_loss = np.inf
+    waited = 0
+    learned = 0
     while learned < epochs and waited < PATIENCE:
-        network.partial_fit(X[learn], y[learn], classes=[0, 1], sample_weight=weights[learn])  # one epoch
+        network.partial_fit(
+            X[learn], y[learn], classes=[0, 1], sample_weight=weights[learn]
+        )  # one epoch
         learned += 1
         if network.shuffle:
-            # `partial_fit` uses the seed's order in each epoch but the first. With the rows stored in that
-            # order, batches are slices: a third less time for the same coefficients.
+            # `partial_fit` uses the seed's order in each epoch but the first. With the rows stored
+            # in that order, batches are slices: a third less time for the same coefficients.
             learn = shuffle(learn, random_state=seed)
             network.set_params(shuffle=False)
         now = Network(network.coefs_, network.intercepts_)
         loss = now.loss(X[check], y[check], weights[check])
         if best is None or loss < best_loss - _LEAST_GAIN:
-            best, best_loss, waited = now, loss, 0
+            best = now
+            best_loss = loss
+            waited = 0
         else:
             waited += 1
     return (Constant(0) if best is None else best), learned
 
 
 def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positions for training and for validation: a tenth of each outcome, at least one row in total."""
+    """Positions for training and for validation: a tenth of each outcome, at least one row in
+    total.
+    """
     check = []
     for outcome in (0, 1):
         rows = rng.permutation(np.flatnonzero(y == outcome))
         check.append(rows[: round(VALIDATION * len(rows))])
     apart = np.concatenate(check)
     if not len(apart):
-        larger = 0 if (y == 0).sum() >= (y == 1).sum() else 1
+        if (y == 0).sum() >= (y == 1).sum():
+            larger = 0
+        else:
+            larger = 1
         apart = np.flatnonzero(y == larger)[:1]
     return np.setdiff1d(np.arange(len(y)), apart), apart
 
@@ -139,5 +161,7 @@ def judge(
 
 
 def distance_to_ideal(dd: np.ndarray, auc: np.ndarray) -> np.ndarray:
-    """The paper's tradeoff, its equation "tradeoff": Euclidean distance of (DD, AUC) from (0, 1)."""
+    """The paper's tradeoff, its equation "tradeoff": Euclidean distance of (DD, AUC) from (0,
+    1).
+    """
     return np.asarray(np.hypot(dd, 1 - auc))

@@ -1,4 +1,6 @@
-"""The parts of an experiment: independent cells, a function that measures one, and a report on all."""
+"""The parts of an experiment: independent cells, a function that measures one, and a report on
+all.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +27,9 @@ def sizes(dataset: str, quick: bool) -> tuple[float, ...]:
     """The paper's coreset sizes, as shares of the train rows."""
     if quick:
         return (QUICK_SIZE,)
-    return (0.005, 0.01, 0.02) if dataset == "adult" else (0.05, 0.1, 0.2)
+    if dataset == "adult":
+        return (0.005, 0.01, 0.02)
+    return (0.05, 0.1, 0.2)
 
 
 def smaller_first(datasets: Iterable[str]) -> list[str]:
@@ -35,12 +39,16 @@ def smaller_first(datasets: Iterable[str]) -> list[str]:
 
 def runs_on(dataset: str, options: "Options") -> range:
     """The runs on a data set: on Adult, whose cells take most of the time, half of them."""
-    return range((options.runs + 1) // 2 if dataset == "adult" and not options.quick else options.runs)
+    return range(
+        (options.runs + 1) // 2 if dataset == "adult" and not options.quick else options.runs
+    )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line. `quick`: two runs on small parts, to test that all of it works."""
+    """Options of the command line. `quick`: two runs on small parts, to test that all of it
+    works.
+    """
 
     quick: bool = False
     runs: int = 10
@@ -55,10 +63,11 @@ class Options:
 class Experiment:
     """One experiment of the paper.
 
-    `keys` are the columns that identify a cell, `values` the other columns of its rows. `measure` must
-    depend only on its two arguments: cells run in any order, in several processes, and never twice.
-    `report` turns all rows (a DataFrame) into Markdown, and draws its figures into the folder given.
-    `threads` says that a cell uses every core itself, so that cells run one after another.
+    `keys` are the columns that identify a cell, `values` the other columns of its rows. `measure`
+    must depend only on its two arguments: cells run in any order, in several processes, and never
+    twice. `report` turns all rows (a DataFrame) into Markdown, and draws its figures into the
+    folder given. `threads` says that a cell uses every core itself, so that cells run one after
+    another.
     """
 
     name: str

@@ -1,9 +1,10 @@
-"""Weights for all train rows: FairWASP, the paper's predecessor, against reweighing (Kamiran, Calders).
+"""Weights for all train rows: FairWASP, the paper's predecessor, against reweighing (Kamiran,
+Calders).
 
-Both keep the rows and change their weights. How far does each move the rows' distribution (exact Wasserstein
-distance, standardised L1), and what parity does it reach? The paper has no numbers on this. On Adult the
-distance of reweighing would be a transport between tens of thousands of rows. So both are compared on 4,000
-random rows, and FairWASP also runs on all rows.
+Both keep the rows and change their weights. How far does each move the rows' distribution (exact
+Wasserstein distance, standardised L1), and what parity does it reach? The paper has no numbers on
+this. On Adult the distance of reweighing would be a transport between tens of thousands of rows. So
+both are compared on 4,000 random rows, and FairWASP also runs on all rows.
 """
 
 import time
@@ -44,7 +45,9 @@ def plan(options: Options) -> list[Cell]:
                 for method in (*FAIRWASP, "reweighing")
             ]
             if not whole:
-                cells.append({"dataset": dataset, "part": "all", "method": "fairwasp-0.01", "run": run})
+                cells.append(
+                    {"dataset": dataset, "part": "all", "method": "fairwasp-0.01", "run": run}
+                )
     return cells
 
 
@@ -54,12 +57,19 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
     rows = space.split.train
     start = time.perf_counter()
-    found = _reweighed(rows) if cell["method"] == "reweighing" else _fairwasp(rows, FAIRWASP[cell["method"]])
+    if cell["method"] == "reweighing":
+        found = _reweighed(rows)
+    else:
+        found = _fairwasp(rows, FAIRWASP[cell["method"]])
     seconds = time.perf_counter() - start
-    distance, exact = found.distance, np.nan
+    distance = found.distance
+    exact = np.nan
     if rows.n <= PART:
         exact = moved(space.rows(rows, "l1"), found.weights)
-        distance = exact if np.isnan(distance) else distance
+        if np.isnan(distance):
+            distance = exact
+        else:
+            distance = distance
     return [
         {
             "n": rows.n,
@@ -88,11 +98,12 @@ def _fairwasp(rows: Part, epsilon: float) -> Weighted:
 def moved(rows: EncodedTable, weights: np.ndarray) -> float:
     """Exact W1 between the rows with equal weights and the same rows with `weights` (n,).
 
-    The cost is a metric, so the common mass does not move: only rows that lose or gain mass enter the
-    transport problem.
+    The cost is a metric, so the common mass does not move: only rows that lose or gain mass enter
+    the transport problem.
     """
     change = weights / weights.sum() - 1 / len(weights)
-    losing, gaining = np.flatnonzero(change < -1e-15), np.flatnonzero(change > 1e-15)
+    losing = np.flatnonzero(change < -1e-15)
+    gaining = np.flatnonzero(change > 1e-15)
     if not len(losing) or not len(gaining):
         return 0.0
     total = change[gaining].sum()

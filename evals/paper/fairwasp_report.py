@@ -21,18 +21,24 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
 
 def _lines(frame: "pd.DataFrame") -> Iterator[str]:
     yield (
-        "*distance*: exact Wasserstein distance that the weights move the train rows' distribution; "
-        "*violation*: largest |p(y|d) / p(y) − 1| under the weights; *dropped*: rows whose weight is 0; "
-        "*largest*: largest weight, the mean being 1; *effective*: (Σw)² / Σw² as a share of the rows.\n"
+        "*distance*: exact Wasserstein distance that the weights move the train rows' "
+        "distribution; "
+        "*violation*: largest |p(y|d) / p(y) − 1| under the weights; *dropped*: rows whose weight "
+        "is 0; "
+        "*largest*: largest weight, the mean being 1; *effective*: (Σw)² / Σw² as a share of the "
+        "rows.\n"
     )
-    if (compared := frame["error"].count()) > 0:
+    compared = frame["error"].count()
+    if compared > 0:
         yield (
-            f"Over {compared:,} cells FairWASP's own distance differs from the network simplex's by at most "
+            f"Over {compared:,} cells FairWASP's own distance differs from the network simplex's "
+            f"by at most "
             f"{significant(frame['error'].max())}.\n"
         )
     table = mean_sd(frame, ["dataset", "part", "method"], [*_VALUES, "n"])
     for (dataset, part), group in table.groupby(["dataset", "part"], sort=False):
-        n, runs = group["n"].iloc[0], group["runs"].min()
+        n = group["n"].iloc[0]
+        runs = group["runs"].min()
         yield f"\n## {DATASETS[str(dataset)]}, n = {n:,.0f} ({part}; {runs} runs)\n"
         yield markdown(
             ["weights", *_VALUES],

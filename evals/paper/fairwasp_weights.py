@@ -1,8 +1,8 @@
 """FairWASP: fair weights for the rows of a table.
 
-Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair
-Wasserstein Pre-processing*, AAAI 2024. Only the weights are unknown, and the optimum is global. Mass that
-must leave a row's cell moves to the nearest row of another cell.
+Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein Pre-processing*, AAAI 2024.
+Only the weights are unknown, and the optimum is global. Mass that must leave a row's cell moves to
+the nearest row of another cell.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,20 +28,21 @@ from fwc_llm.coreset.transport.parity import violation
 class FairWASP(BaseEstimator):  # type: ignore[misc]
     """Fair weights for the given rows that change the distribution of the rows least.
 
-    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the same
-    rows with other weights, subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
-    outcome y.
+    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and
+    the same rows with other weights, subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected
+    level d and outcome y.
 
     Args:
-        epsilon: parity limit in [0, 1); or {level: limit} for every level; or None for no limit (without a
-            penalty, all weights are then those of the rows).
+        epsilon: parity limit in [0, 1); or {level: limit} for every level; or None for no limit
+            (without a penalty, all weights are then those of the rows).
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
 
     Attributes:
-        weights_: (n,) weights of the rows, not negative, for use as `sample_weight`. They sum to n, or to the
-            number of rows with a positive `sample_weight`.
-        objective_: Wasserstein distance between the rows and the weighted rows, plus any charge of `penalty`.
+        weights_: (n,) weights of the rows, not negative, for use as `sample_weight`. They sum to n,
+            or to the number of rows with a positive `sample_weight`.
+        objective_: Wasserstein distance between the rows and the weighted rows, plus any charge of
+            `penalty`.
         lower_bound_: lower bound of the objective for all fair weights; certifies `objective_`.
         violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
@@ -77,7 +78,8 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
             InputError: bad input, naming the row, column or cell.
         """
         rows = ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight))
-        table, cells = rows.table, rows.cells
+        table = rows.table
+        cells = rows.cells
         problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
         if problem.groups is None and self.epsilon is not None and (cells.counts == 0).any():
             raise empty_cell(cells, int(cells.counts.argmin()))
@@ -102,11 +104,17 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
 def nearest_rows(
     table: EncodedTable, cells: Cells, cost: str, say: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Feature cost (n, G) to the nearest row of every cell, in its own the row itself; and this row."""
-    rows, ids = np.arange(table.n), value_ids(EncodedTable(table.values, cells.cell[:, None]))
+    """Feature cost (n, G) to the nearest row of every cell, in its own the row itself; and this
+    row.
+    """
+    rows = np.arange(table.n)
+    ids = value_ids(EncodedTable(table.values, cells.cell[:, None]))
     _, first, kind = np.unique(ids, return_index=True, return_inverse=True)
-    distinct, alike, threads = table.take(first), find_cells(None, None, len(first)), Threads()
-    least, nearest = np.full((len(first), cells.n_cells), np.inf), np.zeros((len(first), cells.n_cells), int)
+    distinct = table.take(first)
+    alike = find_cells(None, None, len(first))
+    threads = Threads()
+    least = np.full((len(first), cells.n_cells), np.inf)
+    nearest = np.zeros((len(first), cells.n_cells), int)
     for g in np.flatnonzero(cells.counts).tolist():
         members = first[cells.cell[first] == g]
         none = np.zeros(len(members), int), np.ones(1), None

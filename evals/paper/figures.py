@@ -35,7 +35,9 @@ def _plots(rows: int, columns: int, width: float = 3.0, height: float = 2.6) -> 
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "fwc-llm", "font.size": 8})
-    figure, axes = plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width * columns, height * rows), squeeze=False
+    )
     return figure, axes
 
 
@@ -54,7 +56,12 @@ def _legend(figure: Any, axes: Any) -> None:
             found.setdefault(label, handle)
     figure.tight_layout()
     figure.legend(
-        found.values(), found.keys(), loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=4, frameon=False
+        found.values(),
+        found.keys(),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncol=4,
+        frameon=False,
     )
 
 
@@ -66,10 +73,14 @@ def closeness_figure(table: "pd.DataFrame", path: Path) -> None:
         return
     figure, axes = _plots(2, len(datasets))
     for column, dataset in enumerate(datasets):
-        for row, (measure, said) in enumerate((("w1_train", "train rows"), ("w1_test", "held-out rows"))):
+        for row, (measure, said) in enumerate(
+            (("w1_train", "train rows"), ("w1_test", "held-out rows"))
+        ):
             axis = axes[row, column]
             for method in TITLES:
-                line = table[(table["dataset"] == dataset) & (table["method"] == method)].sort_values("size")
+                line = table[
+                    (table["dataset"] == dataset) & (table["method"] == method)
+                ].sort_values("size")
                 if line.empty:
                     continue
                 axis.errorbar(
@@ -92,7 +103,9 @@ def closeness_figure(table: "pd.DataFrame", path: Path) -> None:
 
 def tradeoff_figure(arms: Mapping[str, "pd.DataFrame"], path: Path) -> None:
     """AUC against disparity: a column per data set, a row per arm; the front of all is dashed."""
-    datasets = [name for name in DATASETS if any(name in set(table["dataset"]) for table in arms.values())]
+    datasets = [
+        name for name in DATASETS if any(name in set(table["dataset"]) for table in arms.values())
+    ]
     if not datasets:
         return
     figure, axes = _plots(len(arms), len(datasets))
@@ -130,7 +143,9 @@ def scatter_front(axis: Any, here: "pd.DataFrame") -> None:
         axis.plot(front["dd"], front["auc"], "--", color="#b2182b", linewidth=0.8)
 
 
-def growth_figure(series: Mapping[str, "tuple[pd.DataFrame, str, pd.DataFrame | None]"], path: Path) -> None:
+def growth_figure(
+    series: Mapping[str, "tuple[pd.DataFrame, str, pd.DataFrame | None]"], path: Path
+) -> None:
     """Seconds over n, m and p with logarithmic axes; over n also the paper's times."""
     figure, axes = _plots(1, len(series))
     for axis, (name, (table, key, paper)) in zip(axes[0], series.items(), strict=True):

@@ -1,4 +1,6 @@
-"""The results of an experiment as a CSV file: it grows during a run, and a later run continues it."""
+"""The results of an experiment as a CSV file: it grows during a run, and a later run continues
+it.
+"""
 
 import csv
 import io
@@ -17,8 +19,8 @@ _COUNT = "rows_of_cell"
 
 
 class Ledger:
-    """`path` has one line per row. The last column is the number of rows of the cell: so an incomplete cell,
-    left by an interruption, is found, removed and measured again.
+    """`path` has one line per row. The last column is the number of rows of the cell: so an
+    incomplete cell, left by an interruption, is found, removed and measured again.
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
@@ -37,14 +39,19 @@ class Ledger:
         text = self.path.read_text(encoding="utf-8")
         if not text.startswith(header):
             raise FwcError(
-                f"{self.path} holds other columns than this version measures: move it away, or pass --fresh"
+                f"{self.path} holds other columns than this version measures: move it away, or "
+                f"pass --fresh"
             )
         found: dict[tuple[str, ...], list[str]] = {}
         for line in text[len(header) :].splitlines(keepends=True):
             fields = next(csv.reader([line]))
             if line.endswith("\n") and len(fields) == len(self.columns):
                 found.setdefault(tuple(fields[: len(self.keys)]), []).append(line)
-        whole = {key: lines for key, lines in found.items() if lines[0].rstrip().endswith(f",{len(lines)}")}
+        whole = {
+            key: lines
+            for key, lines in found.items()
+            if lines[0].rstrip().endswith(f",{len(lines)}")
+        }
         kept = header + "".join(line for lines in whole.values() for line in lines)
         if kept != text:
             self.path.write_text(kept, encoding="utf-8")
@@ -60,7 +67,9 @@ class Ledger:
         writer = csv.writer(text, lineterminator="\n")
         for row in (rows := list(rows)):
             values = {**cell, **row, _COUNT: len(rows)}
-            writer.writerow([written(values.get(column)).replace("\n", " ") for column in self.columns])
+            writer.writerow(
+                [written(values.get(column)).replace("\n", " ") for column in self.columns]
+            )
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text.getvalue())
         self.done.add(tuple(written(cell[key]) for key in self.keys))
@@ -84,4 +93,6 @@ def written(value: Any) -> str:
         return ""
     if hasattr(value, "item"):
         return written(value.item())
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)

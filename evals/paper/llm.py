@@ -1,8 +1,10 @@
-"""The paper's GPT table: zero-shot, balanced examples and FWC's, at 16, 8 and 4 examples, five repeats.
+"""The paper's GPT table: zero-shot, balanced examples and FWC's, at 16, 8 and 4 examples, five
+repeats.
 
-The surrogate answers on Adult, in each of its forms, without key or network; its numbers are simulated. Any
-other model answers on all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run
-continues where it stopped. If the files of published GPT answers are available, they are scored too.
+The surrogate answers on Adult, in each of its forms, without key or network; its numbers are
+simulated. Any other model answers on all four tables (`--model`, `--base-url`, `--api-key-env`),
+and an interrupted run continues where it stopped. If the files of published GPT answers are
+available, they are scored too.
 """
 
 import re
@@ -26,11 +28,20 @@ RECORDED = "recorded answers"
 def plan(options: Options) -> list[Cell]:
     """A run per data set, form of the surrogate and number of examples, and the recordings."""
     simulated = options.model == "surrogate"
-    datasets = ["adult"] if simulated else [d for d in DATASETS if d in options.datasets]
-    sources = [f"surrogate:{form}" for form in FORMS] if simulated else [options.model]
+    if simulated:
+        datasets = ["adult"]
+    else:
+        datasets = [d for d in DATASETS if d in options.datasets]
+    if simulated:
+        sources = [f"surrogate:{form}" for form in FORMS]
+    else:
+        sources = [options.model]
     sizes = (8,) if options.quick else SIZES
     cells: list[Cell] = [
-        {"dataset": d, "source": source, "m": m} for d in datasets for source in sources for m in sizes
+        {"dataset": d, "source": source, "m": m}
+        for d in datasets
+        for source in sources
+        for m in sizes
     ]
     if _recordings(options) is not None:
         cells.append({"dataset": "adult", "source": RECORDED, "m": 0})
@@ -41,7 +52,9 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     """One row per arm and repeat."""
     if cell["source"] == RECORDED:
         folder = _recordings(options)
-        return [] if folder is None else score_recordings(folder, options.data_dir)
+        if folder is None:
+            return []
+        return score_recordings(folder, options.data_dir)
     if options.runs_dir is None:
         with tempfile.TemporaryDirectory() as folder_name:
             return _ask(cell, options, Path(folder_name))

@@ -27,8 +27,13 @@ def _published() -> Iterator[str]:
     for model, group in published("llm").groupby("model", sort=False):
         line = [str(model)]
         for row in group.to_dict("records"):
-            line += [plus_minus(row["accuracy"], row["accuracy_sd"]), plus_minus(row["dp"], row["dp_sd"], 3)]
-        lines.append([*line, *_reductions({row["arm"]: row["dp"] for row in group.to_dict("records")})])
+            line += [
+                plus_minus(row["accuracy"], row["accuracy_sd"]),
+                plus_minus(row["dp"], row["dp_sd"], 3),
+            ]
+        lines.append(
+            [*line, *_reductions({row["arm"]: row["dp"] for row in group.to_dict("records")})]
+        )
     yield markdown(_head("model"), lines)
 
 
@@ -65,7 +70,9 @@ def _measured(frame: "pd.DataFrame") -> Iterator[str]:
                     plus_minus(row["dp"], row["dp_sd"], 3),
                 ]
             lines.append([*line, *_reductions({arm: row["dp"] for arm, row in arms.items()})])
-        yield markdown(_head(f"{int(table['runs'].min())} repeats, n = {int(group['n'].iloc[0])}"), lines)
+        yield markdown(
+            _head(f"{int(table['runs'].min())} repeats, n = {int(group['n'].iloc[0])}"), lines
+        )
 
 
 def _recorded(frame: "pd.DataFrame") -> Iterator[str]:
@@ -74,7 +81,8 @@ def _recorded(frame: "pd.DataFrame") -> Iterator[str]:
         return
     yield "\n## Recorded answers of GPT models (DecodingTrust; no FWC examples among them)\n"
     yield (
-        "One conversation a row, so no repeats. A perfect classifier has a DP equal to the base-rate parity "
+        "One conversation a row, so no repeats. A perfect classifier has a DP equal to the "
+        "base-rate parity "
         "of the rows.\n"
     )
     yield markdown(

@@ -14,7 +14,8 @@ from fwc_llm.errors import ScaleWarning
 
 @dataclass(frozen=True)
 class Chosen:
-    """m representatives: `points` in the units of `Space.features`, levels `d`, outcomes `y`, `weights` (m,).
+    """m representatives: `points` in the units of `Space.features`, levels `d`, outcomes `y`,
+    `weights` (m,).
 
     `objective` and `lower_bound` are FWC's certificate, NaN for the rivals.
     """
@@ -43,10 +44,11 @@ TITLES = {
     "kmeans": "k-means",
     "kmedoids": "k-medoids",
 }
-# In squared L2 the objective is constant after about 30 moves, but rows that tie still change the last bits
-# of the means.
+# In squared L2 the objective is constant after about 30 moves, but rows that tie still change the
+# last bits of the means.
 _SQUARED_MOVES = 60
-_SWAPPED = 60_000_000  # rows times representatives up to which swaps follow: Adult at 5 %, the others always
+# rows times representatives up to which swaps follow: Adult at 5 %, the others always
+_SWAPPED = 60_000_000
 PAPER_FWC = ("fwc-0.01", "fwc-0.05", "fwc-0.1")
 RIVALS = tuple(name for name in TITLES if name not in FWC)
 METHODS = (*PAPER_FWC, *RIVALS)
@@ -58,30 +60,33 @@ def has_metric(method: str) -> bool:
 
 
 def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: str = "l1") -> Chosen:
-    """The coreset of `method`, optimised in `metric` ("l1" or "sqeuclidean") if the method has a choice.
+    """The coreset of `method`, optimised in `metric` ("l1" or "sqeuclidean") if the method has a
+    choice.
 
     FWC has free representatives (the paper's synthetic ones) in proportional slots. k-medoids in
-    "sqeuclidean" minimises Euclidean distances, as its authors define it. Raises `FwcError` where a method
-    does not apply.
+    "sqeuclidean" minimises Euclidean distances, as its authors define it. Raises `FwcError` where a
+    method does not apply.
     """
     X = space.features(train, metric)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ScaleWarning)  # raw columns are meant as they are
-        found = (
-            _fwc(X, train, m, seed, metric, FWC[method])
-            if method in FWC
-            else _rival(method, X, train, m, seed, metric)
-        )
+        if method in FWC:
+            found = _fwc(X, train, m, seed, metric, FWC[method])
+        else:
+            found = _rival(method, X, train, m, seed, metric)
     seconds = time.perf_counter() - start
     return Chosen(**found, seconds=seconds)
 
 
-def _fwc(X: Any, train: Part, m: int, seed: int, metric: str, epsilon: float | None) -> dict[str, Any]:
+def _fwc(
+    X: Any, train: Part, m: int, seed: int, metric: str, epsilon: float | None
+) -> dict[str, Any]:
     from fwc_llm.coreset import FairCoreset
 
     moves = 300 if metric == "l1" else _SQUARED_MOVES
-    # Free representatives end in a local optimum that swaps leave. On larger tables they take too long here.
+    # Free representatives end in a local optimum that swaps leave. On larger tables they take too
+    # long here.
     swaps = True if train.n * m <= _SWAPPED else "auto"
     solver = FairCoreset(
         m, epsilon=epsilon, cost=metric, max_iter=moves, random_state=seed, n_init=1, swaps=swaps
@@ -107,7 +112,10 @@ def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> 
     if has_metric(method):
         options["metric"] = "l1" if metric == "l1" else "l2"
     name = {"indfair": "indfair_coreset", "kmedian": "kmedian_coreset"}.get(name, name)
-    function = uniform if name == "uniform" else getattr(rivals, name)
+    if name == "uniform":
+        function = uniform
+    else:
+        function = getattr(rivals, name)
     found = function(X, train.y, train.d, m, seed=seed, **options)
     return {
         "points": found.points,
@@ -127,7 +135,8 @@ def uniform(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0) -> Coreset:
 def balance(d: np.ndarray) -> tuple[int, int]:
     """The largest balance 1/q that the rows allow: m fairlets are needed, so they must be small.
 
-    The largest p/q (4/5 on Drug) makes fairlets of up to nine rows: too few fairlets for a coreset of 20 %.
+    The largest p/q (4/5 on Drug) makes fairlets of up to nine rows: too few fairlets for a coreset
+    of 20 %.
     """
     few, many = np.sort(np.unique(d, return_counts=True)[1])
     return 1, int(np.ceil(many / few))

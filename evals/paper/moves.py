@@ -1,8 +1,8 @@
 """The share of rows that the optimal plan of FWC moves to another cell, level or outcome.
 
-The plan minimises a distance, not a number of rows. If a change of cell costs little compared to the
-features, it moves more rows than parity requires. `least` is the share that parity requires: the smallest
-share of rows that have to change their cell.
+The plan minimises a distance, not a number of rows. If a change of cell costs little compared to
+the features, it moves more rows than parity requires. `least` is the share that parity requires:
+the smallest share of rows that have to change their cell.
 """
 
 from collections.abc import Callable
@@ -47,15 +47,21 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     cells = find_cells(train.y, train.d, train.n)
     level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
     positions = {
-        (d, y): g for g, (d, y) in enumerate(product(cells.levels.tolist(), cells.outcomes.tolist()))
+        (d, y): g
+        for g, (d, y) in enumerate(product(cells.levels.tolist(), cells.outcomes.tolist()))
     }
-    place = np.array([positions[key] for key in zip(chosen.d.tolist(), chosen.y.tolist(), strict=True)])
-    distance = cost_matrix(space.rows(train, "l1"), space.table(chosen.points, chosen.d, chosen.y), "l1")
+    place = np.array(
+        [positions[key] for key in zip(chosen.d.tolist(), chosen.y.tolist(), strict=True)]
+    )
+    distance = cost_matrix(
+        space.rows(train, "l1"), space.table(chosen.points, chosen.d, chosen.y), "l1"
+    )
     cost = np.full((train.n, cells.n_cells), np.inf)
     for g in np.unique(place):
         cost[:, g] = distance[:, place == g].min(axis=1)
     target = np.bincount(train.y, minlength=2) / train.n
-    shape, epsilon = (cells.n_levels, cells.n_outcomes), FWC[METHOD]
+    shape = (cells.n_levels, cells.n_outcomes)
+    epsilon = FWC[METHOD]
     found = fair_transport(cost, *shape, target, epsilon)
     elsewhere = (np.arange(cells.n_cells) != cells.cell[:, None]).astype(float)
     to = found.plan.tocoo()
@@ -77,26 +83,42 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
     """Markdown: the smallest and the largest mean share over sizes, by data set and units."""
     shares = ["cell", "least", "level", "outcome"]
     means = frame.groupby(["dataset", "units", "size"])[[*shares, "distance"]].mean().reset_index()
-    head = ["data set", "units", "change their cell", "at least", "change their level", "their outcome"]
+    head = [
+        "data set",
+        "units",
+        "change their cell",
+        "at least",
+        "change their level",
+        "their outcome",
+    ]
     head += ["mean distance"]
     lines = []
     for dataset, units in product(DATASETS, UNITS):
         here = means[(means["dataset"] == dataset) & (means["units"] == units)]
         if here.empty:
             continue
-        line = [DATASETS[dataset], units, *(_range(here[column].tolist(), percent) for column in shares)]
+        line = [
+            DATASETS[dataset],
+            units,
+            *(_range(here[column].tolist(), percent) for column in shares),
+        ]
         lines.append([*line, _range(here["distance"].tolist(), "{:.3g}".format)])
     return (
-        "Share of the train rows that the optimal plan of FWC (ε 0.01, free representatives) moves, smallest "
-        "and largest mean over the sizes. *At least*: what parity alone asks for. A change of level or of "
+        "Share of the train rows that the optimal plan of FWC (ε 0.01, free representatives) "
+        "moves, smallest "
+        "and largest mean over the sizes. *At least*: what parity alone asks for. A change of "
+        "level or of "
         "outcome costs 1; the mean distance says how that compares with the features.\n\n"
         f"{markdown(head, lines)}\n"
     )
 
 
 def _range(values: list[float], written: Callable[[float], str]) -> str:
-    low, high = written(min(values)), written(max(values))
-    return low if low == high else f"{low} – {high}"
+    low = written(min(values))
+    high = written(max(values))
+    if low == high:
+        return low
+    return f"{low} – {high}"
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,6 @@
-"""The recorded answers of GPT models on Adult rows (published with DecodingTrust), scored as a run is."""
+"""The recorded answers of GPT models on Adult rows (published with DecodingTrust), scored as a
+run is.
+"""
 
 import json
 from collections.abc import Iterator
@@ -25,15 +27,21 @@ FILES = {
 }
 
 
-def read_recordings(task: Task, folder: Path) -> Iterator[tuple[str, str, int, list[tuple[str, str | None]]]]:
-    """Each file's model, arm and number of examples, and its answers: the row's id, "yes", "no" or None."""
+def read_recordings(
+    task: Task, folder: Path
+) -> Iterator[tuple[str, str, int, list[tuple[str, str | None]]]]:
+    """Each file's model, arm and number of examples, and its answers: the row's id, "yes", "no"
+    or None.
+    """
     rows = task.test()
     words = (column.text + " " + rows[column.name].astype(str) for column in task.shown)
     ids = dict(zip(map(", ".join, zip(*words, strict=True)), rows.index, strict=True))
     for name, (model, arm, m) in FILES.items():
         answers: list[tuple[str, str | None]] = []
         for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
-            text = messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
+            text = (
+                messages[-1]["content"].split("has the following attributes: ")[1].split(".\n")[0]
+            )
             if text not in ids:
                 raise FwcError(f"{name}: a recorded row is not in Adult's test rows: {text}")
             reply = Reply(response["choices"][0]["message"]["content"])
@@ -42,13 +50,16 @@ def read_recordings(task: Task, folder: Path) -> Iterator[tuple[str, str, int, l
 
 
 def score_recordings(folder: Path, data_dir: str | None) -> list[Row]:
-    """One row per file: coverage, accuracy, parity, equalized odds, and the base-rate parity of its rows."""
+    """One row per file: coverage, accuracy, parity, equalized odds, and the base-rate parity of
+    its rows.
+    """
     task = load_task("adult", data_dir)
     scored = []
     for model, arm, m, answers in read_recordings(task, folder):
         rows = task.test().loc[[row for row, _ in answers]]
         said = [{"yes": 1.0, "no": 0.0, None: np.nan}[answer] for _, answer in answers]
-        labels, groups = task.labels(rows), task.sensitive(rows)
+        labels = task.labels(rows)
+        groups = task.sensitive(rows)
         found = ArmEstimates(arrays_of(said, labels, groups)[0])
         truth = ArmEstimates(arrays_of(labels, labels, groups)[0])
         scored.append(

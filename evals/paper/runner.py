@@ -1,4 +1,6 @@
-"""Run the cells of an experiment that are not measured yet, in several processes, with a progress bar."""
+"""Run the cells of an experiment that are not measured yet, in several processes, with a
+progress bar.
+"""
 
 import os
 import time
@@ -31,14 +33,22 @@ def run_cells(
     seconds: float | None,
     console: Console,
 ) -> tuple[int, int]:
-    """Measure the missing cells, until all are done or `seconds` have passed: (cells done, cells planned).
+    """Measure the missing cells, until all are done or `seconds` have passed: (cells done, cells
+    planned).
 
-    A cell that has begun is finished. An interruption loses nothing measured before: it is in the ledger.
+    A cell that has begun is finished. An interruption loses nothing measured before: it is in the
+    ledger.
     """
     cells = experiment.plan(options)
     missing = [cell for cell in cells if not ledger.has(cell)]
-    until = None if seconds is None else time.monotonic() + seconds
-    jobs = 1 if experiment.threads else min(jobs, max(1, len(missing)))
+    if seconds is None:
+        until = None
+    else:
+        until = time.monotonic() + seconds
+    if experiment.threads:
+        jobs = 1
+    else:
+        jobs = min(jobs, max(1, len(missing)))
 
     def more() -> bool:
         return until is None or time.monotonic() < until
@@ -71,7 +81,8 @@ def _one_by_one(
 def _in_parallel(
     experiment: Experiment, cells: list[Cell], options: Options, jobs: int, more: Callable[[], bool]
 ) -> Iterator[Done]:
-    # Cores are divided before the workers start, so that their libraries do not use too many threads.
+    # Cores are divided before the workers start, so that their libraries do not use too many
+    # threads.
     threads = str(max(1, count_threads() // jobs))
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, threads)

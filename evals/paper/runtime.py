@@ -16,8 +16,24 @@ from evals.synthetic import synthetic
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS = (500, 1000, 2500, 5000, 10_500, 24_500, 48_500, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000)
-N, M, P = 5000, 250, 25
+ROWS = (
+    500,
+    1000,
+    2500,
+    5000,
+    10_500,
+    24_500,
+    48_500,
+    75_000,
+    100_000,
+    250_000,
+    500_000,
+    750_000,
+    1_000_000,
+)
+N = 5000
+M = 250
+P = 25
 SIZES = (50, 100, 250, 500, 1000)
 COLUMNS = (5, 10, 25, 50, 100)
 EPSILON = 0.01
@@ -30,9 +46,13 @@ def plan(options: Options) -> list[Cell]:
     if options.quick:
         settings = _QUICK
     else:
-        sweeps = [(n, M, P) for n in ROWS] + [(N, m, P) for m in SIZES] + [(N, M, p) for p in COLUMNS]
+        sweeps = (
+            [(n, M, P) for n in ROWS] + [(N, m, P) for m in SIZES] + [(N, M, p) for p in COLUMNS]
+        )
         settings = sorted(dict.fromkeys(sweeps))
-    return [{"n": n, "m": m, "p": p, "run": run} for n, m, p in settings for run in range(options.runs)]
+    return [
+        {"n": n, "m": m, "p": p, "run": run} for n, m, p in settings for run in range(options.runs)
+    ]
 
 
 def measure(cell: Cell, options: Options) -> list[Row]:
@@ -40,7 +60,9 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     from fwc_llm.coreset import FairCoreset
 
     table = synthetic(cell["n"], cell["p"], seed=cell["run"])
-    solver = FairCoreset(cell["m"], epsilon=EPSILON, max_iter=MAX_ITER, random_state=cell["run"], n_init=1)
+    solver = FairCoreset(
+        cell["m"], epsilon=EPSILON, max_iter=MAX_ITER, random_state=cell["run"], n_init=1
+    )
     _warm()
     start = time.perf_counter()
     solver.fit(table.features, table.outcome, table.sensitive)
@@ -68,14 +90,24 @@ def _warm() -> None:
 
 def report(frame: "pd.DataFrame", folder: Path) -> str:
     """Markdown, and `runtime.svg` beside it."""
-    table = mean_sd(frame, ["n", "m", "p"], ["seconds", "iterations", "objective", "gap", "violation"])
-    m, p = table["m"].mode()[0], table["p"].mode()[0]
+    table = mean_sd(
+        frame, ["n", "m", "p"], ["seconds", "iterations", "objective", "gap", "violation"]
+    )
+    m = table["m"].mode()[0]
+    p = table["p"].mode()[0]
     rows = table[(table["m"] == m) & (table["p"] == p)].sort_values("n")
-    n = N if N in set(rows["n"]) else rows["n"].min()
+    if N in set(rows["n"]):
+        n = N
+    else:
+        n = rows["n"].min()
     sizes = table[(table["n"] == n) & (table["p"] == p)].sort_values("m")
     columns = table[(table["n"] == n) & (table["m"] == m)].sort_values("p")
     growth_figure(
-        {"n": (rows, "n", published("runtime")), "m": (sizes, "m", None), "p": (columns, "p", None)},
+        {
+            "n": (rows, "n", published("runtime")),
+            "m": (sizes, "m", None),
+            "p": (columns, "p", None),
+        },
         folder / "runtime.svg",
     )
     return "\n".join([*_growth(rows), *_sweep(sizes, "m"), *_sweep(columns, "p"), *_exact(frame)])
@@ -83,11 +115,15 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
 
 def _growth(rows: "pd.DataFrame") -> Iterator[str]:
     paper = published("runtime").set_index("n")["seconds"]
-    first, m, p = rows.iloc[0], int(rows["m"].iloc[0]), int(rows["p"].iloc[0])
+    first = rows.iloc[0]
+    m = int(rows["m"].iloc[0])
+    p = int(rows["p"].iloc[0])
     yield f"## Growth with n (m = {m}, p = {p}, ε = {EPSILON}, L1, to convergence)\n"
     yield (
-        f"*× linear* and *× quadratic*: our time over that at n = {int(first['n']):,} extrapolated so. We "
-        "use every core; the paper's machine is another one. On large tables the solver starts on growing "
+        f"*× linear* and *× quadratic*: our time over that at n = {int(first['n']):,} extrapolated "
+        f"so. We "
+        "use every core; the paper's machine is another one. On large tables the solver starts on "
+        "growing "
         "samples; iterations are moves on all rows.\n"
     )
     lines = []
@@ -107,7 +143,16 @@ def _growth(rows: "pd.DataFrame") -> Iterator[str]:
             ]
         )
     yield markdown(
-        ["n", "seconds", "iterations", "× linear", "× quadratic", "runs", "paper: seconds", "times faster"],
+        [
+            "n",
+            "seconds",
+            "iterations",
+            "× linear",
+            "× quadratic",
+            "runs",
+            "paper: seconds",
+            "times faster",
+        ],
         lines,
     )
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def mean_sd(frame: "pd.DataFrame", keys: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
-    """Per group of `keys`: the mean of each value, its standard deviation over runs as `…_sd`, and `runs`.
+    """Per group of `keys`: the mean of each value, its standard deviation over runs as `…_sd`,
+    and `runs`.
 
     Groups keep the order in which they first occur. One run has no standard deviation: NaN.
     """
@@ -31,12 +32,16 @@ def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     """`0.12 ± 0.03`; a dash where there is no value."""
     if math.isnan(mean):
         return "–"
-    return f"{mean:.{digits}f}" if math.isnan(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+    if math.isnan(sd):
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def percent(share: float) -> str:
     """`52 %`; a dash where there is no value."""
-    return "–" if math.isnan(share) else f"{100 * share:.0f} %"
+    if math.isnan(share):
+        return "–"
+    return f"{100 * share:.0f} %"
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -45,5 +50,8 @@ def significant(value: float, digits: int = 3) -> str:
         return "–"
     if value and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits - 1}e}"
-    whole = math.floor(math.log10(abs(value))) if value else 0
+    if value:
+        whole = math.floor(math.log10(abs(value)))
+    else:
+        whole = 0
     return f"{value:.{max(0, digits - 1 - whole)}f}"

@@ -1,7 +1,7 @@
 """Fairness and utility of a classifier trained on each weighted coreset, rivals also reweighed.
 
-Units are standardised or raw. In raw units, coreset and classifier both use the columns unscaled. The paper
-does not say which it used.
+Units are standardised or raw. In raw units, coreset and classifier both use the columns unscaled.
+The paper does not say which it used.
 """
 
 from dataclasses import asdict
@@ -21,7 +21,9 @@ QUICK_ROWS = 300
 
 
 def plan(options: Options) -> list[Cell]:
-    """Every data set, unit, run, size and method, and the classifier trained on all train rows (size 1)."""
+    """Every data set, unit, run, size and method, and the classifier trained on all train rows
+    (size 1).
+    """
     cells: list[Cell] = []
     methods = ("fwc-0.01", "uniform", "kmeans") if options.quick else METHODS
     for dataset in smaller_first(options.datasets):
@@ -37,21 +39,29 @@ def plan(options: Options) -> list[Cell]:
 
 
 def measure(cell: Cell, options: Options) -> list[Row]:
-    """One row for the coreset's own weights (arm plain), one for reweighed ones unless the method is FWC."""
+    """One row for the coreset's own weights (arm plain), one for reweighed ones unless the
+    method is FWC.
+    """
     from fwc_llm.coreset.rivals import reweigh
 
     limit = QUICK_ROWS if options.quick else None
     space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
-    rows, seed = space.split.train, cell["run"]
+    rows = space.split.train
+    seed = cell["run"]
     if cell["method"] == FULL:
-        X, y, d, weights = space.design(rows.frame, rows.d), rows.y, rows.d, np.ones(rows.n)
+        X = space.design(rows.frame, rows.d)
+        y = rows.y
+        d = rows.d
+        weights = np.ones(rows.n)
     else:
         try:
             chosen = choose(cell["method"], space, rows, round(cell["size"] * rows.n), seed)
         except FwcError as error:
             return [{"arm": "plain", "note": str(error)}]
-        y, d, weights = chosen.y, chosen.d, chosen.weights
+        y = chosen.y
+        d = chosen.d
+        weights = chosen.weights
         X = space.design(chosen.points, chosen.d)
     arms = {"plain": weights}
     if cell["method"] not in PAPER_FWC:
@@ -59,7 +69,11 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     test = space.split.test
     seen = space.design(test.frame, test.d)
     return [
-        {"arm": arm, "m": len(y), **asdict(judge(*train(X, y, used, seed, epochs), seen, test.y, test.d))}
+        {
+            "arm": arm,
+            "m": len(y),
+            **asdict(judge(*train(X, y, used, seed, epochs), seen, test.y, test.d)),
+        }
         for arm, used in arms.items()
     ]
 

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ARMS = ("plain", "reweighed")
-_SAID = {"plain": "coresets with their own weights", "reweighed": "rivals reweighed (Kamiran–Calders)"}
+_SAID = {
+    "plain": "coresets with their own weights",
+    "reweighed": "rivals reweighed (Kamiran–Calders)",
+}
 _PUBLISHED_REDUCTION = {"plain": 0.53, "reweighed": 0.18}
 
 
 def report(frame: "pd.DataFrame", folder: Path) -> str:
-    """Markdown in both units, and `tradeoff.svg` (standardised) and `tradeoff-raw.svg` beside it."""
+    """Markdown in both units, and `tradeoff.svg` (standardised) and `tradeoff-raw.svg` beside
+    it.
+    """
     lines: list[str] = []
     for units, name in (("standardised", "tradeoff.svg"), ("raw", "tradeoff-raw.svg")):
         if not (frame["units"] == units).any():
@@ -38,7 +43,9 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
 
 
 def summary(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Means over runs per data set, size, method and arm, with the paper's distance from the ideal."""
+    """Means over runs per data set, size, method and arm, with the paper's distance from the
+    ideal.
+    """
     table = mean_sd(
         frame[frame["dd"].notna()].astype({"trivial": float}),
         ["dataset", "size", "method", "arm"],
@@ -48,11 +55,16 @@ def summary(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def with_tradeoff(table: "pd.DataFrame") -> "pd.DataFrame":
-    """The columns `tradeoff` and `tradeoff_sd` by the paper's equation "tradeoff", from means over runs."""
-    dd, miss = table["dd"].to_numpy(), 1 - table["auc"].to_numpy()
+    """The columns `tradeoff` and `tradeoff_sd` by the paper's equation "tradeoff", from means
+    over runs.
+    """
+    dd = table["dd"].to_numpy()
+    miss = 1 - table["auc"].to_numpy()
     distance = distance_to_ideal(dd, 1 - miss)
     spread = np.hypot(dd * table["dd_sd"].to_numpy(), miss * table["auc_sd"].to_numpy())
-    return table.assign(tradeoff=distance, tradeoff_sd=spread / np.where(distance > 0, distance, 1.0))
+    return table.assign(
+        tradeoff=distance, tradeoff_sd=spread / np.where(distance > 0, distance, 1.0)
+    )
 
 
 def in_arm(table: "pd.DataFrame", arm: str) -> "pd.DataFrame":
@@ -61,7 +73,8 @@ def in_arm(table: "pd.DataFrame", arm: str) -> "pd.DataFrame":
 
 
 def best_sizes(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Per data set and method the size with the smallest distance from the ideal, as the paper shows it.
+    """Per data set and method the size with the smallest distance from the ideal, as the paper
+    shows it.
 
     If a run is not complete, only the sizes with the most measurements count.
     """
@@ -73,9 +86,12 @@ def best_sizes(table: "pd.DataFrame") -> "pd.DataFrame":
 def _headline(table: "pd.DataFrame") -> Iterator[str]:
     yield "## Average reduction of disparity\n"
     yield (
-        "1 − DD(FWC) / DD(rival), averaged over rivals, then over data sets; each method at its best size, "
-        "rivals without disparity left out. The paper does not say how it averaged, nor for which ε: with "
-        "ε 0.01 this plain reading comes close to its two numbers, so it is used for ours. *Gains only*: "
+        "1 − DD(FWC) / DD(rival), averaged over rivals, then over data sets; each method at its "
+        "best size, "
+        "rivals without disparity left out. The paper does not say how it averaged, nor for which "
+        "ε: with "
+        "ε 0.01 this plain reading comes close to its two numbers, so it is used for ours. *Gains "
+        "only*: "
         "with the mean disparity of the three ε, and a rise counted as 0 (see `pareto.py`).\n"
     )
     head = ["", "paper's text", "paper's tables", "ours", "ours, ε 0.05", "ours, ε 0.1"]
@@ -83,9 +99,13 @@ def _headline(table: "pd.DataFrame") -> Iterator[str]:
     paper = published("tradeoff")
     lines = []
     for arm in ARMS:
-        ours, theirs = best_sizes(in_arm(table, arm)), paper[paper["arm"] == arm]
+        ours = best_sizes(in_arm(table, arm))
+        theirs = paper[paper["arm"] == arm]
         ours = ours[ours["method"].isin(METHODS)]
-        reductions = [average_reduction(theirs), *(average_reduction(ours, each) for each in PAPER_FWC)]
+        reductions = [
+            average_reduction(theirs),
+            *(average_reduction(ours, each) for each in PAPER_FWC),
+        ]
         values = [*reductions, average_gain(theirs), average_gain(ours)]
         lines.append([_SAID[arm], f"{_PUBLISHED_REDUCTION[arm]:.0%}", *map(percent, values)])
     yield markdown(head, lines)
@@ -93,7 +113,10 @@ def _headline(table: "pd.DataFrame") -> Iterator[str]:
     datasets = {key: title for key, title in DATASETS.items() if key in set(table["dataset"])}
     yield markdown(
         ["", *datasets.values()],
-        ([_SAID[arm], *(_by_dataset(table, paper, arm, dataset) for dataset in datasets)] for arm in ARMS),
+        (
+            [_SAID[arm], *(_by_dataset(table, paper, arm, dataset) for dataset in datasets)]
+            for arm in ARMS
+        ),
     )
 
 
@@ -108,8 +131,10 @@ def _by_dataset(table: "pd.DataFrame", paper: "pd.DataFrame", arm: str, dataset:
 def _fronts(table: "pd.DataFrame") -> Iterator[str]:
     yield "\n## On the Pareto front\n"
     yield (
-        "Of all methods and sizes, by means over runs: whether some size of the method is on the front of "
-        "AUC against demographic disparity, and of AUC against equalized odds (ours / paper; for coresets "
+        "Of all methods and sizes, by means over runs: whether some size of the method is on the "
+        "front of "
+        "AUC against demographic disparity, and of AUC against equalized odds (ours / paper; for "
+        "coresets "
         "with their own weights).\n"
     )
     paper = by_key(published("pareto"), ["dataset", "method"])
@@ -127,7 +152,9 @@ def _fronts(table: "pd.DataFrame") -> Iterator[str]:
         for method in PAPER_FWC:
             for said, measure in (("parity", "dd"), ("odds", "odds")):
                 front = here[on_front(here[measure].to_numpy(), here["auc"].to_numpy())]
-                line.append(f"{mark[method in set(front['method'])]} / {paper[dataset, method][said]}")
+                line.append(
+                    f"{mark[method in set(front['method'])]} / {paper[dataset, method][said]}"
+                )
         lines.append(line)
     yield markdown(head, lines)
 
@@ -146,7 +173,8 @@ def _tables(table: "pd.DataFrame", arm: str) -> Iterator[str]:
         for method, name in {**TITLES, "full-data": "All train rows"}.items():
             if (dataset, method) not in best:
                 continue
-            row, theirs = best[dataset, method], known.get((dataset, method), {})
+            row = best[dataset, method]
+            theirs = known.get((dataset, method), {})
             line = [
                 name,
                 f"{row['size']:.1%}",
@@ -157,6 +185,8 @@ def _tables(table: "pd.DataFrame", arm: str) -> Iterator[str]:
                 f"{row['trivial']:.0%}",
                 int(row["runs"]),
             ]
-            line += [f"{theirs[column]:.2f}" if theirs else "–" for column in ("dd", "auc", "tradeoff")]
+            line += [
+                f"{theirs[column]:.2f}" if theirs else "–" for column in ("dd", "auc", "tradeoff")
+            ]
             lines.append(line)
         yield markdown(head, lines)

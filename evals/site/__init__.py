@@ -1,1 +1,3 @@
-"""The documentation as a site: `python -m evals.site` (docs/decisions/0006-sphinx-for-the-site.md)."""
+"""The documentation as a site: `python -m evals.site`
+(docs/decisions/0006-sphinx-for-the-site.md).
+"""

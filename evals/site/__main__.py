@@ -15,7 +15,9 @@ from evals.site.build import build
 def main() -> int:
     """Build into a folder, and say where its first page is."""
     parser = argparse.ArgumentParser(prog="python -m evals.site", description=__doc__)
-    parser.add_argument("-o", "--out", type=Path, default=Path("site"), help="the folder of the site")
+    parser.add_argument(
+        "-o", "--out", type=Path, default=Path("site"), help="the folder of the site"
+    )
     out = parser.parse_args().out
     with TemporaryDirectory(prefix="fwc-llm-site-") as folder:
         try:

@@ -1,4 +1,5 @@
-"""The reference of the Python interface, from signatures and docstrings: a page a package, a page a topic.
+"""The reference of the Python interface, from signatures and docstrings: a page a package, a
+page a topic.
 
 The page of `fwc_llm` lists its names; what none of its packages explains has a page by its topic.
 """
@@ -12,7 +13,8 @@ from typing import Any
 
 from evals.site.docstring import as_markdown, first_sentence
 
-# The packages whose `__all__` is the public interface; a name is explained in the first that has it.
+# The packages whose `__all__` is the public interface; a name is explained in the first that has
+# it.
 MODULES = (
     "fwc_llm.coreset",
     "fwc_llm.coreset.rivals",
@@ -76,7 +78,9 @@ def _described(package: Any, names: list[str], page: str, home: dict[int, str]) 
 def _summary(package: Any, name: str) -> str:
     value = getattr(package, name)
     documented = inspect.isclass(value) or inspect.isroutine(value)
-    return first_sentence(inspect.getdoc(value) or "").replace("|", "\\|") if documented else "a value"
+    if documented:
+        return first_sentence(inspect.getdoc(value) or "").replace("|", "\\|")
+    return "a value"
 
 
 def _entry(name: str, value: Any, level: str) -> Iterator[str]:
@@ -112,22 +116,39 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _signature(name: str, value: Any) -> str:
-    word = "class " if inspect.isclass(value) else ""
+    if inspect.isclass(value):
+        word = "class "
+    else:
+        word = ""
     called = f"{word}{name}"
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return called
-    parameters = [one for one in found.parameters.values() if one.name not in {"self", "cls", "unknown"}]
+    parameters = [
+        one for one in found.parameters.values() if one.name not in {"self", "cls", "unknown"}
+    ]
     written: list[str] = []
     for place, one in enumerate(parameters):
         alone = one.kind is inspect.Parameter.KEYWORD_ONLY
-        before = parameters[place - 1].kind if place else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        if alone and before not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL):
+        if place:
+            before = parameters[place - 1].kind
+        else:
+            before = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if alone and before not in (
+            inspect.Parameter.KEYWORD_ONLY,
+            inspect.Parameter.VAR_POSITIONAL,
+        ):
             written.append("*")
         written.append(_parameter(one))
-    result = "" if found.return_annotation in (inspect.Signature.empty, None) else found.return_annotation
-    end = f" -> {_annotation(result)}" if result and not inspect.isclass(value) else ""
+    if found.return_annotation in (inspect.Signature.empty, None):
+        result = ""
+    else:
+        result = found.return_annotation
+    if result and not inspect.isclass(value):
+        end = f" -> {_annotation(result)}"
+    else:
+        end = ""
     short = f"{called}({', '.join(written)}){end}"
     if len(short) <= _LONG:
         return short
@@ -139,12 +160,17 @@ def _parameter(one: inspect.Parameter) -> str:
     if one.annotation is not inspect.Parameter.empty:
         text += f": {_annotation(one.annotation)}"
     if one.default is not inspect.Parameter.empty:
-        text += f" = {_words(repr(one.default))}" if ":" in text else f"={_words(repr(one.default))}"
+        text += (
+            f" = {_words(repr(one.default))}" if ":" in text else f"={_words(repr(one.default))}"
+        )
     return text
 
 
 def _annotation(given: Any) -> str:
-    text = given if isinstance(given, str) else inspect.formatannotation(given)
+    if isinstance(given, str):
+        text = given
+    else:
+        text = inspect.formatannotation(given)
     return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text).replace("'", "").replace('"', "")
 
 

@@ -40,7 +40,9 @@ def write_sources(made: Path) -> None:
 
 
 def build(made: Path, out: Path) -> int:
-    """Build the site into `out` by way of its sources in `made`; 0, or 1 where anything is warned of."""
+    """Build the site into `out` by way of its sources in `made`; 0, or 1 where anything is
+    warned of.
+    """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
@@ -48,8 +50,16 @@ def build(made: Path, out: Path) -> int:
     write_sources(sources)
     with docutils_namespace():
         site = Sphinx(
-            sources, None, out, made / "doctrees", "html", dict(_SETTINGS),
-            status=None, warning=sys.stderr, freshenv=True, warningiserror=True,
-        )  # fmt: skip
+            sources,
+            None,
+            out,
+            made / "doctrees",
+            "html",
+            dict(_SETTINGS),
+            status=None,
+            warning=sys.stderr,
+            freshenv=True,
+            warningiserror=True,
+        )
         site.build()
     return int(site.statuscode)

@@ -1,4 +1,6 @@
-"""The reference of the command line: every command with its arguments and options, from the program."""
+"""The reference of the command line: every command with its arguments and options, from the
+program.
+"""
 
 import inspect
 import re
@@ -8,20 +10,26 @@ from typing import Any
 from fwc_llm.cli.program import every_command as program
 
 _CODES = (
-    "0 done; 2 refused before any request; 3 the provider rejected the run; 4 finished, but a row has no "
-    "reply; 5 a gate failed; 6 a gate is undecided; 7 the disk is full, or the run's folder is gone; "
+    "0 done; 2 refused before any request; 3 the provider rejected the run; 4 finished, but a row "
+    "has no "
+    "reply; 5 a gate failed; 6 a gate is undecided; 7 the disk is full, or the run's folder is "
+    "gone; "
     "130 interrupted."
 )
 
 
 def pages() -> dict[str, str]:
     """The pages as Markdown by name: a table of all commands, and a page of each."""
-    each = {name.replace(" ", "-"): "\n".join(_page(name, command)) for name, command in every_command()}
+    each = {
+        name.replace(" ", "-"): "\n".join(_page(name, command)) for name, command in every_command()
+    }
     return {"commands": "\n".join(_table())} | each
 
 
 def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[str, Any]]:
-    """The name and the command of all commands, those in groups included, in the order of `--help`."""
+    """The name and the command of all commands, those in groups included, in the order of
+    `--help`.
+    """
     group = program() if group is None else group
     for word, command in group.commands.items():
         if hasattr(command, "commands"):
@@ -33,7 +41,10 @@ def every_command(group: Any = None, name: str = "fwc-llm") -> Iterator[tuple[st
 def _table() -> Iterator[str]:
     yield "# Commands\n"
     yield "What `fwc-llm COMMAND --help-all` prints. `fwc-llm --version` prints the version,"
-    yield "`fwc-llm --install-completion` teaches your shell to complete commands, options and values.\n"
+    yield (
+        "`fwc-llm --install-completion` teaches your shell to complete commands, options and "
+        "values.\n"
+    )
     yield f"Exit codes: {_CODES}\n"
     yield "| command | what it does |\n|---|---|"
     for name, command in every_command():
@@ -67,9 +78,18 @@ def _placeholder(one: Any) -> str:
 
 def _option(one: Any, command: Any) -> str:
     names = ", ".join(f"`{name}`" for name in [*one.opts, *one.secondary_opts])
-    metavar = "" if one.is_flag else _placeholder(one)
-    default = one.default() if callable(one.default) else one.default
-    shown = "" if default in (None, "", False, (), []) or callable(default) else f"`{default}`"
+    if one.is_flag:
+        metavar = ""
+    else:
+        metavar = _placeholder(one)
+    if callable(one.default):
+        default = one.default()
+    else:
+        default = one.default
+    if default in (None, "", False, (), []) or callable(default):
+        shown = ""
+    else:
+        shown = f"`{default}`"
     placeholder = f" `{metavar}`" if metavar else ""
     return f"| {names}{placeholder} | {_cell(_plain(one.help))} | {_cell(shown)} |"
 

@@ -37,7 +37,10 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _in_columns(lines: list[str]) -> bool:
     """Whether a block is a table laid by hand."""
-    return len(lines) > 1 and sum(bool(re.search(r"\S {3,}\S", line)) for line in lines) > len(lines) / 2
+    return (
+        len(lines) > 1
+        and sum(bool(re.search(r"\S {3,}\S", line)) for line in lines) > len(lines) / 2
+    )
 
 
 def _items(lines: list[str]) -> Iterator[str]:
@@ -49,16 +52,22 @@ def _items(lines: list[str]) -> Iterator[str]:
         else:
             items.append(line.strip())
     for item in items:
-        if found := _ITEM.fullmatch(item):
+        found = _ITEM.fullmatch(item)
+        if found:
             names = ", ".join(f"`{name}`" for name in found["names"].split(", "))
-            note = f" ({found['note']})" if found["note"] else ""
+            if found["note"]:
+                note = f" ({found['note']})"
+            else:
+                note = ""
             yield f"* {names}{note}: {_inline(found['text'])}"
         else:
             yield f"* {_inline(item)}"
 
 
 def _inline(text: str) -> str:
-    """Text of a docstring outside code: nothing in it is HTML, and what cites the manual links there."""
+    """Text of a docstring outside code: nothing in it is HTML, and what cites the manual links
+    there.
+    """
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(piece if place % 2 else _linked(piece) for place, piece in enumerate(pieces))
 

@@ -18,7 +18,9 @@ SECONDS = 120  # for a cell
 
 
 def run(path: Path, where: Path | None = None) -> dict[str, Any]:
-    """The notebook with the outputs of a fresh run, in the folder `where`, by default an empty one."""
+    """The notebook with the outputs of a fresh run, in the folder `where`, by default an empty
+    one.
+    """
     nbformat: Any = import_module("nbformat")  # without types of its own
     from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient
@@ -26,9 +28,14 @@ def run(path: Path, where: Path | None = None) -> dict[str, Any]:
     notebook = nbformat.read(path, as_version=4)
     with TemporaryDirectory(prefix="fwc-llm-notebook-") as folder, TemporaryDirectory() as sockets:
         environment = {**os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(CHECKOUT)}
-        manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")  # a socket's path must be short
+        manager = KernelManager(
+            transport="ipc", ip=f"{sockets}/kernel"
+        )  # a socket's path must be short
         client = NotebookClient(
-            notebook, km=manager, timeout=SECONDS, resources={"metadata": {"path": str(where or folder)}}
+            notebook,
+            km=manager,
+            timeout=SECONDS,
+            resources={"metadata": {"path": str(where or folder)}},
         )
         try:
             client.execute(env=environment)
@@ -39,17 +46,23 @@ def run(path: Path, where: Path | None = None) -> dict[str, Any]:
 
 
 def settled(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook without what differs between two runs: steps of progress, and where a stream is cut."""
+    """The notebook without what differs between two runs: steps of progress, and where a stream
+    is cut.
+    """
     for number, cell in enumerate(notebook["cells"]):
         cell["metadata"], cell["id"] = {}, f"cell-{number}"
         kept: list[dict[str, Any]] = []
         for output in cell.get("outputs", []):
             html = "".join(output.get("data", {}).get("text/html", ""))
-            if output["output_type"] == "display_data" and re.search(r"<progress|: [\d.]+ s</div>", html):
+            if output["output_type"] == "display_data" and re.search(
+                r"<progress|: [\d.]+ s</div>", html
+            ):
                 continue
             if output["output_type"] == "stream":
                 output["text"] = "".join(output["text"])
-                if kept and kept[-1].get("name") == output["name"]:  # where a stream is cut is chance
+                if (
+                    kept and kept[-1].get("name") == output["name"]
+                ):  # where a stream is cut is chance
                     kept[-1]["text"] += output["text"]
                     continue
             else:
@@ -113,10 +126,14 @@ def _alternative(source: str) -> str:
 
 def main() -> None:
     """Run all notebooks and keep their outputs."""
-    parser = argparse.ArgumentParser(prog="python -m evals.site.notebooks", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m evals.site.notebooks", description=main.__doc__
+    )
     parser.parse_args()
     for path in sorted(FOLDER.glob("*.ipynb")):
-        path.write_text(json.dumps(run(path), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(run(path), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
 START = "docs/README.md"
-# The menu: paths in the checkout or of generated pages; a pattern stands for what is not listed before it. A
-# page that does not exist (yet) is left out.
+# The menu: paths in the checkout or of generated pages; a pattern stands for what is not listed
+# before it. A page that does not exist (yet) is left out.
 MENU: dict[str, tuple[str, ...]] = {
     "Using it": (
         "docs/start.md",
@@ -89,7 +89,9 @@ _LATER = {
     "docs/releasing.md",
 }
 _FENCE = re.compile(r"^(?P<fence>```+)[^\n]*\n.*?^(?P=fence)[ \t]*$", re.S | re.M)
-_LINK = re.compile(r"(?P<text>!?\[(?:[^][]|\[[^]]*\])*\])\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(
+    r"(?P<text>!?\[(?:[^][]|\[[^]]*\])*\])\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)"
+)
 
 
 def menu(made: Path) -> dict[str, list[str]]:
@@ -99,7 +101,10 @@ def menu(made: Path) -> dict[str, list[str]]:
     for caption, patterns in MENU.items():
         filled[caption] = []
         for pattern in patterns:
-            root = made if pattern.startswith("reference/") else CHECKOUT
+            if pattern.startswith("reference/"):
+                root = made
+            else:
+                root = CHECKOUT
             found = sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
             plain = "*" not in pattern
             fresh = [one for one in found if one not in taken and (plain or one not in _LATER)]
@@ -112,7 +117,9 @@ def place(source: str) -> str:
     """Where a page of the checkout is in the site's sources."""
     if source in {START, "README.md"}:
         return "index.md"
-    return source.removeprefix("docs/").removesuffix(".ipynb") + (".md" if source.endswith(".ipynb") else "")
+    return source.removeprefix("docs/").removesuffix(".ipynb") + (
+        ".md" if source.endswith(".ipynb") else ""
+    )
 
 
 def stage(made: Path) -> dict[str, list[str]]:
@@ -125,7 +132,9 @@ def stage(made: Path) -> dict[str, list[str]]:
             alone = "---\norphan: true\n---\n\n" if page in UNLISTED else ""
             write(made, place(page), alone + moved(text, page, set(listed), made))
     index = made / "index.md"
-    index.write_text(index.read_text(encoding="utf-8") + "\n".join(_contents(filled)), encoding="utf-8")
+    index.write_text(
+        index.read_text(encoding="utf-8") + "\n".join(_contents(filled)), encoding="utf-8"
+    )
     return filled
 
 
@@ -137,17 +146,21 @@ def write(made: Path, where: str, text: str) -> None:
 
 
 def moved(text: str, page: str, listed: set[str], made: Path) -> str:
-    """The text of a page with the links of its place in the site; files that are no pages come along."""
+    """The text of a page with the links of its place in the site; files that are no pages come
+    along.
+    """
     here = (CHECKOUT / page).parent
 
     def link(found: re.Match[str]) -> str:
-        target, anchor = found["target"], found["anchor"] or ""
+        target = found["target"]
+        anchor = found["anchor"] or ""
         if not target or re.match(r"[a-z]+:", target):
             return found[0]
         path = (here / target).resolve()
         there = path.relative_to(CHECKOUT).as_posix()
         if path.is_dir() and (path / "README.md").exists():
-            path, there = path / "README.md", f"{there}/README.md"
+            path = path / "README.md"
+            there = f"{there}/README.md"
         if there not in listed and there != "README.md":
             if path.is_dir():
                 return f"{found['text'][1:-1]}"  # a folder without a page is only named

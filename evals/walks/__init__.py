@@ -1,1 +1,3 @@
-"""Recorded walks through the tool: pages whose commands a test runs, and the tables that they start from."""
+"""Recorded walks through the tool: pages whose commands a test runs, and the tables that they
+start from.
+"""

@@ -14,13 +14,19 @@ DRIFT = range(7, 9)
 
 def month(number: int) -> list[tuple[str, str, str, str]]:
     """Return the decisions of a month: id, day, sex and decision."""
-    rng, share = np.random.default_rng([SEED, number]), 0.24 if number in DRIFT else 0.03
+    rng = np.random.default_rng([SEED, number])
+    share = 0.24 if number in DRIFT else 0.03
     days = np.sort(rng.integers(1, 29, ROWS))
     men = rng.random(ROWS) < 0.55
     approved = rng.random(ROWS) < np.where(men, 0.6 + share / 2, 0.6 - share / 2)
     rows = enumerate(zip(days, 1 * men, 1 * approved, strict=True))
-    start, sexes, words = f"2026-{number:02}", ("woman", "man"), ("refused", "approved")
-    return [(f"{start}/{row}", f"{start}-{day:02}", sexes[man], words[yes]) for row, (day, man, yes) in rows]
+    start = f"2026-{number:02}"
+    sexes = ("woman", "man")
+    words = ("refused", "approved")
+    return [
+        (f"{start}/{row}", f"{start}-{day:02}", sexes[man], words[yes])
+        for row, (day, man, yes) in rows
+    ]
 
 
 def main() -> None:

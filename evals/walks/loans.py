@@ -2,11 +2,12 @@
 
     python -m evals.walks.loans loans.csv             # commas, a byte order mark, $106,790.63
     python -m evals.walks.loans kredite.csv --german  # semicolons, latin-1, 106.790,63 €
-    python -m evals.walks.loans kredite.csv --german --open  # one in ten is undecided: ja, nein, offen
+    python -m evals.walks.loans kredite.csv --german --open  # one in ten is undecided: ja, nein,
+                                                             offen
 
-Every name, rate and correlation in it is invented. It has what makes tables of one's own hard: three groups
-of unequal size, dates, identifiers, ZIP codes, free text, money with currency signs, and values that are
-missing more often in one group than in the others.
+Every name, rate and correlation in it is invented. It has what makes tables of one's own hard:
+three groups of unequal size, dates, identifiers, ZIP codes, free text, money with currency signs,
+and values that are missing more often in one group than in the others.
 """
 
 import csv
@@ -16,10 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-N, SEED = 3000, 15
+N = 3000
+SEED = 15
 _GROUPS = ("Asian", "Black", "White")
 _SHARES = (0.14, 0.22, 0.64)
-_PURPOSES = ("car", "home improvement", "medical bills", "debt consolidation", "wedding", "business")
+_PURPOSES = (
+    "car",
+    "home improvement",
+    "medical bills",
+    "debt consolidation",
+    "wedding",
+    "business",
+)
 _JOBS = ("employed", "self-employed", "retired", "unemployed")
 _GERMAN = {
     "employed": "angestellt",
@@ -36,13 +45,24 @@ _NOTES = (
     "Documents arrived by post, payslips are hard to read.",
 )
 _HEADER = (
-    "application_id", "applied_on", "ethnicity", "age", "annual_income", "loan_amount", "credit_score",
-    "employment", "purpose", "zip_code", "officer_notes", "approved",
-)  # fmt: skip
+    "application_id",
+    "applied_on",
+    "ethnicity",
+    "age",
+    "annual_income",
+    "loan_amount",
+    "credit_score",
+    "employment",
+    "purpose",
+    "zip_code",
+    "officer_notes",
+    "approved",
+)
 
 
 def loans(german: bool = False, undecided: bool = False) -> bytes:
-    """Return the table as the bytes of a CSV file; `german` changes how it is written, not what it says.
+    """Return the table as the bytes of a CSV file; `german` changes how it is written, not what
+    it says.
 
     Where `undecided`, every tenth application is open.
     """
@@ -52,7 +72,9 @@ def loans(german: bool = False, undecided: bool = False) -> bytes:
     writer.writerow(_HEADER)
     for number in range(N):
         row = _row(rng, number, german)
-        writer.writerow([*row[:-1], "offen" if german else "open"] if undecided and number % 10 == 0 else row)
+        writer.writerow(
+            [*row[:-1], "offen" if german else "open"] if undecided and number % 10 == 0 else row
+        )
     return text.getvalue().encode("latin-1" if german else "utf-8-sig")
 
 
@@ -65,11 +87,20 @@ def _row(rng: np.random.Generator, number: int, german: bool) -> list[str]:
     score = int(np.clip(rng.normal(660 + 25 * (place != 1), 70), 300, 850))
     job = str(rng.choice(_JOBS, p=(0.66, 0.14, 0.14, 0.06)))
     leaning = (
-        (score - 665) / 60 + np.log(income / amount) - 1.5 - 1.2 * (job == "unemployed") - 0.4 * (place == 1)
+        (score - 665) / 60
+        + np.log(income / amount)
+        - 1.5
+        - 1.2 * (job == "unemployed")
+        - 0.4 * (place == 1)
     )
     approved = rng.random() < 1 / (1 + np.exp(-leaning))
-    year, month, day = 2023 + number // 1500, int(rng.integers(1, 13)), int(rng.integers(1, 29))
-    notes = f"{rng.choice(_NOTES)} Ref {rng.integers(10_000, 99_999)}." if rng.random() < 0.6 else ""
+    year = 2023 + number // 1500
+    month = int(rng.integers(1, 13))
+    day = int(rng.integers(1, 29))
+    if rng.random() < 0.6:
+        notes = f"{rng.choice(_NOTES)} Ref {rng.integers(10_000, 99_999)}."
+    else:
+        notes = ""
     often = 0.11 if place == 1 else 0.03
     return [
         f"LA-{number + 1:05d}",

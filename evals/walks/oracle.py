@@ -2,7 +2,8 @@
 
     python -m evals.walks.oracle grants.csv
 
-A grant is made from 50 points on, in each region to half of the applicants. `answer` reads the points.
+A grant is made from 50 points on, in each region to half of the applicants. `answer` reads the
+points.
 """
 
 import re
@@ -13,7 +14,9 @@ import numpy as np
 
 from fwc_llm.models.base import Messages
 
-N, SEED, LIMIT = 6000, 38, 50
+N = 6000
+SEED = 38
+LIMIT = 50
 REGIONS = ("north", "east", "west")
 
 
@@ -23,8 +26,12 @@ def grants() -> str:
     lines = ["region,points,years,granted"]
     for number in range(N):
         granted = number // len(REGIONS) % 2
-        points = LIMIT + int(rng.integers(0, LIMIT)) if granted else int(rng.integers(0, LIMIT))
-        region, answer = REGIONS[number % len(REGIONS)], "yes" if granted else "no"
+        if granted:
+            points = LIMIT + int(rng.integers(0, LIMIT))
+        else:
+            points = int(rng.integers(0, LIMIT))
+        region = REGIONS[number % len(REGIONS)]
+        answer = "yes" if granted else "no"
         lines.append(f"{region},{points},{rng.integers(0, 40)},{answer}")
     return "\n".join(lines) + "\n"
 
@@ -32,7 +39,9 @@ def grants() -> str:
 def answer(messages: Messages) -> str:
     """Return the true answer about the row that is asked for, the last in the prompt."""
     points = re.findall(r"points: (\d+)", messages[-1]["content"])
-    return "yes" if int(points[-1]) >= LIMIT else "no"
+    if int(points[-1]) >= LIMIT:
+        return "yes"
+    return "no"
 
 
 def main() -> None:

@@ -38,7 +38,8 @@ def _common(
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
     atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
-    # Numba reads settings from the current folder: a folder of pickled code must not be one of them.
+    # Numba reads settings from the current folder: a folder of pickled code must not be one of
+    # them.
     os.environ.setdefault("NUMBA_CACHE_DIR", "")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # escape characters that the terminal cannot encode
@@ -58,9 +59,15 @@ def main() -> None:
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
-        if message := error.format_message():  # empty if typer has shown the help
-            usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
-            code = _refuse(f"{usage}fwc-llm: {message.rstrip('.')}; --help says more", error.exit_code)
+        message = error.format_message()
+        if message:  # empty if typer has shown the help
+            if error.ctx:
+                usage = f"{error.ctx.get_usage()}\n"
+            else:
+                usage = ""
+            code = _refuse(
+                f"{usage}fwc-llm: {message.rstrip('.')}; --help says more", error.exit_code
+            )
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)

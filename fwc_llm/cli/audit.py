@@ -5,13 +5,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fwc_llm.cli import console, flags
-from fwc_llm.cli.flags import APPENDIX, FIGURES, JSON, NO_ROWS, argument, command, option, read, words
+from fwc_llm.cli.flags import (
+    APPENDIX,
+    FIGURES,
+    JSON,
+    NO_ROWS,
+    argument,
+    command,
+    option,
+    read,
+    words,
+)
 from fwc_llm.cli.gate import FAIL_IF, JUNIT, UNDECIDED, Gates, Undecided
 from fwc_llm.errors import FwcError
 from fwc_llm.options import VERDICT
 from fwc_llm.runs.settings import JUDGED, Settings
 
-_OUTPUT, _FURTHER = "Output", "Further columns"
+_OUTPUT = "Output"
+_FURTHER = "Further columns"
 
 
 def _column(help: str, panel: str | None = _FURTHER) -> Any:
@@ -24,10 +35,12 @@ def audit(
         "CSV, Parquet, Excel or JSON lines file with one prediction per row.", metavar="FILE"
     ),
     protected: str = option(
-        'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.', default=...
+        'Protected columns, comma-separated ("a, b" in quotes), audited singly and crossed.',
+        default=...,
     ),
     answer: str | None = option(
-        "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the threshold]",
+        "Column of predictions; empty cells are unparsed. [default: yes where --p-yes reaches the "
+        "threshold]",
         metavar="COLUMN",
     ),
     reply: str | None = option(
@@ -53,25 +66,35 @@ def audit(
     arm: str | None = _column("Column of arms, such as models or prompts."),
     repeat: str | None = _column("Column of repeat numbers."),
     row: str | None = _column("Column of row ids. [default: every line is a row]"),
-    p_yes: str | None = option("Column of P(yes), for calibration and thresholds.", metavar="COLUMN"),
-    threshold: float | None = option("Smallest P(yes) that means yes, without --answer. [default: 0.5]"),
+    p_yes: str | None = option(
+        "Column of P(yes), for calibration and thresholds.", metavar="COLUMN"
+    ),
+    threshold: float | None = option(
+        "Smallest P(yes) that means yes, without --answer. [default: 0.5]"
+    ),
     examples: str | None = _column("Column that identifies the prompt's set of examples."),
     population: Path | None = option(
         "Table of all rows that FILE samples, for prediction-powered estimates.", panel=VERDICT
     ),
     key: str | None = option(
-        "Column of row ids in FILE and --population. [default: --row]", panel=VERDICT, metavar="COLUMN"
+        "Column of row ids in FILE and --population. [default: --row]",
+        panel=VERDICT,
+        metavar="COLUMN",
     ),
     missing: Literal["refuse", "drop", "group"] = option(
         "Rows without label or protected value: refuse, drop, or group the latter.",
         default="refuse",
         panel=VERDICT,
     ),
-    score: str | None = _column("Column of an unbounded score; scoring rates count values above its median."),
+    score: str | None = _column(
+        "Column of an unbounded score; scoring rates count values above its median."
+    ),
     sheet: str = flags.SHEET,
     skip: int = flags.SKIP,
     comment: str = flags.COMMENT,
-    ll144: Path | None = option("File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT),
+    ll144: Path | None = option(
+        "File for the Local Law 144 summary: .csv, .md or .html.", panel=_OUTPUT
+    ),
     small: str | None = option(
         "In --ll144, `keep` or `exclude` categories under 2 %. [default: keep]", panel=_OUTPUT
     ),
@@ -91,7 +114,8 @@ def audit(
     as_json: bool = JSON,
     **options: Any,
 ) -> None:
-    """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
+    """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of
+    arms.
 
     Intervals take rows (with --cluster, people) as independent random draws.
     """
@@ -101,28 +125,56 @@ def audit(
     from fwc_llm.report.terminal import MORE, audit_summary, everything
     from fwc_llm.validation import check
 
-    gates, settings = Gates.read(fail_if, undecided, junit), read(Settings, options)
+    gates = Gates.read(fail_if, undecided, junit)
+    settings = read(Settings, options)
     if report is not None:
         choose_format(None, report)
-    law = "csv" if ll144 is None else ll144.suffix.lstrip(".").lower()
+    if ll144 is None:
+        law = "csv"
+    else:
+        law = ll144.suffix.lstrip(".").lower()
     if law not in ("csv", "md", "html"):
         raise FwcError(f"--ll144 {ll144} ends in none of .csv, .md and .html: name such a file")
     asked = {
-        "protected": words(protected), "answer": answer, "reply": reply, "label": label, "positive": positive,
-        "positive_answer": positive_answer, "positive_label": positive_label,
-        "negative": negative, "others": others, "unknown": words(unknown), "arm": arm, "repeat": repeat,
-        "row": row or key, "key": key, "p_yes": p_yes, "score": score, "threshold": threshold,
-        "examples": examples, "missing": missing, "sheet": sheet, "skip": skip, "comment": comment,
-        "small": small, "because": because,
-        "about": _about(about or ()), "fail_if": [condition.text for condition in gates.conditions],
+        "protected": words(protected),
+        "answer": answer,
+        "reply": reply,
+        "label": label,
+        "positive": positive,
+        "positive_answer": positive_answer,
+        "positive_label": positive_label,
+        "negative": negative,
+        "others": others,
+        "unknown": words(unknown),
+        "arm": arm,
+        "repeat": repeat,
+        "row": row or key,
+        "key": key,
+        "p_yes": p_yes,
+        "score": score,
+        "threshold": threshold,
+        "examples": examples,
+        "missing": missing,
+        "sheet": sheet,
+        "skip": skip,
+        "comment": comment,
+        "small": small,
+        "because": because,
+        "about": _about(about or ()),
+        "fail_if": [condition.text for condition in gates.conditions],
         "settings": {name: getattr(settings, name) for name in JUDGED},
-    }  # fmt: skip
-    made = audit_of_file(predictions, check(AuditOptions, asked, "the options of the audit"), population)
+    }
+    made = audit_of_file(
+        predictions, check(AuditOptions, asked, "the options of the audit"), population
+    )
     gates.begin(made.crossed.arms)
     if not as_json:
-        stats, views = made.document["statistics"], made.document["audit"]["attributes"]
+        stats = made.document["statistics"]
+        views = made.document["audit"]["attributes"]
         created = made.document["created"]
-        console.out.print(audit_summary(stats, views, predictions.name, created, verbose, made.kept))
+        console.out.print(
+            audit_summary(stats, views, predictions.name, created, verbose, made.kept)
+        )
     for entry in made.report()["runs"] if verbose and not as_json else ():
         console.lines(str(entry["label"]), style="bold")
         console.out.print(everything(entry))
@@ -130,7 +182,10 @@ def audit(
         console.out.print(MORE, style="dim")
     console.notes(made.ties, *(made.notes if as_json else ()))
     summarized = made.document["ll144"]
-    refused = summarized["refused"] if ll144 is not None and law == "csv" else ""
+    if ll144 is not None and law == "csv":
+        refused = summarized["refused"]
+    else:
+        refused = ""
     if ll144 is not None and not refused:
         from fwc_llm.report.local_law_144 import missing as to_state
 

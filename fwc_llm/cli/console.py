@@ -18,7 +18,9 @@ from fwc_llm.sanitize import escape_invisible, key_remover, redact, replace_invi
 class SafeConsole(Console):
     """A console that takes out keys, and control characters, which rich would print unchanged."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """Render one line of output, including progress bars and tables."""
         without_keys = key_remover()
         for segment in super().render(renderable, options):
@@ -67,7 +69,9 @@ def write(text: str, is_json: bool = False) -> None:
 def printing_aside() -> Iterator[None]:
     """Within the `with` block, redirect standard output to standard error."""
     with redirect_stdout(sys.stderr):
-        if sys.__stdout__ is None or sys.__stderr__ is None:  # closed by the caller: nothing to protect
+        if (
+            sys.__stdout__ is None or sys.__stderr__ is None
+        ):  # closed by the caller: nothing to protect
             yield
             return
         sys.__stdout__.flush()
@@ -94,5 +98,8 @@ def before_asking(out: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        state = f"{out} is unchanged" if out is not None and out.exists() else "nothing is written"
+        if out is not None and out.exists():
+            state = f"{out} is unchanged"
+        else:
+            state = "nothing is written"
         raise InterruptedRunError(f"interrupted before any request: {state}") from None

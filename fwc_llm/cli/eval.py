@@ -45,8 +45,10 @@ def evaluate(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     model: str | None = flags.option(
-        "Model: a name of its service, azure:DEPLOYMENT, inspect:PROVIDER/MODEL, python:MODULE:NAME, "
-        "gguf:FILE, smollm2, replay:FOLDER, baseline or surrogate (docs/models.md); several with commas. "
+        "Model: a name of its service, azure:DEPLOYMENT, inspect:PROVIDER/MODEL, "
+        "python:MODULE:NAME, "
+        "gguf:FILE, smollm2, replay:FOLDER, baseline or surrogate (docs/models.md); several with "
+        "commas. "
         "[default: surrogate for adult and census, else baseline]",
         panel=SERVICE,
     ),
@@ -58,10 +60,13 @@ def evaluate(
         show_default=False,
     ),
     reference: bool = flags.switch(
-        "Add reference rates of logistic regression and gradient boosting.", "--reference", panel=EXPERIMENT
+        "Add reference rates of logistic regression and gradient boosting.",
+        "--reference",
+        panel=EXPERIMENT,
     ),
     out: Path | None = flags.option(
-        "Folder of the run; a run already there is continued. [default: ./runs/<time>-<task>-<model>]",
+        "Folder of the run; a run already there is continued. [default: "
+        "./runs/<time>-<task>-<model>]",
         *("--out", "-o"),
         panel=EXPERIMENT,
     ),
@@ -100,35 +105,58 @@ def evaluate(
     wanted = _wordings(options.pop("template"))
     if until_decided:
         wanted["until_decided"] = tuple(dict.fromkeys(fail_if or ())) or (UNTIL_VERDICT,)
-    settings, client = flags.read(Settings, options, **wanted), flags.read(Client, options)
+    settings = flags.read(Settings, options, **wanted)
+    client = flags.read(Client, options)
     with console.before_asking(out), console.working("reading the table") as step:
         table = flags.open_task("census" if demonstration else task, data_dir, protected)
         if not models:
             models = (default_model(table),)
             if models == ("baseline",):
                 console.notes(
-                    "no --model is given: the model is baseline, a logistic regression on the rows of "
+                    "no --model is given: the model is baseline, a logistic regression on the rows "
+                    "of "
                     f"{table.name}"
                 )
 
         fitted = settings
-        for name in reversed(models if max_prompt_tokens is not None else models[:1]):  # one m for all
+        for name in reversed(
+            models if max_prompt_tokens is not None else models[:1]
+        ):  # one m for all
             job = prepare(
-                table, name, flags.words(shots), fitted, client, data_dir, allow_changed_data,
-                step, console.notes, reference, task, no_rows, fail_if or (), max_prompt_tokens,
-            )  # fmt: skip
+                table,
+                name,
+                flags.words(shots),
+                fitted,
+                client,
+                data_dir,
+                allow_changed_data,
+                step,
+                console.notes,
+                reference,
+                task,
+                no_rows,
+                fail_if or (),
+                max_prompt_tokens,
+            )
             fitted = job.plan.settings
     console.notes(*job.plan.notes)
     if max_prompt_tokens is not None:
         console.notes(
-            f"{fitted.m} of {settings.m} examples: the most that fit into {max_prompt_tokens:,} prompt tokens"
+            f"{fitted.m} of {settings.m} examples: the most that fit into {max_prompt_tokens:,} "
+            f"prompt tokens"
         )
-    jobs = [job.with_model(name, console.notes) for name in models] if len(models) > 1 else [job]
+    if len(models) > 1:
+        jobs = [job.with_model(name, console.notes) for name in models]
+    else:
+        jobs = [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
         print_forecast(jobs, as_json)
         return
-    closing = _EXPLANATION.format(**job.plan.settings.as_json()) if demonstration else ""
+    if demonstration:
+        closing = _EXPLANATION.format(**job.plan.settings.as_json())
+    else:
+        closing = ""
     results = ask_all(jobs, out, cancel_batch, closing, as_json, verbose)
     folders = {name: result.folder for name, result in results.items()}
     settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
@@ -140,7 +168,9 @@ def _wordings(text: str | None) -> dict[str, Any]:
         return {}
     sets = (text,) if Path(text).is_dir() else flags.words(text)
     if not sets:
-        raise FwcError("--template names no template set: give default, paper, or a folder of your own")
+        raise FwcError(
+            "--template names no template set: give default, paper, or a folder of your own"
+        )
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
 
 

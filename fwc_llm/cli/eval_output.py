@@ -32,43 +32,66 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
     with console.working("counting tokens"):
         for job in jobs:
             model = traits(job.model)
-            free = model.reference or model.local or (model.simulated and job.client.base_url is None)
+            free = (
+                model.reference or model.local or (model.simulated and job.client.base_url is None)
+            )
             forecasts.append((job, None if free else job.forecast()))
     models = [_forecast_json(job, numbers) for job, numbers in forecasts]
     dollars = [model["dollars_most"] for model in models]
-    total = None if None in dollars else sum(dollars)
+    if None in dollars:
+        total = None
+    else:
+        total = sum(dollars)
     plan = jobs[0].plan
     settings = plan.settings
-    design = design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group)
+    design = design_of(
+        plan.task, settings.n_test, settings.base_parity, settings.repeats, settings.min_group
+    )
     if as_json:
         document = {"format": "fwc-llm-forecast/1", "models": models, "dollars_most": total}
         expected = jobs[0].expected_questions
-        document |= {"smallest": smallest(design)} | ({"until_decided": expected} if expected else {})
+        document |= {"smallest": smallest(design)} | (
+            {"until_decided": expected} if expected else {}
+        )
         print_json(document)
         return
     for job, numbers in forecasts:
         console.lines(*_forecast_lines(job, numbers))
     if len(jobs) > 1 and all(dollars):
         console.lines(f"all {len(jobs)} models: at most ${total:.2f}")
-    lines = expected_lines(jobs[0].expected_questions) if settings.until_decided else power_lines(design)
+    if settings.until_decided:
+        lines = expected_lines(jobs[0].expected_questions)
+    else:
+        lines = power_lines(design)
     console.lines(*lines)
 
 
 def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
-    plan, name = job.plan, job.model.name
+    plan = job.plan
+    name = job.model.name
     if numbers is None:
         yield f"{plan.n_calls:,} requests to {name} ({_where(job)}): they cost nothing"
         return
     yield f"{numbers.calls:,} requests to {name} ({_where(job)})"
-    if pool_calls := plan.n_threshold_calls:
-        share = None if numbers.dollars is None else numbers.dollars * pool_calls / numbers.calls
+    pool_calls = plan.n_threshold_calls
+    if pool_calls:
+        if numbers.dollars is None:
+            share = None
+        else:
+            share = numbers.dollars * pool_calls / numbers.calls
         cost = "" if share is None else f", about ${share:.2f}"
         yield f"{pool_calls:,} of them are about rows of the pool, to choose the threshold{cost}"
     multiplied = "probe", "counterfactual", "samples"
-    if flags := [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]:
+    flags = [f"--{name.replace('_', '-')}" for name in multiplied if name in plan.settings.chosen]
+    if flags:
         yield f"this includes the requests of {', '.join(flags)}"
-    exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
-    yield f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
+    exact = (
+        "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
+    )
+    yield (
+        f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt "
+        f"{numbers.longest_prompt:,}"
+    )
     if not _is_function(job):
         share = numbers.cached_tokens / max(numbers.prompt_tokens, 1)
         yield f"{share:.0%} of them can come from the provider's prompt cache"
@@ -78,9 +101,16 @@ def _forecast_lines(job: "Job", numbers: "Forecast | None") -> Iterator[str]:
         unknown = f"{name} is your own function, whose requests to services are not known here"
         yield f"cost unknown: {unknown if _is_function(job) else job.why_unpriced}"
         return
-    least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
-    cost = most if least == most else f"{least} with the cache, {most} without"
-    batches = ", as batches" if job.client.batch else ""
+    least = f"${numbers.dollars:.2f}"
+    most = f"${numbers.dollars_most:.2f}"
+    if least == most:
+        cost = most
+    else:
+        cost = f"{least} with the cache, {most} without"
+    if job.client.batch:
+        batches = ", as batches"
+    else:
+        batches = ""
     yield f"{cost}{batches}, by prices of {numbers.price.date} ({numbers.price.source})"
 
 
@@ -118,7 +148,9 @@ def _where(job: "Job") -> str:
     if model.local:
         return "in this process: no network, no cost"
     if model.simulated:
-        return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+        return (
+            f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+        )
     if _is_function(job):
         return "a function of yours, in this process"
     if is_local(url):
@@ -136,19 +168,26 @@ def ask_all(
 ) -> "dict[str, Result]":
     """Run each model with a progress bar, print the results, then the `closing` text.
 
-    If a provider rejects a model, the other models still run. With `as_json`, nothing is printed for complete
-    runs: the caller prints them with their gates.
+    If a provider rejects a model, the other models still run. With `as_json`, nothing is printed
+    for complete runs: the caller prints them with their gates.
     """
-    group = _begin(jobs, out) if len(jobs) > 1 else None
+    if len(jobs) > 1:
+        group = _begin(jobs, out)
+    else:
+        group = None
     results: dict[str, Result] = {}
     problem: FwcError | None = None
     rejected: list[str] = []
     for number, job in enumerate(jobs, 1):
-        name, folder, elsewhere = job.model.name, out, 0.0
+        name = job.model.name
+        folder = out
+        elsewhere = 0.0
         if group:
             console.notes(f"model {number} of {len(jobs)}: {name}", style="bold")
             folder = group.folder(name)
-            elsewhere = sum(other.used(group.folder(other.model.name)) for other in jobs if other is not job)
+            elsewhere = sum(
+                other.used(group.folder(other.model.name)) for other in jobs if other is not job
+            )
             job = replace(job, reference=False)  # computed once for all models, below
         try:
             results[name] = _ask(job, folder, cancel_batch, elsewhere)
@@ -186,10 +225,17 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
     from fwc_llm.runs.batch import batches_under_way
 
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    most = "at most " if job.plan.settings.until_decided else ""
-    console.notes(f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}")
+    if job.plan.settings.until_decided:
+        most = "at most "
+    else:
+        most = ""
+    console.notes(
+        f"{most}{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
+    )
     if out is not None and not cancel_batch and batches_under_way(out):
-        console.notes("a batch is pending: this command first waits for it (--cancel-batch cancels it)")
+        console.notes(
+            "a batch is pending: this command first waits for it (--cancel-batch cancels it)"
+        )
 
     def resume(answered: int) -> None:
         left = job.plan.n_calls - answered
@@ -202,7 +248,8 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
     """Check all models' options, then create the folder with its experiment file."""
-    first, names = jobs[0], tuple(job.model.name for job in jobs)
+    first = jobs[0]
+    names = tuple(job.model.name for job in jobs)
     for job in jobs:
         if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
             job.preflight()
@@ -225,7 +272,9 @@ def _interrupted(
         runs = [folder]
     answered = sum(map(answered_requests, runs))
     requests = len(jobs) * jobs[0].plan.n_calls
-    console.notes(f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}")
+    console.notes(
+        f"{answered:,} of {requests:,} requests are answered", f"the replies are in {folder}"
+    )
     return InterruptedRunError(f"interrupted; {_again(folder)} continues")
 
 
@@ -234,7 +283,11 @@ def _again(folder: Path) -> str:
 
 
 def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
-    return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
+    return {
+        name: result
+        for name, result in results.items()
+        if result.unanswered < result.data["requests"]
+    }
 
 
 def _print_results(
@@ -252,22 +305,37 @@ def _print_results(
     console.notes(*(text for result in answered.values() for text in reparsed(result.data)))
     folders = [result.folder for result in answered.values()]
     console.out.print(
-        models_table([*map(read_run, folders)], verbose) if group else run_table(folders[0], verbose)
+        models_table([*map(read_run, folders)], verbose)
+        if group
+        else run_table(folders[0], verbose)
     )
     for name, result in answered.items():
         rows = RunFolder(result.folder).read_answers()
-        texts = frequent_texts(row["reply"] for row in rows if not row["answer"] and row["reason"] != "error")
+        texts = frequent_texts(
+            row["reply"] for row in rows if not row["answer"] and row["reason"] != "error"
+        )
         if texts:
-            console.notes(f"{name}: most frequent among the replies without an answer: {'; '.join(texts)}")
+            console.notes(
+                f"{name}: most frequent among the replies without an answer: {'; '.join(texts)}"
+            )
     for job in jobs:
         finished = answered.get(job.model.name)
-        if finished is not None and not (finished.data["simulated_answers"] or finished.data["reference"]):
-            name = f"{job.model.name}: " if group else ""
+        if finished is not None and not (
+            finished.data["simulated_answers"] or finished.data["reference"]
+        ):
+            if group:
+                name = f"{job.model.name}: "
+            else:
+                name = ""
             console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
-            if contradicting := finished.data.get("p_yes_contradicts"):
+            contradicting = finished.data.get("p_yes_contradicts")
+            if contradicting:
                 why = "contradict their answers, and count as unknown"
                 console.notes(f"{name}log-probabilities of {contradicting:,} replies {why}")
-    where = group.path if group else folders[0]
+    if group:
+        where = group.path
+    else:
+        where = folders[0]
     console.notes(f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}")
 
 
@@ -279,7 +347,8 @@ def _problem(
     if rejected:
         return ProviderError(f"incomplete: {', '.join(rejected)} (see the error above); {again}")
     data = [result.data for result in results.values()]
-    if stopped := [run["stopped"] for run in data if run["stopped"]]:
+    stopped = [run["stopped"] for run in data if run["stopped"]]
+    if stopped:
         return IncompleteRunError(stopped[-1])
     missing = sum(run["unanswered"] + (run.get("pool_unanswered") or 0) for run in data)
     if not missing:
@@ -287,20 +356,32 @@ def _problem(
     requests = sum(run["requests"] + (run.get("pool_requests") or 0) for run in data)
     first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
     why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
-    answers = (row for result in results.values() for row in RunFolder(result.folder).read_answers())
+    answers = (
+        row for result in results.values() for row in RunFolder(result.folder).read_answers()
+    )
     lost = (row for row in answers if row["reason"] in ("error", "unfinished"))
     rows = [f"{row['arm']} {row['row']}" for row in lost]
     why = f"{listed(rows, 5)}; {why}"
-    return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
+    return IncompleteRunError(
+        f"{missing:,} of {requests:,} requests have no reply ({why}); {again}"
+    )
 
 
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     """The error for arms with a coverage below `min_coverage`; None without such an arm."""
     from fwc_llm.report.narrative import low_coverage
 
-    runs = [(result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()]
-    low = [line["text"] for arms, run in runs for line in low_coverage(arms, run["settings"]["min_coverage"])]
-    return IncompleteRunError(" ".join(low)) if low else None
+    runs = [
+        (result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()
+    ]
+    low = [
+        line["text"]
+        for arms, run in runs
+        for line in low_coverage(arms, run["settings"]["min_coverage"])
+    ]
+    if low:
+        return IncompleteRunError(" ".join(low))
+    return None
 
 
 def reparsed(results: Mapping[str, Any]) -> list[str]:
@@ -310,12 +391,15 @@ def reparsed(results: Mapping[str, Any]) -> list[str]:
     counts: Mapping[str, int] = results.get("reparsed") or {}
     by_arm = ", ".join(f"{arm} {n:,}" for arm, n in counts.items())
     text = (
-        f"parser version {PARSER} reads {sum(counts.values()):,} answers differently than before ({by_arm})"
+        f"parser version {PARSER} reads {sum(counts.values()):,} answers differently than before "
+        f"({by_arm})"
     )
     return [text] * bool(counts)
 
 
-def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:
+def run_json(
+    folder: Path, results: Mapping[str, Any], price: "Price | None" = None
+) -> dict[str, Any]:
     """A run in the JSON of commands; without any reply, statistics are None."""
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost
@@ -342,5 +426,7 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
 def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
     """The JSON of `fwc-llm eval --json`, before its gates are decided."""
     prices = {job.model.name: job.price for job in jobs if job.model.name in results}
-    runs = [run_json(results[name].folder, results[name].data, price) for name, price in prices.items()]
+    runs = [
+        run_json(results[name].folder, results[name].data, price) for name, price in prices.items()
+    ]
     return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}

@@ -19,7 +19,9 @@ from fwc_llm.sanitize import parse_toml
 from fwc_llm.validation import first_error
 
 _LARGEST = 1 << 20  # bytes
-_NUMBERS_ARE_TEXT = ConfigDict(coerce_numbers_to_str=True)  # for flags of type str: `epsilon = 0.01`
+_NUMBERS_ARE_TEXT = ConfigDict(
+    coerce_numbers_to_str=True
+)  # for flags of type str: `epsilon = 0.01`
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
 _A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
 
@@ -29,18 +31,25 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     try:
         content = parse_toml(read_text(path, _LARGEST))
     except (OSError, ValueError) as error:
-        hint = "" if path.suffix == ".toml" else "; name a task with --task"
+        if path.suffix == ".toml":
+            hint = ""
+        else:
+            hint = "; name a task with --task"
         raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     flags = {
         name.replace("_", "-"): each.annotation
         for name, each in inspect.signature(command).parameters.items()
-        if isinstance(each.default, OptionInfo) and name != "as_json"  # --json is not part of an experiment
+        if isinstance(each.default, OptionInfo)
+        and name != "as_json"  # --json is not part of an experiment
     }
     options: dict[str, Any] = {}
     for key, value in content.items():
         flag = key.replace("_", "-")
         if flag not in flags:
-            task = "; it looks like a task file: pass it with --task" if _OF_A_TASK & set(content) else ""
+            if _OF_A_TASK & set(content):
+                task = "; it looks like a task file: pass it with --task"
+            else:
+                task = ""
             raise FwcError(f"{path}: unknown option {key!r}{task or did_you_mean(flag, flags)}")
         options[flag.replace("-", "_")] = _as_given(value, flags[flag], f"{path}: {key}")
     return _placed(options, path.absolute().parent)
@@ -53,9 +62,14 @@ def _as_given(value: Any, annotation: Any, where: str) -> Any:
             return [f"{key}={json.dumps(item, allow_nan=False)}" for key, item in value.items()]
         except (TypeError, ValueError):
             raise FwcError(
-                f"{where} holds a date, NaN or infinity, which cannot be sent: use text or a finite number"
+                f"{where} holds a date, NaN or infinity, which cannot be sent: use text or a "
+                f"finite number"
             ) from None
-    if list[str] not in kinds and isinstance(value, list) and all(isinstance(word, str) for word in value):
+    if (
+        list[str] not in kinds
+        and isinstance(value, list)
+        and all(isinstance(word, str) for word in value)
+    ):
         return ",".join(value)
     try:
         return TypeAdapter(annotation, config=_NUMBERS_ARE_TEXT).validate_python(value)
@@ -67,7 +81,9 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve paths relative to the experiment file's folder."""
 
     def place(path: str | Path) -> str:
-        return str(path) if str(path).startswith("~") else str(folder / path)
+        if str(path).startswith("~"):
+            return str(path)
+        return str(folder / path)
 
     for name in ("out", "data_dir", "prices"):
         if name in options:
@@ -79,7 +95,10 @@ def _placed(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "shots" in options:
         arms = words(options["shots"])
         options["shots"] = ",".join(place(arm) if _A_FILE.search(arm) else arm for arm in arms)
-    if template := options.get("template"):
+    template = options.get("template")
+    if template:
         sets = (template,) if isdir(folder / template) else words(template)
-        options["template"] = ",".join(place(name) if isdir(folder / name) else name for name in sets)
+        options["template"] = ",".join(
+            place(name) if isdir(folder / name) else name for name in sets
+        )
     return options

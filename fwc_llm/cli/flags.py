@@ -26,7 +26,9 @@ _O = TypeVar("_O", bound=Options)
 ARMS = "zero,balanced,fwc"
 
 
-def option(help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any) -> Any:
+def option(
+    help: str, *names: str, default: Any = None, panel: str | None = None, **others: Any
+) -> Any:
     """Declare an option, as a parameter's default value; required if `default` is `...`."""
     return typer.Option(default, *names, help=_as_text(help), rich_help_panel=panel, **others)
 
@@ -48,7 +50,8 @@ def _as_text(help: str) -> str:
 
 # Options that commands share; their help has the default.
 TASK: str | None = option(
-    "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
+    "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated "
+    "census "
     "where adult's data is not on this machine]",
     panel=EXPERIMENT,
 )
@@ -58,23 +61,32 @@ PROTECTED: str | None = option(
     panel=EXPERIMENT,
 )
 DATA_DIR: Path | None = option(
-    "Folder with the data. [default: $FWC_LLM_DATA, the cache, then the UCI repository]", panel=EXPERIMENT
+    "Folder with the data. [default: $FWC_LLM_DATA, the cache, then the UCI repository]",
+    panel=EXPERIMENT,
 )
 ALLOW_CHANGED: bool = switch(
-    "Accept saved examples although the table has changed.", "--allow-changed-data", panel=EXPERIMENT
+    "Accept saved examples although the table has changed.",
+    "--allow-changed-data",
+    panel=EXPERIMENT,
 )
 DRY_RUN: bool = switch(
     "Print the number of requests and their cost in dollars; send none.", "--dry-run", panel=COST
 )
-MAX_PROMPT_TOKENS: int | None = option("Token limit of a prompt; lowers m below --m if needed.", panel=COST)
+MAX_PROMPT_TOKENS: int | None = option(
+    "Token limit of a prompt; lowers m below --m if needed.", panel=COST
+)
 SHEET: str = option("Sheet of an Excel file, by name or number. [default: the first]", default="")
 SKIP: int = option("Number of lines above the header to skip.", default=0, min=0)
 COMMENT: str = option("Prefix of comment lines, such as #; they are skipped.", default="")
 NO_ROWS: bool = switch("Leave rows, prompts and replies out of reports.", "--no-rows")
-FIGURES: Path | None = option("Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR")
+FIGURES: Path | None = option(
+    "Folder to write charts to, as SVG and PNG (extra [plot]).", metavar="DIR"
+)
 JSON: bool = switch("Print one JSON document; notes go to standard error.", "--json")
 VERBOSE: bool = switch("Print every table and note.", "--verbose", "-v")
-APPENDIX: bool = switch("Expand all sections of the HTML report when printed on paper.", "--appendix")
+APPENDIX: bool = switch(
+    "Expand all sections of the HTML report when printed on paper.", "--appendix"
+)
 CANCEL_BATCH: bool = switch(
     "Cancel the folder's pending batches and send their requests live. [default: wait]",
     "--cancel-batch",
@@ -83,7 +95,8 @@ CANCEL_BATCH: bool = switch(
 EXAMPLES = {
     "eval": "fwc-llm eval --task my.toml --model smollm2 --shots zero,balanced,fwc --out runs/mine",
     "shots": "fwc-llm shots --strategy fwc --m 16 -o shots.json",
-    "tune": "fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",
+    "tune": "fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out "
+    "runs/tuned",
     "prompt": "fwc-llm prompt --task census --shots balanced --row 3",
     "tasks": "fwc-llm tasks --json",
     "power": "fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",
@@ -91,7 +104,8 @@ EXAMPLES = {
     "compare": "fwc-llm compare runs/luna runs/mini",
     "audit": "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
     "gate": 'fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',
-    "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id --state s.db "
+    "monitor": "fwc-llm monitor decisions.parquet --answer approved --protected sex --key id "
+    "--state s.db "
     '--fail-if "dp > 0.1"',
     "rescore": "fwc-llm rescore runs/luna",
     "verify": "fwc-llm verify runs/luna",
@@ -115,7 +129,9 @@ def _models() -> Iterator[str]:
     today = date.today()
     yield from OURS
     yield from sorted({point.name for point in entry_points(group=ENTRY_POINTS)}.difference(OURS))
-    yield from (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
+    yield from (
+        name for name in priced() if (end := ending_of(name)) is None or not end.soon(today)
+    )
 
 
 def _names(module: str, source: str) -> Any:
@@ -144,7 +160,11 @@ def completed(name: str) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
         begun, comma, last = incomplete.rpartition(",") if name in _LISTS else ("", "", incomplete)
         taken = begun.split(",")
-        words = (word for word in sorted(_COMPLETED[name]()) if word.startswith(last) and word not in taken)
+        words = (
+            word
+            for word in sorted(_COMPLETED[name]())
+            if word.startswith(last) and word not in taken
+        )
         return [f"{begun}{comma}{word}" for word in words]
 
     return complete
@@ -154,11 +174,14 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
     """Decorator: register a command such as "task init", with flags as in `takes`."""
 
     def register(function: _F) -> _F:
-        for parameter in inspect.signature(takes(function, *models, names=names)).parameters.values():
+        for parameter in inspect.signature(
+            takes(function, *models, names=names)
+        ).parameters.values():
             if parameter.name in _COMPLETED:
                 parameter.default.autocompletion = completed(parameter.name)
         group, _, last = name.rpartition(" ")
-        text, epilog = _as_text(inspect.getdoc(function) or ""), f"Example:\n\n{_as_text(EXAMPLES[name])}"
+        text = _as_text(inspect.getdoc(function) or "")
+        epilog = f"Example:\n\n{_as_text(EXAMPLES[name])}"
         if name in EVERYDAY:
             epilog += f"\n\n`fwc-llm {name} --help-all` shows every option."
         GROUPS[group].command(last, cls=Command, help=text, epilog=epilog)(function)
@@ -170,7 +193,8 @@ def command(name: str, *models: type[Options], names: Sequence[str] = ()) -> Cal
 def takes(function: _F, *models: type[Options], names: Sequence[str] = ()) -> _F:
     """Flags for the fields of `models` replace a command's `**options`.
 
-    `names`, if any, are the fields of the first model that become flags. `read` converts the flags to models.
+    `names`, if any, are the fields of the first model that become flags. `read` converts the flags
+    to models.
     """
     flags = [
         _flag(name, field)
@@ -194,7 +218,9 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     elif get_origin(field.annotation) is Literal:
         kind = field.annotation
     elif type(None) not in kinds or not facts_of(field)["none"]:
-        kind = next((kind for kind in (bool, int, float) if kind in kinds and str not in kinds), str)
+        kind = next(
+            (kind for kind in (bool, int, float) if kind in kinds and str not in kinds), str
+        )
     name = facts_of(field)["flag"] or name
     declared = option(
         f"{field.description}{default_words(field)}",
@@ -202,7 +228,9 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
         panel=facts_of(field)["panel"],
         show_default=False,
     )
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind | None)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind | None
+    )
 
 
 def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
@@ -218,7 +246,10 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
         elif get_origin(field.annotation) is tuple:
             value = words(value)
         elif isinstance(value, str) and value.strip().lower() == "none" and facts_of(field)["none"]:
-            value = None if type(None) in get_args(field.annotation) else value
+            if type(None) in get_args(field.annotation):
+                value = None
+            else:
+                value = value
         values[name] = value
     return model(**values | others)
 
@@ -235,7 +266,9 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise FwcError(f"a {flag} is not KEY=VALUE")  # does not repeat the text, which may be an API key
+            raise FwcError(
+                f"a {flag} is not KEY=VALUE"
+            )  # does not repeat the text, which may be an API key
         try:
             by_name[key] = parse_json(value, strict=True)
         except ValueError as error:
@@ -256,7 +289,10 @@ def open_task(
         name = task.name
         if task.simulated:
             missing = "adult's data is not on this machine"
-            notes(f"{missing}: the simulated census is used instead (--task adult downloads adult's data)")
+            notes(
+                f"{missing}: the simulated census is used instead (--task adult downloads adult's "
+                f"data)"
+            )
     column = "" if weight == "none" else weight
     return load_task(name, data_dir, protected=protected, weight=column)
 

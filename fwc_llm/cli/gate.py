@@ -43,10 +43,16 @@ class Gates:
 
     @classmethod
     def read(
-        cls, fail_if: Sequence[str] | None, undecided: Undecided, junit: Path | None, dry_run: bool = False
+        cls,
+        fail_if: Sequence[str] | None,
+        undecided: Undecided,
+        junit: Path | None,
+        dry_run: bool = False,
     ) -> "Gates":
         """Parse the options; the JUnit file first says that the run is not finished."""
-        if junit is not None and not dry_run and not junit.is_fifo():  # a pipe can be written only once
+        if (
+            junit is not None and not dry_run and not junit.is_fifo()
+        ):  # a pipe can be written only once
             from fwc_llm.gates.decide import Check
 
             unfinished = Check("the run is complete", "undecided", "the run is not finished")
@@ -80,35 +86,52 @@ class Gates:
             from fwc_llm.gates.decide import several
 
             for name, answered in runs.items():
-                decided = (check for condition in self.conditions for check in decide(condition, answered))
-                suites[name] = list({check.condition: check for check in decided}.values())  # unique
+                decided = (
+                    check for condition in self.conditions for check in decide(condition, answered)
+                )
+                suites[name] = list(
+                    {check.condition: check for check in decided}.values()
+                )  # unique
             error = several(sum(map(len, suites.values())))
             marks = [error, *marks] if error else marks
         self.conclude(suites, marks, document)
 
     def conclude(
-        self, suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str], document: dict[str, Any] | None
+        self,
+        suites: "Mapping[str, Sequence[Check]]",
+        marks: Sequence[str],
+        document: dict[str, Any] | None,
     ) -> None:
         """Print and write the outcomes; raise the error that fails the command, if any."""
         if document is not None:
             document["gates"] = [
-                {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
+                {"run": name, **asdict(check)}
+                for name, checks in suites.items()
+                for check in checks
             ]
             document["gate_notes"] = list(marks)
             print_json(document)
         elif suites:
             for name, checks in suites.items():
-                run = f"{name}: " if len(suites) > 1 else ""
+                if len(suites) > 1:
+                    run = f"{name}: "
+                else:
+                    run = ""
                 for check in checks:
-                    line = " ".join(f"{run}{check.reason}".split())  # names of arms may contain line ends
+                    line = " ".join(
+                        f"{run}{check.reason}".split()
+                    )  # names of arms may contain line ends
                     lines(f"{check.outcome}  {line}")
             lines(*marks)
         if not suites:
             return
         self._write(suites, self.undecided)
         outcomes = [check.outcome for checks in suites.values() for check in checks]
-        failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
-        counts = f"{failed} of {len(outcomes)} checks failed" + f", {unknown} undecided" * bool(unknown)
+        failed = outcomes.count("failed")
+        unknown = outcomes.count("undecided")
+        counts = f"{failed} of {len(outcomes)} checks failed" + f", {unknown} undecided" * bool(
+            unknown
+        )
         if failed or (unknown and self.undecided == "fail"):
             raise GateFailedError(counts)
         if unknown and self.undecided is None:
@@ -128,7 +151,10 @@ class Gates:
 
 
 def settle_folders(
-    gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None, unread: Unread = None
+    gates: Gates,
+    folders: Mapping[str, Path],
+    document: dict[str, Any] | None = None,
+    unread: Unread = None,
 ) -> None:
     """Decide the gates for runs by label, all complete (`check_whole`); see `Gates.settle`."""
     from fwc_llm.metrics.adverse_impact import NO_PEOPLE
@@ -149,11 +175,16 @@ def settle_folders(
     ):
         marks.append(f"{NO_PEOPLE} dp_ratio is not an impact ratio.")
     for name, run in runs.items():
-        if gap := run.answered.perfect_gap:
-            where = f"{name}: " if len(runs) > 1 else ""
+        gap = run.answered.perfect_gap
+        if gap:
+            if len(runs) > 1:
+                where = f"{name}: "
+            else:
+                where = ""
             parity = run.described["settings"]["base_parity"]
             marks.append(
-                f"{where}rows drawn with base parity {parity:g}: a perfect model has a DP gap of {gap:.2f}"
+                f"{where}rows drawn with base parity {parity:g}: a perfect model has a DP gap of "
+                f"{gap:.2f}"
             )
     gates.settle({name: run.answered for name, run in runs.items()}, marks, document)
 
@@ -164,16 +195,20 @@ def check_whole(path: Path) -> None:
     if not is_file(path / "results.json"):
         raise IncompleteRunError(f"{path}: the run is not finished; no gate was decided")
     results = folder.results()
-    if missing := int(results.get("unanswered") or 0):
+    missing = int(results.get("unanswered") or 0)
+    if missing:
         raise IncompleteRunError(
-            f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; no gate "
+            f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; "
+            f"no gate "
             f"was decided. The same `fwc-llm eval` command with --out {path} sends them"
         )
 
 
 @command("gate")
 def gate(
-    runs: list[Path] = argument("Folders of runs, or logs of Inspect (.eval, .json).", metavar="RUN"),
+    runs: list[Path] = argument(
+        "Folders of runs, or logs of Inspect (.eval, .json).", metavar="RUN"
+    ),
     fail_if: list[str] | None = FAIL_IF,
     undecided: Undecided = UNDECIDED,
     junit: Path | None = JUNIT,
@@ -182,8 +217,9 @@ def gate(
 ) -> None:
     """Check a finished run against conditions, by intervals, without requests.
 
-    A condition tests accuracy, dp, dp_ratio, eo or another metric (a wrong name lists them) of every arm, of
-    one arm, or between two: "dp > 0.1", "dp[a] > 0.1", "dp[a] - dp[b] > 0", "abs(dp[a] - dp[b]) > 0.05".
+    A condition tests accuracy, dp, dp_ratio, eo or another metric (a wrong name lists them) of
+    every arm, of one arm, or between two: "dp > 0.1", "dp[a] > 0.1", "dp[a] - dp[b] > 0",
+    "abs(dp[a] - dp[b]) > 0.05".
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.runs.recorded_run import read_runs
@@ -197,4 +233,6 @@ def gate(
         for folder in folders:
             check_whole(folder)
         document: dict[str, Any] | None = {"format": "fwc-llm-gate/1"} if as_json else None
-        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)}, document, unread)
+        settle_folders(
+            gates, {run.label: run.folder for run in read_runs(folders)}, document, unread
+        )

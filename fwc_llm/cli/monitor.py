@@ -32,7 +32,8 @@ def monitor(
         "Further words for an unknown category, comma-separated.", default="", metavar="WORDS"
     ),
     missing: Literal["refuse", "drop", "group"] = option(
-        "Rows without label or protected value: refuse, drop, or group the latter.", default="refuse"
+        "Rows without label or protected value: refuse, drop, or group the latter.",
+        default="refuse",
     ),
     time: str | None = option("Column of decision dates or times, in ISO 8601."),
     period: Literal["day", "week", "month", "quarter", "year", "call"] | None = option(

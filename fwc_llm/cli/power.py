@@ -26,10 +26,14 @@ def power(
     task: str | None = flags.TASK,
     protected: str | None = flags.PROTECTED,
     shots: str = flags.option("Arms, comma-separated; each gets every row.", default=flags.ARMS),
-    detect: float | None = flags.option("Difference in DP gap or accuracy (a share) to plan rows for."),
+    detect: float | None = flags.option(
+        "Difference in DP gap or accuracy (a share) to plan rows for."
+    ),
     model: str | None = flags.option("Model, to compute the cost of --detect from its prices."),
     batch: bool = flags.switch("Use prices of the provider's Batch API.", "--batch"),
-    prices: Path | None = flags.option("Your own price file (TOML), in dollars per million tokens."),
+    prices: Path | None = flags.option(
+        "Your own price file (TOML), in dollars per million tokens."
+    ),
     discordant: float | None = flags.option(
         "Share of rows that two arms answer differently. [default: 0.25]"
     ),
@@ -63,7 +67,9 @@ def power(
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: give a share above 0 and below 1, such as 0.1")
     if (model or batch or prices) and (model is None or detect is None):
-        raise FwcError("--model, --batch and --prices give the cost of --detect: give --detect and --model")
+        raise FwcError(
+            "--model, --batch and --prices give the cost of --detect: give --detect and --model"
+        )
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     check_arms(fail_if or (), arms)
@@ -72,13 +78,18 @@ def power(
         asked = flags.read(Settings, options, until_decided=tuple(fail_if or ()))
         settings, notes = fit_defaults(table, asked)
         repeats = settings.repeats
-        design = design_of(table, settings.n_test, settings.base_parity, repeats, settings.min_group)
+        design = design_of(
+            table, settings.n_test, settings.base_parity, repeats, settings.min_group
+        )
         cost = None
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
             cost = sample_cost(table, arms, settings, opened, price_of(opened.name, prices), batch)
-    designs = [] if detect is None else list(needed(table, detect, settings, len(arms), assumptions, cost))
+    if detect is None:
+        designs = []
+    else:
+        designs = list(needed(table, detect, settings, len(arms), assumptions, cost))
     console.notes(*notes)
     expected = questions_until_decided(design, settings, arms)
     if fail_if and expected is None:
@@ -137,29 +148,50 @@ def _assumptions(
         if finished.answered.design.sequential is not None:
             raise FwcError(f"{run} used --until-decided: give a run with a fixed number of rows")
         seen = observed(finished.answered.plain_samples)
-        assumed |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
+        assumed |= {
+            "discordant": seen.discordant,
+            "variance": seen.variance,
+            "source": f"as in {run}",
+        }
     elif discordant is not None:
         assumed |= {"discordant": discordant, "source": "as given"}
     return Assumptions(**assumed)
 
 
-def _print_needed(detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None") -> None:
+def _print_needed(
+    detect: float, designs: Sequence[Mapping[str, Any]], cost: "Forecast | None"
+) -> None:
     from fwc_llm.report.table_model import Section, terminal
 
-    rows, notes = [], []
+    rows = []
+    notes = []
     for design in designs:
-        counts = ("–" if design[key] is None else f"{design[key]:,}" for key in ("n_test", "requests"))
+        counts = (
+            "–" if design[key] is None else f"{design[key]:,}" for key in ("n_test", "requests")
+        )
         dollars = (design["dollars"], design["dollars_most"])
         least, most = ("" if x is None else f"${x:,.2f}" for x in dollars)
-        price = most if least == most else f"{least} to {most}"
-        rows.append((_QUESTIONS[design["question"]], design["of"], f"{design['repeats']}", *counts, price))
+        if least == most:
+            price = most
+        else:
+            price = f"{least} to {most}"
+        rows.append(
+            (_QUESTIONS[design["question"]], design["of"], f"{design['repeats']}", *counts, price)
+        )
     if any(design["n_test"] is None for design in designs):
         notes.append("–: the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
         source = f"{cost.price.date} ({cost.price.source})"
         notes.append(f"cost with and without the provider's cache, by prices of {source}")
     elif cost is not None:
-        notes.append("cost unknown: no price of this model is known; give a price file with --prices")
-    width = 5 if cost is None or cost.dollars is None else 6
+        notes.append(
+            "cost unknown: no price of this model is known; give a price file with --prices"
+        )
+    if cost is None or cost.dollars is None:
+        width = 5
+    else:
+        width = 6
     headings = (f"to find {detect:g} in the", "of", "repeats", "rows", "requests", "cost")
-    console.out.print(terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)))
+    console.out.print(
+        terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2))
+    )

@@ -12,17 +12,32 @@ from typer.core import TyperCommand, TyperGroup
 
 # The module of every command, in the order of the help; "task" and "template" are groups.
 MODULES = {
-    "eval": "eval", "shots": "shots", "tune": "tune", "prompt": "prompt", "tasks": "task", "power": "power",
-    "report": "report", "compare": "report", "audit": "audit", "gate": "gate",
-    "monitor": "monitor", "rescore": "runs", "verify": "runs",
-    "warm-up": "warm_up", "task": "task", "template": "task",
-}  # fmt: skip
+    "eval": "eval",
+    "shots": "shots",
+    "tune": "tune",
+    "prompt": "prompt",
+    "tasks": "task",
+    "power": "power",
+    "report": "report",
+    "compare": "report",
+    "audit": "audit",
+    "gate": "gate",
+    "monitor": "monitor",
+    "rescore": "runs",
+    "verify": "runs",
+    "warm-up": "warm_up",
+    "task": "task",
+    "template": "task",
+}
 # Options in --help of commands with many options; --help-all shows all.
 EVERYDAY = {
-    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost fail_if "
+    "eval": "experiment task protected model shots m n_test repeats out base_url dry_run max_cost "
+    "fail_if "
     "as_json",
-    "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost as_json",
-    "audit": "predictions protected answer label positive p_yes missing weight cluster out report fail_if "
+    "tune": "task protected model target_dp max_loss rows candidates m out base_url max_cost "
+    "as_json",
+    "audit": "predictions protected answer label positive p_yes missing weight cluster out report "
+    "fail_if "
     "as_json",
     "shots": "task protected strategy m epsilon option ids compare out as_json",
 }
@@ -43,7 +58,9 @@ class _Plain:
         """Write the help; `--help-all` includes every option."""
         everyday = EVERYDAY.get(self.name or "", "").split()  # type: ignore[attr-defined]
         for param in self.params:  # type: ignore[attr-defined]
-            param.hidden = bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
+            param.hidden = (
+                bool(everyday) and param.name not in everyday and "--help-all" not in sys.argv
+            )
         super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
@@ -73,24 +90,32 @@ class Program(CommandGroup):
 def _summary(name: str) -> str:
     """The first line of a command's docstring, read without a slow import."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
-    found = re.search(rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S)
+    found = re.search(
+        rf'^@(?:flags\.)?command\("{name}".*?^    """(.+?)(?:"""|$)', source, re.M | re.S
+    )
     return found[1] if found else ""
 
 
 app = typer.Typer(
     name="fwc-llm",
     cls=Program,
-    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
+    help="Choose the examples of a prompt so that a language model's answers about a table become "
+    "fairer, "
     "and measure whether they do.",
-    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
+    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network "
+    "or data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
 )
 GROUPS = {
     "": app,
-    "task": typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=CommandGroup),
-    "template": typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup),
+    "task": typer.Typer(
+        help="Task files for tables of your own.", no_args_is_help=True, cls=CommandGroup
+    ),
+    "template": typer.Typer(
+        help="Template sets of your own.", no_args_is_help=True, cls=CommandGroup
+    ),
 }
 for _name in ("task", "template"):
     app.add_typer(GROUPS[_name], name=_name)

@@ -10,9 +10,7 @@ from fwc_llm.files import read_text, reason
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import parse_json
 
-_SETTINGS = (
-    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "weights",
-)  # fmt: skip
+_SETTINGS = ("m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "weights")
 
 
 @flags.command("prompt", Settings, names=_SETTINGS)
@@ -22,7 +20,9 @@ def prompt(
     shots: str = flags.option(
         "Strategy or shots file (.json); +removal and +instruction edit the prompt.", default="zero"
     ),
-    row: int | None = flags.option("Index of the row in the seeded test split. [default: 0]", "--row"),
+    row: int | None = flags.option(
+        "Index of the row in the seeded test split. [default: 0]", "--row"
+    ),
     record: str | None = flags.option(
         "JSON file with a raw row to show ('-': standard input).", metavar="FILE"
     ),
@@ -41,29 +41,42 @@ def prompt(
     from fwc_llm.shots import load_shots
 
     if record is not None and row is not None:
-        raise FwcError("--row is a row of the test split, --record one of yours: leave out one of them")
-    settings, table = flags.read(Settings, options), flags.open_task(task, data_dir, protected)
+        raise FwcError(
+            "--row is a row of the test split, --record one of yours: leave out one of them"
+        )
+    settings = flags.read(Settings, options)
+    table = flags.open_task(task, data_dir, protected)
     (source, edits), chosen = split_edits(shots), None
     if record is None or not (source == "zero" or source.endswith(".json")):
         with working("choosing examples") as step:
             plan = make_plan(table, (shots,), settings, allow_changed_data, step)
         notes(*plan.notes)
         arm = plan.arms[0]
-        chosen, edits = plan.repeats[0].shots.get(arm.name), arm.edits
+        chosen = plan.repeats[0].shots.get(arm.name)
+        edits = arm.edits
     elif source != "zero":
         chosen = load_shots(source, table, allow_changed_data)
     if record is None:
-        split, row = plan.repeats[0].split.test, row or 0
+        split = plan.repeats[0].split.test
+        row = row or 0
         if not 0 <= row < len(split):
-            raise FwcError(f"row {row} is outside the test split, whose rows are 0 to {len(split) - 1}")
-        messages, title = plan.prompt(arm, row), f"row {row} of the split is {split.index[row]}"
+            raise FwcError(
+                f"row {row} is outside the test split, whose rows are 0 to {len(split) - 1}"
+            )
+        messages = plan.prompt(arm, row)
+        title = f"row {row} of the split is {split.index[row]}"
     elif chosen is None and source != "zero":
-        raise FwcError(f"{shots} chooses examples only within a run: with --record give a saved shots file")
+        raise FwcError(
+            f"{shots} chooses examples only within a run: with --record give a saved shots file"
+        )
     else:
-        cleaned, title = table.record(_read(record)), f"the row is in {record}"
+        cleaned = table.record(_read(record))
+        title = f"the row is in {record}"
         notes(*cleaned.notes)
         hidden = () if settings.weights == "show" else ("unweighted",)
-        prompt = Prompt(table, chosen, settings.template, (*edits, *hidden), settings.question_apart)
+        prompt = Prompt(
+            table, chosen, settings.template, (*edits, *hidden), settings.question_apart
+        )
         messages = prompt.build(cleaned)
     if as_json:
         write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)

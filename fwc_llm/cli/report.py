@@ -54,7 +54,14 @@ def report(
     with run_folders(list(expanded(runs))) as folders:
         with_rows = chosen == "html" and not no_rows
         document = make_document(
-            folders, task, data_dir, with_rows, reference, assist, unread, chosen.startswith("ll144")
+            folders,
+            task,
+            data_dir,
+            with_rows,
+            reference,
+            assist,
+            unread,
+            chosen.startswith("ll144"),
         )
         text = write_document(document, chosen, appendix)
     if figures is not None:
@@ -110,5 +117,6 @@ def compare(
     console.out.print(*map(terminal, comparison_sections(comparison)))
     for side, described in thresholds.items():
         title = f"The {side} run, {comparison[side]['label']}, at its threshold"
-        if table := at_threshold(described, title):
+        table = at_threshold(described, title)
+        if table:
             console.out.print(terminal(table))

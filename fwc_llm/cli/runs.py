@@ -11,8 +11,12 @@ from fwc_llm.runs.group import expanded
 
 
 @command("rescore")
-def rescore(run: Path = argument("Folder of a run, or of several models."), as_json: bool = JSON) -> None:
-    """Recompute answers.csv and results.json from a run's journal, without requests, key or data."""
+def rescore(
+    run: Path = argument("Folder of a run, or of several models."), as_json: bool = JSON
+) -> None:
+    """Recompute answers.csv and results.json from a run's journal, without requests, key or
+    data.
+    """
     from fwc_llm.cli.eval_output import reparsed, run_json
     from fwc_llm.models.recorded import FILE_NAME
     from fwc_llm.report.terminal import run_table
@@ -23,9 +27,11 @@ def rescore(run: Path = argument("Folder of a run, or of several models."), as_j
     for path in expanded([run]):
         folder = RunFolder.existing(path)
         if not is_file(folder.path / FILE_NAME):
-            # Opening a missing journal would create an empty one, and scoring would delete all answers.
+            # Opening a missing journal would create an empty one, and scoring would delete all
+            # answers.
             raise FwcError(
-                f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same `fwc-llm eval` "
+                f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same "
+                f"`fwc-llm eval` "
                 f"command with --out {run}"
             )
         with Journal(folder.path) as journal:
@@ -36,9 +42,11 @@ def rescore(run: Path = argument("Folder of a run, or of several models."), as_j
             if results["unanswered"] < results["requests"]:
                 console.out.print(run_table(folder.path))
             console.notes(*reparsed(results))
-        if missing := results["unanswered"]:
+        missing = results["unanswered"]
+        if missing:
             console.notes(
-                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "
+                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm "
+                f"eval` "
                 f"command with --out {run} sends them"
             )
     if as_json:
@@ -48,15 +56,19 @@ def rescore(run: Path = argument("Folder of a run, or of several models."), as_j
 @command("verify")
 def verify(
     folder: Path = argument("Folder of a run, models, or audits (`audit --out`)."),
-    task: str | None = option("Your own task or task file. [default: a built-in one, else the folder's]"),
+    task: str | None = option(
+        "Your own task or task file. [default: a built-in one, else the folder's]"
+    ),
     data_dir: Path | None = DATA_DIR,
     data: Path | None = option("Your own table of decisions, for audits."),
     as_json: bool = JSON,
 ) -> None:
-    """Recompute a run from its journal and table, or an audit from its table, and list what differs.
+    """Recompute a run from its journal and table, or an audit from its table, and list what
+    differs.
 
-    Compares file by file with a new copy in a temporary folder, and hashes with those recorded. Files that
-    nothing else confirms are listed as not checked. Exit code 5 if something differs. Needs no network.
+    Compares file by file with a new copy in a temporary folder, and hashes with those recorded.
+    Files that nothing else confirms are listed as not checked. Exit code 5 if something differs.
+    Needs no network.
     """
     from fwc_llm.evaluation.verification import DIFFERS
     from fwc_llm.evaluation.verification import verify as verified

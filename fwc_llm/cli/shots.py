@@ -54,8 +54,12 @@ def shots(
         "Prove a lower bound of fwc's objective, for tables up to 5,000 rows.", "--prove"
     ),
     ids: str | None = flags.option("Row ids for the strategy `ids`, comma-separated."),
-    out: Path | None = flags.option("File to save the examples to, as JSON.", "--out", "-o", "--output"),
-    compare: bool = flags.switch("Compare strategies by distance, parity, tokens and seconds.", "--compare"),
+    out: Path | None = flags.option(
+        "File to save the examples to, as JSON.", "--out", "-o", "--output"
+    ),
+    compare: bool = flags.switch(
+        "Compare strategies by distance, parity, tokens and seconds.", "--compare"
+    ),
     plot: Path | None = flags.option("Draw --compare to this file, .png or .svg (extra [plot])."),
     max_prompt_tokens: int | None = flags.MAX_PROMPT_TOKENS,
     model: str = flags.option("Model whose tokenizer counts the tokens.", default="gpt-4"),
@@ -84,9 +88,14 @@ def shots(
     values = (ids, column_weights, penalty, False if per_attribute else None, prove or None)
     typed = {name: value for name, value in zip(_FLAGS, values, strict=True) if value is not None}
     options = flags.read_pairs(option, "--option") | typed
-    weight = settings.weight or "" if "weight" in settings.chosen else None
+    if "weight" in settings.chosen:
+        weight = settings.weight or ""
+    else:
+        weight = None
     table = flags.open_task(task, data_dir, protected, weight)
-    m, limit, seed = settings.m, settings.epsilon, settings.seed
+    m = settings.m
+    limit = settings.epsilon
+    seed = settings.seed
     if not compare:
         _check_flags(typed, strategy or "fwc")
     with console.before_asking(out), console.working("reading the table") as step:
@@ -96,7 +105,9 @@ def shots(
             from fwc_llm.report.strategies import compare as compare_strategies
 
             names = flags.words(strategy) or None
-            lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
+            lines = compare_strategies(
+                table, names, m, limit, seed, settings.template, model, options, step
+            )
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
@@ -110,16 +121,26 @@ def shots(
 
 
 def _show_compared(
-    lines: "Sequence[StrategyComparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
+    lines: "Sequence[StrategyComparison]",
+    table: "Task",
+    m: int,
+    model: str,
+    plot: Path | None,
+    as_json: bool,
 ) -> None:
     size = len(table.pool())
     if as_json:
         document = {"format": "fwc-llm-strategies/1", "task": table.name, "rows": size, "m": m}
-        flags.print_json({**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]})
+        flags.print_json(
+            {**document, "tokens_of": model, "strategies": [asdict(line) for line in lines]}
+        )
     else:
         rows = []  # closest strategy first; strategies without a distance last
         for line in sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0)):
-            chosen = DASH if line.seconds is None else str(line.m)
+            if line.seconds is None:
+                chosen = DASH
+            else:
+                chosen = str(line.m)
             numbers = (number(x, 3) for x in (line.distance, line.clustering_cost, line.violation))
             yes = [(line.positives or {}).get(group) for group in table.groups]
             pairs = (DASH if pair is None else f"{pair[0]:g}/{pair[1]:g}" for pair in yes)
@@ -131,7 +152,9 @@ def _show_compared(
         console.out.print(terminal(Section(title, headings, rows)))
     console.notes(*(f"{line.strategy}: {line.note}" for line in lines if line.note))
     spent = sum(line.spent for line in lines)
-    console.notes(f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total")
+    console.notes(
+        f"s: wall-clock seconds of one choice; choosing and measuring took {spent:.1f} s in total"
+    )
     if plot is not None:
         from fwc_llm.report.figures import plot_comparison
 
@@ -144,19 +167,28 @@ def _show(chosen: Shots, table: "Task", task: str | None, out: Path | None, as_j
     if as_json:
         flags.print_json(shots_json(chosen))
     elif out is None:
-        weights, rows = {example.row: weight for example, weight in chosen.shown()}, []
+        weights = {example.row: weight for example, weight in chosen.shown()}
+        rows = []
         for row in chosen.examples:
             group = " & ".join(str(row.values[name]) for name in table.protected)
-            theta = "" if row.weight is None else f"{row.weight:.4f}"
+            if row.weight is None:
+                theta = ""
+            else:
+                theta = f"{row.weight:.4f}"
             rows.append((row.row, group, row.label, weights.get(row.row) or "", theta))
         headings = ("row", "group", "answer", "shown", "θ")
         title = f"{chosen.m} examples by {chosen.strategy}"
         console.out.print(terminal(Section(title, headings, rows, keys=3)))
     if out is not None:
         save_shots(chosen, out)
-        more = "" if table.name in {"adult", "census"} else " --model baseline"
+        if table.name in {"adult", "census"}:
+            more = ""
+        else:
+            more = " --model baseline"
         use = f"fwc-llm eval --task {task or table.name} --shots {out}{more}"
-        console.notes(f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}")
+        console.notes(
+            f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: {use}"
+        )
     proof = chosen.certificate or {}
     if {"objective", "lower_bound", "violation"} <= set(proof):
         measure = "distance and penalty" if "imbalance" in proof else "distance"
@@ -165,27 +197,44 @@ def _show(chosen: Shots, table: "Task", task: str | None, out: Path | None, as_j
             f"{proof['lower_bound']:.6f}, largest parity violation {proof['violation']:.6f}"
         )
     if "outer_bound" in proof:
-        bound, found = proof["outer_bound"], proof["objective"]
-        within = f": the chosen rows are within {found / bound - 1:.2%} of the best" if bound > 0 else ""
-        console.notes(f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}")
+        bound = proof["outer_bound"]
+        found = proof["objective"]
+        if bound > 0:
+            within = f": the chosen rows are within {found / bound - 1:.2%} of the best"
+        else:
+            within = ""
+        console.notes(
+            f"no {chosen.m} rows with these slots have an objective below {bound:.6f}{within}"
+        )
 
 
 def _check_flags(typed: Collection[str], strategy: str) -> None:
     """Raise `FwcError` for a flag that belongs to another strategy."""
     accepted = accepted_options(strategy)
-    if refused := [name for name in typed if accepted is not None and name not in accepted]:
-        raise FwcError(f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out")
+    refused = [name for name in typed if accepted is not None and name not in accepted]
+    if refused:
+        raise FwcError(
+            f"{_FLAGS[refused[0]]} is no option of the strategy {strategy}: leave it out"
+        )
 
 
 def _chooser(
-    task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
+    task: "Task",
+    strategy: str,
+    epsilon: float | None,
+    seed: int,
+    order: str,
+    options: dict[str, Any],
 ) -> Callable[[int], Shots]:
     if is_per_row(strategy):
         raise FwcError(
-            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
+            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it "
+            f"with "
             f"fwc-llm eval --shots {strategy}, or measure it with --compare"
         )
-    return lambda m: order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
+    return lambda m: order_shots(
+        kept_shots(task, strategy, m, epsilon, seed, **options), order, seed
+    )
 
 
 def _fitting(
@@ -196,7 +245,10 @@ def _fitting(
     from fwc_llm.prompts import Prompt
     from fwc_llm.runs.plan import fit_m_to
 
-    counter, bare = TokenCounter(model), Prompt(task, None, template)
+    counter = TokenCounter(model)
+    bare = Prompt(task, None, template)
     rows: Any = task.test().drop(columns=task.outcome).head(200).to_dict("records")
     longest = max(rows, key=lambda row: counter.count(bare.build(row)))
-    return fit_m_to(m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest)))
+    return fit_m_to(
+        m, limit, lambda size: counter.count(Prompt(task, choose(size), template).build(longest))
+    )

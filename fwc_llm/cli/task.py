@@ -16,7 +16,10 @@ from fwc_llm.sanitize import listed
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-_HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
+_HERE = "here"
+_FETCHED = "download"
+_SIMULATED = "simulated"
+_COPY = "copy"
 _GROUPS = {
     _HERE: "On this machine",
     _FETCHED: "Downloaded when first used",
@@ -43,11 +46,20 @@ def tasks(data_dir: Path | None = flags.DATA_DIR, as_json: bool = flags.JSON) ->
         if tasks:
             lines(title, style="bold")
         for task in tasks:
-            rows = "" if task["rows"] is None else f"{task['rows']:,} rows; "
-            levels = "" if task["groups"] is None else f" ({', '.join(task['groups'])})"
+            if task["rows"] is None:
+                rows = ""
+            else:
+                rows = f"{task['rows']:,} rows; "
+            if task["groups"] is None:
+                levels = ""
+            else:
+                levels = f" ({', '.join(task['groups'])})"
             others = ", ".join(name for name in task["offered"] if name not in task["protected"])
             offered = f"{', '.join(task['protected'])}{levels}{f'; or {others}' if others else ''}"
-            location = f"in {task['data']}; " if task["data"] else ""
+            if task["data"]:
+                location = f"in {task['data']}; "
+            else:
+                location = ""
             lines(f"{task['task']}: {task['title']}; {rows}protected {offered}")
             lines(f"  {location}{task['licence']}; {task['citation']}")
 
@@ -132,18 +144,32 @@ def check(
     named = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
         named.pool()
-    rows = named.rows.as_json() if named.rows else None
+    if named.rows:
+        rows = named.rows.as_json()
+    else:
+        rows = None
     cells = zip(named.groups, named.cells_of(named.table).tolist(), strict=True)
     names = "rows", "no", "yes"
-    groups = [{"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells]
-    columns, prompts, findings = list(_columns(named)), list(_shown(named, template)), list(_findings(named))
+    groups = [
+        {"group": group, "rows": no + yes, "no": no, "yes": yes} for group, (no, yes) in cells
+    ]
+    columns = list(_columns(named))
+    prompts = list(_shown(named, template))
+    findings = list(_findings(named))
     if as_json:
         document = {
-            "format": "fwc-llm-task-check/1", "task": named.name, "title": named.title,
-            "notes": list(named.notes), "rows": rows, "protected": list(named.protected),
-            "outcome": named.outcome, "groups": groups, "columns": columns, "prompts": prompts,
+            "format": "fwc-llm-task-check/1",
+            "task": named.name,
+            "title": named.title,
+            "notes": list(named.notes),
+            "rows": rows,
+            "protected": list(named.protected),
+            "outcome": named.outcome,
+            "groups": groups,
+            "columns": columns,
+            "prompts": prompts,
             "findings": findings,
-        }  # fmt: skip
+        }
         flags.print_json(document)
         return
     counts = [
@@ -151,7 +177,10 @@ def check(
         for each in groups
     ]
     title = f"Groups by {' & '.join(named.protected)}, and answers by {named.outcome}"
-    more = [line for line in (rows["warning"], rows["outcome"]) if line] if rows else []
+    if rows:
+        more = [line for line in (rows["warning"], rows["outcome"]) if line]
+    else:
+        more = []
     _print(f"{named.name}: {named.title}", *named.notes)
     for table in (lost(rows), Section(title, ("group", *names, "yes %"), counts, more)):
         if table:
@@ -171,15 +200,20 @@ def _columns(task: "Task") -> Iterator[str]:
     for column in task.features:
         values = table[column.name]
         if column.kind == "numeric":
-            summary = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+            summary = (
+                f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+            )
         else:
             counts = list(values.value_counts().items())
-            summary = listed(counts, 6, lambda pair: f"{' '.join(str(pair[0]).split())} ({pair[1]:,})")
+            summary = listed(
+                counts, 6, lambda pair: f"{' '.join(str(pair[0]).split())} ({pair[1]:,})"
+            )
         yield f"{column.name} ({column.kind}): {summary}"
     used = {column.name for column in task.columns}
-    if left_out := [
+    left_out = [
         item.name for item in task.rules.fields if item.use != "column" and item.name not in used
-    ]:
+    ]
+    if left_out:
         yield f"left out: {', '.join(left_out)}"
 
 
@@ -203,8 +237,14 @@ def _findings(task: "Task") -> Iterator[str]:
     from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())
-    parity = "base parity none" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
-    yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
+    if settings.base_parity is None:
+        parity = "base parity none"
+    else:
+        parity = f"base parity {settings.base_parity:g}"
+    yield (
+        f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} "
+        f"examples"
+    )
     yield from notes
     yield from (f"CHECK: {sentence}" for sentence in task.checks.sentences)
     if settings.base_parity is not None:
@@ -213,9 +253,15 @@ def _findings(task: "Task") -> Iterator[str]:
     for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
         for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
-                yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by a map"
+                yield (
+                    f"refused: --shots balanced and fwc: {group} has no {answer}; merge groups by "
+                    f"a map"
+                )
         if no + yes < _FEW:
-            yield f"{group} has only {no + yes} rows, too few for precise rates; a map can merge groups"
+            yield (
+                f"{group} has only {no + yes} rows, too few for precise rates; a map can merge "
+                f"groups"
+            )
     if default_model(task) != "surrogate":
         yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
     for name in templates():
@@ -229,7 +275,9 @@ def _findings(task: "Task") -> Iterator[str]:
 def template_init(
     folder: Path = flags.argument("Folder to create."),
     template: str = flags.option(
-        "Template set to copy: default, decision, decodingtrust or paper.", "--from", default="default"
+        "Template set to copy: default, decision, decodingtrust or paper.",
+        "--from",
+        default="default",
     ),
 ) -> None:
     """Copy a template set of the package, to edit and use with --template DIR."""
@@ -248,7 +296,9 @@ def _new_file(path: Path, ending: str, force: bool) -> Path:
     if path.suffix != ending:
         raise FwcError(f"the task file {path} must end in {ending}, so that --task recognises it")
     if path.exists() and not force:
-        raise FwcError(f"{path} exists already; name another file with -o, or overwrite it with --force")
+        raise FwcError(
+            f"{path} exists already; name another file with -o, or overwrite it with --force"
+        )
     return path
 
 

@@ -22,25 +22,35 @@ def tune(
         "Model, as for `fwc-llm eval`; `surrogate` is a simulation.", default="surrogate"
     ),
     target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
-    target: str | None = flags.option("Target instead of --target-dp: eo=0.1, dp_ratio=0.8 or dp=0.1."),
-    max_loss: float = flags.option("Largest loss of accuracy against `balanced`, in points.", default=3.0),
+    target: str | None = flags.option(
+        "Target instead of --target-dp: eo=0.1, dp_ratio=0.8 or dp=0.1."
+    ),
+    max_loss: float = flags.option(
+        "Largest loss of accuracy against `balanced`, in points.", default=3.0
+    ),
     rows: int | None = flags.option(
         "Number of pool rows that compare candidates. [default: as many as test rows]"
     ),
     candidates: int = flags.option("Number of candidate sets of examples.", default=40),
     m: str | None = flags.option(
-        f"Numbers of examples per prompt, comma-separated. [default: {DEFAULT_M}, or the nearest feasible]",
+        f"Numbers of examples per prompt, comma-separated. [default: {DEFAULT_M}, or the nearest "
+        f"feasible]",
         "--m",
     ),
     template: str | None = flags.option(
         "Template sets or folders, comma-separated, tried in turn. "
         "[default: default; decision with --api decisions or systemone]"
     ),
-    order: str | None = flags.option("Orders, comma-separated, tried in turn. [default: given,random]"),
+    order: str | None = flags.option(
+        "Orders, comma-separated, tried in turn. [default: given,random]"
+    ),
     strategy: str | None = flags.option("Strategies to try, comma-separated. [default: all]"),
-    instructions: Path | None = flags.option("Sentences to try: a text file or a folder of template sets."),
+    instructions: Path | None = flags.option(
+        "Sentences to try: a text file or a folder of template sets."
+    ),
     out: Path | None = flags.option(
-        "Folder of the tuning; a tuning already there is continued. [default: ./runs/<time>-<task>-<model>]"
+        "Folder of the tuning; a tuning already there is continued. [default: "
+        "./runs/<time>-<task>-<model>]"
     ),
     data_dir: Path | None = flags.DATA_DIR,
     cancel_batch: bool = flags.CANCEL_BATCH,
@@ -61,16 +71,30 @@ def tune(
         sizes = [int(size) for size in flags.words(m)]
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
-    settings, client = flags.read(Settings, options), flags.read(Client, options)
+    settings = flags.read(Settings, options)
+    client = flags.read(Client, options)
     with console.before_asking(out), console.printing_aside():
         tuned = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
-            models[0], target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes or None,
-            templates=flags.words(template) or None, orders=flags.words(order) or None,
-            strategies=flags.words(strategy) or None, instructions=instructions, out=out, client=client,
-            **settings.chosen, data_dir=data_dir, cancel_batch=cancel_batch, dry_run=dry_run,
+            models[0],
+            target_dp,
+            max_loss,
+            target=target,
+            rows=rows,
+            candidates=candidates,
+            m=sizes or None,
+            templates=flags.words(template) or None,
+            orders=flags.words(order) or None,
+            strategies=flags.words(strategy) or None,
+            instructions=instructions,
+            out=out,
+            client=client,
+            **settings.chosen,
+            data_dir=data_dir,
+            cancel_batch=cancel_batch,
+            dry_run=dry_run,
             shown=console.shown,
-        )  # fmt: skip
+        )
     if as_json:
         document = {
             "format": "fwc-llm-tune/1",
@@ -105,10 +129,15 @@ def _report(tuned: "Tuned", verbose: bool) -> None:
     console.out.print(terminal(candidates(tuned.tuning, tuned.folder, verbose)))
     if tuned.result is not None:
         console.out.print(terminal(validation(describe_tuning(tuned.tuning, tuned.result.data))))
-        console.out.print(run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder))
+        console.out.print(
+            run_table(tuned.result.folder, verbose) if verbose else answer(tuned.result.folder)
+        )
     if not verbose:
         console.notes(MORE)
     if tuned.shots is not None:
-        wording = "" if tuned.template == "default" else f", for the template set {tuned.template}"
+        if tuned.template == "default":
+            wording = ""
+        else:
+            wording = f", for the template set {tuned.template}"
         console.notes(f"the examples are in {tuned.folder / 'shots.json'}{wording}")
         console.notes(f"see everything with: fwc-llm report {quote(str(tuned.folder))}")

@@ -28,7 +28,8 @@ class ComparedRows:
     """Encoded rows to compare with representatives."""
 
     table: EncodedTable
-    # (n,) indices of the representatives' labels, −1 for other labels; None: unknown, they cost nothing
+    # (n,) indices of the representatives' labels, −1 for other labels; None: unknown, they cost
+    # nothing
     level: np.ndarray | None
     outcome: np.ndarray | None
     masses: Masses | None = None  # None: 1 per row
@@ -56,8 +57,12 @@ class Represented:
         level, outcome = np.divmod(cells.cell, cells.n_outcomes)
         return ComparedRows(
             table,
-            None if sensitive is None or self.levels is None else places(cells.levels, self.levels)[level],
-            None if y is None or self.outcomes is None else places(cells.outcomes, self.outcomes)[outcome],
+            None
+            if sensitive is None or self.levels is None
+            else places(cells.levels, self.levels)[level],
+            None
+            if y is None or self.outcomes is None
+            else places(cells.outcomes, self.outcomes)[outcome],
             read_weights(sample_weight, table.n),
         )
 
@@ -73,13 +78,17 @@ class Represented:
 
 
 def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are rows.
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
+    rows.
 
     A number and its text are the same label: files may store numbers as text.
     """
 
     def read(label: Any) -> tuple[Any, Any]:
-        parts = label if isinstance(label, list) else [label]
+        if isinstance(label, list):
+            parts = label
+        else:
+            parts = [label]
         return tuple(map(str, parts)), tuple(parts)
 
     known = [read(label) for label in categories.tolist()]
@@ -93,13 +102,13 @@ def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
 class CoresetCertificate:
     """The quality of m weighted representatives of n rows.
 
-    `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
-    cost. No plan for these representatives costs less than `lower_bound`; if weights were given, it holds for
-    plans with these weights. `weights` (m,) sum to m; `violation` is their largest |p(y|d) / p_T(y) − 1|, and
-    `epsilon` its limit (None: no limit). `n_rows` is n. `excess` is the violation minus the limit, of the
-    level where this difference is largest; −inf without a limit. `imbalance` is the share of weight that
-    would have to change its outcome for exact parity. With a penalty, `objective` and `lower_bound` include
-    penalty · `imbalance`.
+    `objective` is the Wasserstein distance between the rows and the weighted representatives, in
+    units of the cost. No plan for these representatives costs less than `lower_bound`; if weights
+    were given, it holds for plans with these weights. `weights` (m,) sum to m; `violation` is their
+    largest |p(y|d) / p_T(y) − 1|, and `epsilon` its limit (None: no limit). `n_rows` is n. `excess`
+    is the violation minus the limit, of the level where this difference is largest; −inf without a
+    limit. `imbalance` is the share of weight that would have to change its outcome for exact
+    parity. With a penalty, `objective` and `lower_bound` include penalty · `imbalance`.
     """
 
     objective: float
@@ -117,9 +126,13 @@ class CoresetCertificate:
         return self.epsilon is None or self.excess <= SATISFIED
 
     def __repr__(self) -> str:
-        limit = "no limit" if self.epsilon is None else f"limit {self.epsilon}"
+        if self.epsilon is None:
+            limit = "no limit"
+        else:
+            limit = f"limit {self.epsilon}"
         return (
-            f"<CoresetCertificate of {len(self.weights):,} representatives for {self.n_rows:,} rows: "
+            f"<CoresetCertificate of {len(self.weights):,} representatives for {self.n_rows:,} "
+            f"rows: "
             f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, violation "
             f"{self.violation:.4g} ({limit})>"
         )
@@ -152,8 +165,10 @@ def certify(
         points: (m, p) features of the points, in the units and the type of X.
         points_y: (m,) outcomes of the points.
         points_sensitive: (m,) or (m, k) protected levels of the points.
-        weights: (m,) weights of the points, in any unit; None: the best weights within the parity limit.
-        epsilon: the parity limit; given weights need not keep it, and `is_fair` says whether they do.
+        weights: (m,) weights of the points, in any unit; None: the best weights within the parity
+            limit.
+        epsilon: the parity limit; given weights need not keep it, and `is_fair` says whether they
+            do.
         cost, target, cost_sensitive, cost_outcome, scale, column_weights, penalty, crossed: as in
             `FairCoreset`.
 
@@ -163,7 +178,8 @@ def certify(
     costs = cost_sensitive, cost_outcome
     terms = ProblemParams(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
     rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
-    table, cells = rows.table, rows.cells
+    table = rows.table
+    cells = rows.cells
     encoded = rows.encoder.encode(points, strict=False, what="points")
     own = find_cells(points_y, points_sensitive, encoded.n)
     outcome = places(own.outcomes, cells.outcomes)
@@ -177,17 +193,29 @@ def certify(
     limits = limits_of(epsilon, own.levels, crossed), groups_of(own.levels, crossed)
     own_points = Represented(encoded, rows.encoder, cell_of, *labels, *limits, terms)
     row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
-    compared = ComparedRows(table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses)
+    compared = ComparedRows(
+        table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses
+    )
     return certified(own_points, compared, weights)
 
 
 def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetCertificate:
-    """Certify representatives for rows with `weights` (m,); None: with the best weights for these rows."""
-    n, m, target, terms = rows.table.n, len(points.cell_of), points.target, points.terms
-    n_levels, charge = 1 if points.levels is None else len(points.levels), 0.0
+    """Certify representatives for rows with `weights` (m,); None: with the best weights for
+    these rows.
+    """
+    n = rows.table.n
+    m = len(points.cell_of)
+    target = points.target
+    terms = points.terms
+    if points.levels is None:
+        n_levels = 1
+    else:
+        n_levels = len(points.levels)
+    charge = 0.0
     n_cells = n_levels * len(target)
     if weights is None:
-        cost, label = np.full((n, n_cells), np.inf), np.zeros((n_cells, n), np.int32)
+        cost = np.full((n, n_cells), np.inf)
+        label = np.zeros((n_cells, n), np.int32)
         for block in blocks(n):
             costs = points.costs(rows, block)
             for g in np.unique(points.cell_of):
@@ -196,14 +224,24 @@ def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetC
                 label[g, block] = members[nearest]
                 cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
         given = cost, n_levels, len(target), target, points.limits
-        plan = fair_transport(*given, sample_weight=rows.masses, penalty=terms.penalty, groups=points.groups)
+        plan = fair_transport(
+            *given, sample_weight=rows.masses, penalty=terms.penalty, groups=points.groups
+        )
         weight = share_out(plan, label, m, rows.masses).weights()
     else:
-        weight, charge = check_weights(weights, m), terms.penalty or 0.0
+        weight = check_weights(weights, m)
+        charge = terms.penalty or 0.0
         plan = wasserstein(points.costs(rows), weight, rows.masses)
     weight = weight * (m / weight.sum())
     mass = np.bincount(points.cell_of, weight, n_cells)
-    moving, apart = imbalance(mass, target), violation(mass, target, groups=points.groups)
-    excess = -np.inf if terms.epsilon is None else violation(mass, target, points.limits, points.groups)
-    objective, lower_bound = plan.objective + charge * moving, plan.lower_bound + charge * moving
-    return CoresetCertificate(objective, lower_bound, apart, weight, terms.epsilon, n, excess, moving)
+    moving = imbalance(mass, target)
+    apart = violation(mass, target, groups=points.groups)
+    if terms.epsilon is None:
+        excess = -np.inf
+    else:
+        excess = violation(mass, target, points.limits, points.groups)
+    objective = plan.objective + charge * moving
+    lower_bound = plan.lower_bound + charge * moving
+    return CoresetCertificate(
+        objective, lower_bound, apart, weight, terms.epsilon, n, excess, moving
+    )

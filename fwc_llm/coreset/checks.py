@@ -29,18 +29,26 @@ def check_epsilon(epsilon: Any) -> None:
 
 
 def check_penalty(penalty: Any, epsilon: Any) -> None:
-    """Refuse a penalty that is not a finite number of at least 0, or that comes with a parity limit."""
+    """Refuse a penalty that is not a finite number of at least 0, or that comes with a parity
+    limit.
+    """
     if penalty is not None:
         check_not_negative("penalty", penalty)
         if epsilon is not None:
-            raise InputError("penalty replaces the limit: pass epsilon=None with it, or leave penalty out")
+            raise InputError(
+                "penalty replaces the limit: pass epsilon=None with it, or leave penalty out"
+            )
 
 
 def check_target(target: Any, n_outcomes: int) -> np.ndarray:
-    """Return the target distribution p_T (|Y|,), outcomes in sorted order, scaled to sum exactly to 1."""
+    """Return the target distribution p_T (|Y|,), outcomes in sorted order, scaled to sum exactly
+    to 1.
+    """
     share = read_numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
-        raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
+        raise InputError(
+            f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes"
+        )
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
         raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
     return np.asarray(share / share.sum())
@@ -53,34 +61,49 @@ def check_not_negative(name: str, value: Any) -> None:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return the Generator for a `RandomState` or for any seed that `numpy.random.default_rng` takes."""
+    """Return the Generator for a `RandomState` or for any seed that `numpy.random.default_rng`
+    takes.
+    """
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise InputError(f"random_state={random_state!r} is not a seed ({error}): give an integer") from None
+        raise InputError(
+            f"random_state={random_state!r} is not a seed ({error}): give an integer"
+        ) from None
 
 
 def check_jobs(n_jobs: Any) -> int | None:
-    """Return the number of threads (None: all processors) for an `n_jobs` as in joblib: −2 is all but one."""
+    """Return the number of threads (None: all processors) for an `n_jobs` as in joblib: −2 is
+    all but one.
+    """
     if n_jobs is None:
         return None
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise InputError(
-            f"n_jobs={n_jobs!r}: give a number of threads of at least 1, None or -1 for all processors, "
+            f"n_jobs={n_jobs!r}: give a number of threads of at least 1, None or -1 for all "
+            f"processors, "
             "-2 for all but one"
         )
     count = int(n_jobs)
-    return count if count > 0 else max(1, count_threads() + 1 + count)
+    if count > 0:
+        return count
+    return max(1, count_threads() + 1 + count)
 
 
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
-    """Return the mask (n,) of rows that may be chosen, from a mask, positions, or None for all rows."""
+    """Return the mask (n,) of rows that may be chosen, from a mask, positions, or None for all
+    rows.
+    """
     if candidates is None:
         return np.ones(n, bool)
-    rows, mask = np.asarray(candidates), np.zeros(n, bool)
-    rows = rows if rows.size else rows.astype(int)
+    rows = np.asarray(candidates)
+    mask = np.zeros(n, bool)
+    if rows.size:
+        rows = rows
+    else:
+        rows = rows.astype(int)
     try:
         mask[rows] = True
         once = rows.min(initial=0) >= 0 and rows.max(initial=0) < n and mask.sum() == len(rows)
@@ -89,7 +112,8 @@ def candidate_mask(candidates: Any, n: int) -> np.ndarray:
         valid = False
     if not valid:
         raise InputError(
-            f"candidates must be a boolean mask ({n},), or positions of rows from 0 to {n - 1}, each of them "
+            f"candidates must be a boolean mask ({n},), or positions of rows from 0 to {n - 1}, "
+            f"each of them "
             f"once: got {rows.dtype} {rows.shape}"
         )
     return mask

@@ -1,8 +1,8 @@
 """Decorators of compiled functions, and the log message while numba compiles.
 
-Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is compiled into
-them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than slices, and is always
-called with the same dtypes; so callers convert tables to one dtype.
+Python calls a `kernel`, whose compiled code is cached on disk. Kernels call a `part`, which is
+compiled into them. A kernel compiles fast if it allocates no arrays, assigns numbers rather than
+slices, and is always called with the same dtypes; so callers convert tables to one dtype.
 """
 
 import logging
@@ -26,18 +26,23 @@ part = partial(_bare, no_cpython_wrapper=True)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile the function at its first call, and cache the code on disk; it runs without the GIL."""
+    """Compile the function at its first call, and cache the code on disk; it runs without the
+    GIL.
+    """
     try:
         return _bare(function, nogil=True, cache=True)
     except RuntimeError:  # no cache folder is writable, not even the user's own
         _warn_once(
-            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to a writable one"
+            "the compiled solver is not kept: no folder is writable; set NUMBA_CACHE_DIR to a "
+            "writable one"
         )
         return _bare(function, nogil=True)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """View an array as writeable: for a read-only one numba would compile another version of a kernel."""
+    """View an array as writeable: for a read-only one numba would compile another version of a
+    kernel.
+    """
     if array.flags.writeable:
         return array
     interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}

@@ -1,7 +1,7 @@
 """The exact Wasserstein distance between n rows and m weighted points.
 
-The distance is the optimum of FWC's inner problem with one protected level, every point as an outcome, the
-points' weights as the target, and ε = 0.
+The distance is the optimum of FWC's inner problem with one protected level, every point as an
+outcome, the points' weights as the target, and ε = 0.
 """
 
 from typing import Any
@@ -18,9 +18,9 @@ _DUST = 1e-14  # share of all weight: a smaller weight is lost in the rounding o
 def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport:
     """Solve  min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
 
-    `cost` (n, m) is finite; `weights` (m,) are not negative and not all 0. Points of weight 0 are left out.
-    With `sample_weight` s (n,) row i has the mass s_i / Σs instead of 1/n. The plan's `objective` and
-    `lower_bound` are equal up to rounding.
+    `cost` (n, m) is finite; `weights` (m,) are not negative and not all 0. Points of weight 0 are
+    left out. With `sample_weight` s (n,) row i has the mass s_i / Σs instead of 1/n. The plan's
+    `objective` and `lower_bound` are equal up to rounding.
 
     Raises `InputError`: a cost that is not finite, or invalid weights.
     """
@@ -30,7 +30,8 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
     share = check_weights(weights, matrix.shape[1])
     positive = share > _DUST * share.sum()
     if not positive.all():
-        matrix, share = matrix[:, positive], share[positive]
+        matrix = matrix[:, positive]
+        share = share[positive]
     share = share / share.sum()
     return fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
 
@@ -39,7 +40,9 @@ def check_weights(weights: Any, m: int) -> np.ndarray:
     """Return the weights (m,) of points divided by the largest weight; refuse invalid weights."""
     weight = read_numbers(weights, "weights").astype(np.float64)
     if weight.shape != (m,):
-        raise InputError(f"weights have shape {weight.shape}: give one for each of the {m} points, or None")
+        raise InputError(
+            f"weights have shape {weight.shape}: give one for each of the {m} points, or None"
+        )
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
         raise InputError("weights must be finite, not negative and not all 0")
     return np.asarray(weight / weight.max())

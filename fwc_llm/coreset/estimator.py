@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,97 +26,109 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, CoresetFit):  # type: ignore[misc]
+class FairCoreset(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, CoresetFit
+):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
-    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
-    weighted representatives subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
-    outcome y (the paper's problem (4); docs/method.md, "The problem").
+    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and
+    the weighted representatives subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected
+    level d and outcome y (the paper's problem (4); docs/method.md, "The problem").
 
     Args:
         m: number of representatives.
-        epsilon: parity limit in [0, 1); or {level: limit} for every level (a tuple if attributes are
-            crossed); or None for no limit. Without a limit and a penalty, `fit` needs only X.
+        epsilon: parity limit in [0, 1); or {level: limit} for every level (a tuple if attributes
+            are crossed); or None for no limit. Without a limit and a penalty, `fit` needs only X.
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
-        support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
-            (the features of any real row).
-        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", or counts:
-            a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
-        target: outcome distribution p_T: shares in sorted order of the outcomes, or {outcome: share}; None:
-            the distribution of the rows.
+        support: "free" (any point), "rows" (real rows of the representative's own cell) or
+            "features" (the features of any real row).
+        slots: number of representatives per cell: "proportional", "balanced-positive", "equal", or
+            counts: a table (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome):
+            count}.
+        target: outcome distribution p_T: shares in sorted order of the outcomes, or {outcome:
+            share}; None: the distribution of the rows.
         positive: the positive outcome, for slots="balanced-positive".
         cost_sensitive: cost of moving a row to another protected level.
         cost_outcome: cost of moving a row to another outcome.
-        init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or, with
-            support="free", points (m, p) in cell order and in the units of X.
+        init: "k-means++"; "random"; (m,) positions of rows, whose cells then replace `slots`; or,
+            with support="free", points (m, p) in cell order and in the units of X.
         n_init: number of starts; the best is kept. "auto": with real rows, and possible coresets up
-            to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small tables
-            (n · m up to 4,000) get starts until four end at the best objective, at most 30. Larger ones of up
-            to 8,192 rows get two starts if swaps follow as in swaps="auto" and n · m is at most 64,000 (half
-            with real rows, four times as much with categories); all others get one. With such swaps, up to
-            8,192 rows, the best start is kicked if under four agree, as long as kicks pay (docs/method.md,
-            "Starts and local optima").
-        max_iter: largest number of iterations of one descent; an iteration moves all representatives.
-        tol: relative gain of an iteration that ends a descent on all rows. "auto": 0, but 2e-5 where samples
-            grow, and 2.5e-4 for free representatives with n · m above 2²⁰. 0 descends to the last digit.
+            to 30,000 and up to 3,000,000 / n, all are compared if bounds exclude most. Other small
+            tables (n · m up to 4,000) get starts until four end at the best objective, at most 30.
+            Larger ones of up to 8,192 rows get two starts if swaps follow as in swaps="auto" and n
+            · m is at most 64,000 (half with real rows, four times as much with categories); all
+            others get one. With such swaps, up to 8,192 rows, the best start is kicked if under
+            four agree, as long as kicks pay (docs/method.md, "Starts and local optima").
+        max_iter: largest number of iterations of one descent; an iteration moves all
+            representatives.
+        tol: relative gain of an iteration that ends a descent on all rows. "auto": 0, but 2e-5
+            where samples grow, and 2.5e-4 for free representatives with n · m above 2²⁰. 0 descends
+            to the last digit.
         random_state: seed, or a numpy Generator.
-        swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support "rows" or
-            "features" on up to 262,144 rows, and on the samples of larger tables. Free representatives are
-            swapped on up to 8,192 rows; on more rows they start from swapped real rows; they do neither if
-            all columns are numeric and n · m exceeds 2²⁰, if n · m is at most 1,000, or unless `progressive`
-            is "auto". True: always; free representatives, and those of larger tables, are swapped on a sample
-            of the rows. The fit may then take several times as long.
-        progressive: whether a start by "k-means++" or "random" uses growing samples, so that few iterations
-            run on all rows. "auto": from 8,192 rows on; with support="free" only with at least 64 rows per
-            representative. The last iterations run on all rows, to `tol`.
-        n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
-            depend on it.
-        scale: whether numeric columns become z-scores. "auto": in a DataFrame, but not in an array; if the
-            columns of an array differ by orders of magnitude, a `ScaleWarning` follows.
-        sample: number of rows of a table on disk (files, memory maps, Dask) that are solved in memory, raised
-            to 2,000 per representative (3,200 with cost="sqeuclidean"). With support "rows" and "features",
-            representatives are chosen among these rows. All rows certify the result. A table of at most this
-            many rows is fitted in memory.
-        column_weights: factor of each column's cost, after scaling: (p,); or {column: weight} (for an array
-            {position: weight}), 1 for columns not named. A column of weight 0 does not count; in this
-            column, a free representative has the mean, or an arbitrary category.
-        penalty: soft limit, with epsilon=None: cost per unit of mass whose outcome would have to change for
-            exact parity. 0 is no limit; with a large enough penalty, parity is exact. Cells may lack rows.
-        crossed: True: the limit holds for the combinations of several protected attributes. False: for the
-            levels of each attribute. Combinations may then lack outcomes; {level: limit} names the levels of
-            all attributes ("0: x" and "1: x" if two share x); HiGHS solves the inner problem, which takes
-            longer.
-        prove: whether to compute `outer_bound_`; needs support "rows" or "features" and at most 25 million
-            pairs of a row and a candidate. For 5,000 rows it takes up to 20 CPU seconds.
+        swaps: whether swaps follow the descent, to leave its local optimum. "auto": with support
+            "rows" or "features" on up to 262,144 rows, and on the samples of larger tables. Free
+            representatives are swapped on up to 8,192 rows; on more rows they start from swapped
+            real rows; they do neither if all columns are numeric and n · m exceeds 2²⁰, if n · m is
+            at most 1,000, or unless `progressive` is "auto". True: always; free representatives,
+            and those of larger tables, are swapped on a sample of the rows. The fit may then take
+            several times as long.
+        progressive: whether a start by "k-means++" or "random" uses growing samples, so that few
+            iterations run on all rows. "auto": from 8,192 rows on; with support="free" only with at
+            least 64 rows per representative. The last iterations run on all rows, to `tol`.
+        n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result
+            does not depend on it.
+        scale: whether numeric columns become z-scores. "auto": in a DataFrame, but not in an array;
+            if the columns of an array differ by orders of magnitude, a `ScaleWarning` follows.
+        sample: number of rows of a table on disk (files, memory maps, Dask) that are solved in
+            memory, raised to 2,000 per representative (3,200 with cost="sqeuclidean"). With support
+            "rows" and "features", representatives are chosen among these rows. All rows certify the
+            result. A table of at most this many rows is fitted in memory.
+        column_weights: factor of each column's cost, after scaling: (p,); or {column: weight} (for
+            an array {position: weight}), 1 for columns not named. A column of weight 0 does not
+            count; in this column, a free representative has the mean, or an arbitrary category.
+        penalty: soft limit, with epsilon=None: cost per unit of mass whose outcome would have to
+            change for exact parity. 0 is no limit; with a large enough penalty, parity is exact.
+            Cells may lack rows.
+        crossed: True: the limit holds for the combinations of several protected attributes. False:
+            for the levels of each attribute. Combinations may then lack outcomes; {level: limit}
+            names the levels of all attributes ("0: x" and "1: x" if two share x); HiGHS solves the
+            inner problem, which takes longer.
+        prove: whether to compute `outer_bound_`; needs support "rows" or "features" and at most 25
+            million pairs of a row and a candidate. For 5,000 rows it takes up to 20 CPU seconds.
 
     Attributes:
-        representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
-        sensitive_: (m,) protected level of each representative, or (m, k) for k attributes; None if `fit` got
-            no protected levels.
+        representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a
+            DataFrame.
+        sensitive_: (m,) protected level of each representative, or (m, k) for k attributes; None if
+            `fit` got no protected levels.
         y_: (m,) outcome of each representative; None if `fit` got no outcomes.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
-        objective_: Wasserstein distance between rows and coreset, in units of the cost; with a penalty, plus
-            penalty · `imbalance_`.
-        lower_bound_: lower bound of these representatives' objective over all weights within the limit.
-        outer_bound_: with `prove`, a lower bound of the objective of every choice of rows with these slots
-            (docs/method.md, "The outer bound"); else None.
+        objective_: Wasserstein distance between rows and coreset, in units of the cost; with a
+            penalty, plus penalty · `imbalance_`.
+        lower_bound_: lower bound of these representatives' objective over all weights within the
+            limit.
+        outer_bound_: with `prove`, a lower bound of the objective of every choice of rows with
+            these slots (docs/method.md, "The outer bound"); else None.
         violation_: largest |p(y|d) / p_T(y) − 1| of `weights_`.
-        imbalance_: share of `weights_` that would have to change its outcome for exact parity in every level.
-        labels_: (n,) index of the representative that carries each row, or the largest part of a split row,
-            in the optimal plan; −1 for a row of weight 0. None for a table on disk with more than `sample`
-            rows.
+        imbalance_: share of `weights_` that would have to change its outcome for exact parity in
+            every level.
+        labels_: (n,) index of the representative that carries each row, or the largest part of a
+            split row, in the optimal plan; −1 for a row of weight 0. None for a table on disk with
+            more than `sample` rows.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every iteration that lowered it; the last is `objective_`.
-            For a table on disk, all values but the last refer to the sample.
+        history_: objective at the start and after every iteration that lowered it; the last is
+            `objective_`. For a table on disk, all values but the last refer to the sample.
         n_iter_: number of iterations that lowered the objective.
         converged_: whether the descent ended by itself, before `max_iter` iterations.
         n_starts_: number of starts.
-        n_agreeing_: number of starts with the best start's objective: the more, the surer is the optimum.
-        spread_: mean relative excess of the starts' objectives over the best one: the smaller, the surer is
-            the optimum. With one start, the spread of the starts on a sample; None if no starts were compared
-            (set n_init=2).
-        proven_: whether all coresets with these slots were compared, so that no other has a lower objective.
+        n_agreeing_: number of starts with the best start's objective: the more, the surer is the
+            optimum.
+        spread_: mean relative excess of the starts' objectives over the best one: the smaller, the
+            surer is the optimum. With one start, the spread of the starts on a sample; None if no
+            starts were compared (set n_init=2).
+        proven_: whether all coresets with these slots were compared, so that no other has a lower
+            objective.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -129,27 +146,43 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def plot(self) -> "Figure":
         """Draw the weighted share of each outcome within each protected level, and the descent.
 
-        The shaded band is the range that epsilon allows around p_T. Raises `FwcError` without matplotlib
-        (extra `plot`), `NotFittedError` before `fit`.
+        The shaded band is the range that epsilon allows around p_T. Raises `FwcError` without
+        matplotlib (extra `plot`), `NotFittedError` before `fit`.
         """
         check_is_fitted(self, "weights_")
         from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels
 
-        m, everything = len(self.weights_), np.full(len(self.weights_), "all")
-        levels = everything if self.sensitive_ is None else self.sensitive_
+        m = len(self.weights_)
+        everything = np.full(len(self.weights_), "all")
+        if self.sensitive_ is None:
+            levels = everything
+        else:
+            levels = self.sensitive_
         names = np.array([" & ".join(map(str, np.atleast_1d(level))) for level in levels])
-        outcomes = everything if self.y_ is None else np.asarray(self.y_)
-        shares = pd.crosstab(names, outcomes, self.weights_, aggfunc="sum", normalize="index").fillna(0.0)
-        title = f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
+        if self.y_ is None:
+            outcomes = everything
+        else:
+            outcomes = np.asarray(self.y_)
+        shares = pd.crosstab(
+            names, outcomes, self.weights_, aggfunc="sum", normalize="index"
+        ).fillna(0.0)
+        title = (
+            f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
+        )
         with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (figure, (parity, descent)):
             for place, (kind, share) in enumerate(shares.items()):
-                colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+                colour = COLOURS[place % len(COLOURS)]
+                marker = MARKERS[place % len(MARKERS)]
                 parity.plot(share, range(len(shares)), marker, color=colour, label=str(kind))
                 if isinstance(self.epsilon, Real) and shares.shape[1] == len(self.target_):
-                    ends = [self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)]
+                    ends = [
+                        self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)
+                    ]
                     parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
             parity.set(
-                xlabel="share of the outcome by weight", xlim=(0, 1), title="Outcome within each level"
+                xlabel="share of the outcome by weight",
+                xlim=(0, 1),
+                title="Outcome within each level",
             )
             name_lines(parity, shares.index.tolist())
             parity.legend(frameon=False)
@@ -163,8 +196,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
         """Return (n,) the index of each row's nearest representative, the first on ties.
 
-        Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the limit.
-        Without `y` and `sensitive` the features alone decide, as in a pipeline.
+        Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the
+        limit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
         """
         points, rows = self._rows(X, y, sensitive)
         nearest = np.empty(rows.table.n, np.intp)
@@ -173,16 +206,20 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """Return (n, m) ground costs between rows and representatives, of y and sensitive too if given."""
+        """Return (n, m) ground costs between rows and representatives, of y and sensitive too if
+        given.
+        """
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 
-    def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None
+    ) -> float:
         """Return minus the Wasserstein distance between the rows and the weighted coreset.
 
-        With y and sensitive, the fitted rows score −`objective_` if `penalty` is not set. Without y or
-        sensitive the distance is smaller: compare only scores with the same arguments. Memory: a few times
-        n · m float64.
+        With y and sensitive, the fitted rows score −`objective_` if `penalty` is not set. Without y
+        or sensitive the distance is smaller: compare only scores with the same arguments. Memory: a
+        few times n · m float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         return -wasserstein(points.costs(rows), self.weights_, rows.masses).objective
@@ -194,13 +231,18 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
 
         Args:
             X, y, sensitive, sample_weight: as in `fit`, in memory.
-            weights: (m,) weights of the representatives, such as `weights_`; None: the best for these rows
-                within the parity limit. The target stays `target_`.
+            weights: (m,) weights of the representatives, such as `weights_`; None: the best for
+                these rows within the parity limit. The target stays `target_`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        for name, labels, categories in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
+        for name, labels, categories in (
+            ("y", y, points.outcomes),
+            ("sensitive", sensitive, points.levels),
+        ):
             if labels is None and categories is not None:
-                raise InputError(f"certify needs {name}, because fit had {name}: pass one value per row")
+                raise InputError(
+                    f"certify needs {name}, because fit had {name}: pass one value per row"
+                )
         return certified(points, rows, weights)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:

@@ -1,9 +1,9 @@
 """Swaps of medoids by FasterPAM (Schubert, Rousseeuw 2021).
 
-Memory grows with n, not with n · m. Costs are computed when they are needed, and never kept. Candidates are
-tried in batches, which threads share and which grow while no swap gains. Prices u are fixed, so the loss Σ_i
-min_j (c_ij − u_g(j)) differs from n · D(u) of docs/method.md, "The inner problem", by a constant: only swaps
-that lower the loss can lower the objective.
+Memory grows with n, not with n · m. Costs are computed when they are needed, and never kept.
+Candidates are tried in batches, which threads share and which grow while no swap gains. Prices u
+are fixed, so the loss Σ_i min_j (c_ij − u_g(j)) differs from n · D(u) of docs/method.md, "The inner
+problem", by a constant: only swaps that lower the loss can lower the objective.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,23 @@ from fwc_llm.coreset.threads import Threads
 _LARGEST_BATCH = 512
 _ESTIMATED = 8192  # candidates at once; their values are copied twice
 _ENOUGH = 0.5  # share of the sum of their single gains that several swaps must gain together
-_WORTH_SHARING = 2_000_000  # comparisons of two values from which threads save time: half a millisecond
+_WORTH_SHARING = (
+    2_000_000  # comparisons of two values from which threads save time: half a millisecond
+)
 _CHUNK = 32  # rows with the same nearest point that are summed together: half a block
 _IN_BLOCK = ROWS // _CHUNK
 _AT_ONCE = 64  # blocks that are copied at once
-_SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off rows that just matter
+_SLACK = np.float32(
+    1.0 - 1e-5
+)  # distances are rounded: a bound must not cut off rows that just matter
 
 
 @dataclass(frozen=True)
 class Space:
     """n rows, their ground cost, and the prices of the cells.
 
-    A row of cell h costs `cost` + `move[h, g]` − `prices[g]` at a point of cell g; with `root`, the root of
-    `cost` + `move[h, g]` replaces this sum.
+    A row of cell h costs `cost` + `move[h, g]` − `prices[g]` at a point of cell g; with `root`, the
+    root of `cost` + `move[h, g]` replaces this sum.
     """
 
     values: np.ndarray  # (n, p) float32 numbers, then codes
@@ -49,7 +53,9 @@ class Points:
 
     values: np.ndarray  # (m, p) float32
     cells: np.ndarray  # (m,)
-    keys: np.ndarray  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+    keys: (
+        np.ndarray
+    )  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
 
 
 @dataclass(frozen=True)
@@ -75,29 +81,35 @@ def exchange(
     again: int = 0,
     smallest: int = 16,
 ) -> Exchanged:
-    """Replace points by candidates for the same cell until no swap lowers the loss by the share `least`.
+    """Replace points by candidates for the same cell until no swap lowers the loss by the share
+    `least`.
 
-    `candidates` (q,) are positions of rows, in the order in which they are tried, in at most `passes` passes;
-    `cells` (q,) are the cells that they may represent. A candidate whose key in `keys` (q,) is that of a
-    current point is skipped. After a swap the `again` next best candidates of a batch are compared again.
-    `smallest` is the size of the smallest batch.
+    `candidates` (q,) are positions of rows, in the order in which they are tried, in at most
+    `passes` passes; `cells` (q,) are the cells that they may represent. A candidate whose key in
+    `keys` (q,) is that of a current point is skipped. After a swap the `again` next best candidates
+    of a batch are compared again. `smallest` is the size of the smallest batch.
     """
     key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
     own, key = np.split(key, [len(points.keys)])
     medoids = Medoids(space, points, threads)
     swapping = _Swapping(medoids, space.values, candidates, cells, own, key, least, again)
-    since_swap, seen, size = 0, 0, smallest
+    since_swap = 0
+    seen = 0
+    size = smallest
     while since_swap < len(candidates) and seen < passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
-        seen, since_swap = seen + len(batch), since_swap + len(batch)
+        seen = seen + len(batch)
+        since_swap = since_swap + len(batch)
         batch = batch[swapping.taken[key[batch]] == 0]
         if len(batch) == 0:
             continue
         if swapping.take_best(batch):
-            since_swap, size = 0, max(size // 2, smallest)
+            since_swap = 0
+            size = max(size // 2, smallest)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    labels, converged = swapping.standing.labels, since_swap >= len(candidates)
+    labels = swapping.standing.labels
+    converged = since_swap >= len(candidates)
     return Exchanged(swapping.rows, labels, swapping.losses, converged)
 
 
@@ -110,8 +122,13 @@ def estimate(
     rows: np.ndarray,
     threads: Threads,
 ) -> np.ndarray:
-    """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each candidate."""
-    mass = None if space.mass is None else space.mass[rows]
+    """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
+    candidate.
+    """
+    if space.mass is None:
+        mass = None
+    else:
+        mass = space.mass[rows]
     part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
     standing = Medoids(part, points, threads)
     changes = np.empty(len(candidates))
@@ -122,7 +139,9 @@ def estimate(
 
 
 class Medoids:
-    """The current points of a space, and every row's two nearest points; `threads` share the work."""
+    """The current points of a space, and every row's two nearest points; `threads` share the
+    work.
+    """
 
     def __init__(self, space: Space, points: Points, threads: Threads) -> None:
         self._threads, self._space = threads, space
@@ -131,9 +150,10 @@ class Medoids:
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
         self._cost = space.cost, space.root, space.move.astype(np.float32)
         self._n = n = len(space.values)
-        # Of every row the nearest point, the second nearest, and the costs at both. With a single point, the
-        # second nearest is −1, at a cost that no row can exceed.
-        places, costs = np.empty((2, n), np.int32), np.empty((2, n), np.float32)
+        # Of every row the nearest point, the second nearest, and the costs at both. With a single
+        # point, the second nearest is −1, at a cost that no row can exceed.
+        places = np.empty((2, n), np.int32)
+        costs = np.empty((2, n), np.float32)
         self._nearest: tuple[np.ndarray, ...] = (*places, *costs)
         self._sorted: tuple[np.ndarray, ...] | None = None  # None until `compare` needs it
         self._find_nearest(np.arange(n))
@@ -145,24 +165,33 @@ class Medoids:
 
     def loss(self) -> float:
         """The sum of the rows' costs, weighted by mass."""
-        costs, mass = self._nearest[2], self._space.mass
-        return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
+        costs = self._nearest[2]
+        mass = self._space.mass
+        return float(
+            costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass
+        )
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the best swap with each candidate: the point replaced, the change of loss.
 
-        Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may represent.
-        FastPAM1: if a row's nearest point is replaced, the row costs min(d, d₂) instead of d₁, any other row
-        min(d, d₁); d is the cost at the candidate, d₁ and d₂ are those at the nearest and second nearest
-        point. Comparing is fastest if similar candidates are adjacent.
+        Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may
+        represent. FastPAM1: if a row's nearest point is replaced, the row costs min(d, d₂) instead
+        of d₁, any other row min(d, d₁); d is the cost at the candidate, d₁ and d₂ are those at the
+        nearest and second nearest point. Comparing is fastest if similar candidates are adjacent.
         """
         self._sorted = rows = self._sorted or self._sort()
-        m, points = len(self._points), in_groups(self._points, ROWS)
-        slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
+        m = len(self._points)
+        points = in_groups(self._points, ROWS)
+        slots = np.empty(len(cells), np.int64)
+        changes = np.empty(len(cells))
 
         def compare_part(part: np.ndarray) -> None:
             tiles = points, self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
-            room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, m), np.float32), np.empty((WIDTH, m))
+            room = (
+                np.empty((WIDTH, ROWS), np.float32),
+                np.empty((WIDTH, m), np.float32),
+                np.empty((WIDTH, m)),
+            )
             own = slots[part[0] : part[-1] + 1], changes[part[0] : part[-1] + 1]
             best_exchanges(*rows, *tiles, *self._cost, self.prices, *room, *own)
 
@@ -170,8 +199,13 @@ class Medoids:
         return slots, changes
 
     def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
-        """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do not change."""
-        self._points, self._nearest = self._points.copy(), tuple(own.copy() for own in self._nearest)
+        """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do
+        not change.
+        """
+        self._points, self._nearest = (
+            self._points.copy(),
+            tuple(own.copy() for own in self._nearest),
+        )
         self._points[slots] = values
         gone = np.zeros(len(self._points), bool)
         gone[slots] = True
@@ -180,14 +214,24 @@ class Medoids:
         self._find_nearest(np.flatnonzero(stale))
 
     def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
-        """Run `task` on parts of the items, in several threads if it takes enough `work` (comparisons)."""
-        count = min(self._threads.count, len(items)) if work >= _WORTH_SHARING else 1
+        """Run `task` on parts of the items, in several threads if it takes enough `work`
+        (comparisons).
+        """
+        if work >= _WORTH_SHARING:
+            count = min(self._threads.count, len(items))
+        else:
+            count = 1
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
     def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
-        """Find the two points nearest to each of `rows`; with `slots`, among these and the known two."""
+        """Find the two points nearest to each of `rows`; with `slots`, among these and the known
+        two.
+        """
         self._sorted = None
-        only = np.arange(len(self._points)) if slots is None else slots
+        if slots is None:
+            only = np.arange(len(self._points))
+        else:
+            only = slots
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
         p = self._values.shape[1]
 
@@ -197,33 +241,42 @@ class Medoids:
             two_nearest(self._values, self._space.cell, part, *terms, *self._nearest)
 
         self._share(find, rows, len(rows) * len(only) * p)
-        if len(self._points) == 1:  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
+        if (
+            len(self._points) == 1
+        ):  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
             price = self.prices[self._cell_of[0]]
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
     def _sort(self) -> tuple[np.ndarray, ...]:
-        """Sort all rows into chunks with the same nearest point, and rows of a point by falling reach.
+        """Sort all rows into chunks with the same nearest point, and rows of a point by falling
+        reach.
 
-        A candidate x matters to row i with the nearest point s only if F(x, s) is less than the row's reach
-        F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point, minus its price, plus
-        the largest price. If costs are squared, the roots of F and F₂ count instead.
+        A candidate x matters to row i with the nearest point s only if F(x, s) is less than the
+        row's reach F(i, s) + F₂. F is the cost without prices. F₂ is F of the second nearest point,
+        minus its price, plus the largest price. If costs are squared, the roots of F and F₂ count
+        instead.
         """
         space, (nearest, _, d_first, d_second) = self._space, self._nearest
         (n, p), m = self._values.shape, len(self._points)
         first = d_first + self.prices[self._cell_of[nearest]]
         second = d_second + self.prices[self._cell_of].max()
         if space.cost.root and not space.root:
-            first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
+            first = np.sqrt(np.maximum(first, 0))
+            second = np.sqrt(np.maximum(second, 0))
         reach = first + second
         rises = d_second.astype(np.float64) - d_first
-        removal = np.bincount(nearest, rises if space.mass is None else rises * space.mass, minlength=m)
+        removal = np.bincount(
+            nearest, rises if space.mass is None else rises * space.mass, minlength=m
+        )
         order = np.argsort(nearest * (2.0 * float(reach.max()) + 1.0) - reach)
         count = np.bincount(nearest, minlength=m)
         chunks = -(-count // _CHUNK)
         slot = np.repeat(np.arange(m), chunks)
         slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
-        rows, full = np.zeros(len(slot) * _CHUNK, np.int64), np.zeros(len(slot) * _CHUNK, bool)
-        before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
+        rows = np.zeros(len(slot) * _CHUNK, np.int64)
+        full = np.zeros(len(slot) * _CHUNK, bool)
+        before = np.cumsum(count) - count
+        chunks_before = np.cumsum(chunks) - chunks
         place = np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)
         rows[place], full[place] = order, True
         del order, place  # free the memory for the blocks
@@ -232,7 +285,10 @@ class Medoids:
             some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
             blocks[b : b + _AT_ONCE] = self._values[some].reshape(-1, ROWS, p).transpose(0, 2, 1)
         far = np.float32(-np.inf)
-        mass = full.astype(np.float32) if space.mass is None else np.where(full, space.mass[rows], 0)
+        if space.mass is None:
+            mass = full.astype(np.float32)
+        else:
+            mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, own[rows], far) for own in (d_first, d_second))
         reach = np.where(full, reach[rows], far)[::_CHUNK]
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
@@ -240,7 +296,9 @@ class Medoids:
 
 @dataclass
 class _Swapping:
-    """Swap the best candidates of a batch; `own` (m,) are the points' keys, `key` (q,) the candidates'."""
+    """Swap the best candidates of a batch; `own` (m,) are the points' keys, `key` (q,) the
+    candidates'.
+    """
 
     standing: Medoids
     values: np.ndarray
@@ -258,7 +316,9 @@ class _Swapping:
         self._most = 1 + self.again  # swaps tried together
 
     def take_best(self, batch: np.ndarray) -> bool:
-        """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any gained."""
+        """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any
+        gained.
+        """
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
@@ -266,7 +326,9 @@ class _Swapping:
             ranking = ranking[change[ranking] < -self.least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
-            batch, slot, change = batch[ranking], slot[ranking], change[ranking]
+            batch = batch[ranking]
+            slot = slot[ranking]
+            change = change[ranking]
             many = self._apart(batch, slot)
             if self._swap(slot[many], batch[many], float(change[many].sum())):
                 improved = True
@@ -279,7 +341,9 @@ class _Swapping:
         return improved
 
     def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
-        """Index the first candidates of a batch, at most `_most`, whose swaps share no points or keys."""
+        """Index the first candidates of a batch, at most `_most`, whose swaps share no points or
+        keys.
+        """
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
@@ -297,13 +361,17 @@ class _Swapping:
         """Return the point that each candidate best replaces, and the change of the loss."""
         near = self.standing.labels[self.candidates[batch]]
         order = np.argsort(near, kind="stable")  # similar candidates adjacent
-        rows, slots, changes = batch[order], np.empty(len(batch), np.int64), np.empty(len(batch))
+        rows = batch[order]
+        slots = np.empty(len(batch), np.int64)
+        changes = np.empty(len(batch))
         compared = self.standing.compare(self.values[self.candidates[rows]], self.cells[rows])
         slots[order], changes[order] = compared
         return slots, changes
 
     def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
-        """Replace points by candidates; undo several swaps that together gain under half of `expected`."""
+        """Replace points by candidates; undo several swaps that together gain under half of
+        `expected`.
+        """
         before = copy(self.standing)
         self.standing.swap(slots, self.values[self.candidates[places]])
         loss = self.standing.loss()
@@ -325,11 +393,14 @@ def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[
     Unsigned indices and an inner loop of fixed length let numba vectorise both sums.
     """
     none = np.float32(0)
-    added, gain = none, none
+    added = none
+    gain = none
     for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
         for lane in range(np.uint64(_CHUNK)):
             i = low + start + lane
-            d, nearest, weight = tile[w, i], d_first[first + i], mass[first + i]
+            d = tile[w, i]
+            nearest = d_first[first + i]
+            weight = mass[first + i]
             closer = d - nearest
             added += weight * (closer if closer < none else none)
             change = (d if d > nearest else nearest) - d_second[first + i]
@@ -339,16 +410,37 @@ def _gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[
 
 @kernel
 def best_exchanges(  # type: ignore[no-untyped-def]
-    blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
-    cost, root, move, prices, tile, limit, gain, slots, changes,
-):  # fmt: skip
-    """Write the points that candidates best replace (`slots`), and the changes of the loss (`changes`), (q,).
+    blocks,
+    cell,
+    d_first,
+    d_second,
+    slot,
+    reach,
+    removal,
+    mass,
+    point_blocks,
+    cell_of,
+    tiles,
+    cells,
+    cost,
+    root,
+    move,
+    prices,
+    tile,
+    limit,
+    gain,
+    slots,
+    changes,
+):
+    """Write the points that candidates best replace (`slots`), and the changes of the loss
+    (`changes`), (q,).
 
-    `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first` and
-    `d_second` (n',) their costs at the nearest and second nearest point, and `mass` (n',) their masses.
-    Padding rows have no mass, and costs of −inf, which no candidate lowers. `slot` (C,) is a chunk's nearest
-    point; a candidate farther from it than `reach` (C,) does not matter to the chunk. `removal` (m,) is the
-    rise of the loss without each point. `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are work arrays.
+    `blocks` (B, p, ROWS) are the rows in chunks of `_CHUNK`, `cell` (n',) their cells, `d_first`
+    and `d_second` (n',) their costs at the nearest and second nearest point, and `mass` (n',) their
+    masses. Padding rows have no mass, and costs of −inf, which no candidate lowers. `slot` (C,) is
+    a chunk's nearest point; a candidate farther from it than `reach` (C,) does not matter to the
+    chunk. `removal` (m,) is the rise of the loss without each point. `tile`, `limit` (WIDTH, m) and
+    `gain` (WIDTH, m) are work arrays.
     """
     m = len(cell_of)
     for t in range(len(tiles)):
@@ -382,28 +474,47 @@ def best_exchanges(  # type: ignore[no-untyped-def]
                 for lane in range(ROWS):
                     tile[w, lane] -= price
                 for c in range(_IN_BLOCK):
-                    low, size = np.uint64(c * _CHUNK), np.uint64(_CHUNK)
+                    low = np.uint64(c * _CHUNK)
+                    size = np.uint64(_CHUNK)
                     added, change = _gains(tile, w, d_first, d_second, mass, first, low, size)
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change
         for w in range(width):
-            best, least = 0, np.inf
+            best = 0
+            least = np.inf
             for s in range(m):
                 if cell_of[s] == cells[t * WIDTH + w] and gain[w, s] < least:
-                    best, least = s, gain[w, s]
+                    best = s
+                    least = gain[w, s]
             slots[t * WIDTH + w] = best
             changes[t * WIDTH + w] += least
 
 
 @kernel
 def two_nearest(  # type: ignore[no-untyped-def]
-    values, cell, rows, tiles, slots, cell_of, anew, cost, root, move, prices, block, tile,
-    nearest, second, d_nearest, d_second,
-):  # fmt: skip
-    """Write the two nearest points of the `rows`, and the costs there, into the last four arrays (n,).
+    values,
+    cell,
+    rows,
+    tiles,
+    slots,
+    cell_of,
+    anew,
+    cost,
+    root,
+    move,
+    prices,
+    block,
+    tile,
+    nearest,
+    second,
+    d_nearest,
+    d_second,
+):
+    """Write the two nearest points of the `rows`, and the costs there, into the last four arrays
+    (n,).
 
-    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. With `anew` the results
-    so far are discarded. `block` (p, ROWS) and `tile` are work arrays.
+    `slots` (q,) index the points in the `tiles`, and `cell_of` (q,) are their cells. With `anew`
+    the results so far are discarded. `block` (p, ROWS) and `tile` are work arrays.
     """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):

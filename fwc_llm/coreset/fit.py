@@ -9,7 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.certificate import Represented
-from fwc_llm.coreset.checks import candidate_mask, check_choice, check_jobs, check_not_negative, generator
+from fwc_llm.coreset.checks import (
+    candidate_mask,
+    check_choice,
+    check_jobs,
+    check_not_negative,
+    generator,
+)
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.out_of_core.block_tables import BlockTable, open_table
@@ -72,37 +78,50 @@ class CoresetFit:
         """Choose the coreset of the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric; each column of a DataFrame (pandas,
-                Polars, Arrow) is encoded by its kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`). Tables larger than memory are read in blocks: Parquet files, memory maps, tables of
-                Dask (docs/scaling.md, "Tables beyond memory").
-            y: (n,) outcomes, any labels, or the name of a column of X; optional without a limit and penalty.
-            sensitive: (n,) protected levels; an (n, k) array or DataFrame, whose columns are crossed; the
-                name of a column of X; or a list of names. Optional without a limit and penalty.
-            candidates: the rows that may become representatives (support "rows" and "features"), as (n,) bool
-                or as positions; all by default. The objective is still the distance to all rows.
-            sample_weight: (n,) row weights, not negative, such as a survey's, or the name of a column of X;
-                only ratios count. Rows of weight 0 are ignored.
-            progress: function that gets lines of text on the progress of a fit from disk. To show the lines:
-                `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
+            X: (n, p) features without D and Y. A plain array is numeric; each column of a DataFrame
+                (pandas, Polars, Arrow) is encoded by its kind (see
+                `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`). Tables larger than memory
+                are read in blocks: Parquet files, memory maps, tables of Dask (docs/scaling.md,
+                "Tables beyond memory").
+            y: (n,) outcomes, any labels, or the name of a column of X; optional without a limit and
+                penalty.
+            sensitive: (n,) protected levels; an (n, k) array or DataFrame, whose columns are
+                crossed; the name of a column of X; or a list of names. Optional without a limit and
+                penalty.
+            candidates: the rows that may become representatives (support "rows" and "features"), as
+                (n,) bool or as positions; all by default. The objective is still the distance to
+                all rows.
+            sample_weight: (n,) row weights, not negative, such as a survey's, or the name of a
+                column of X; only ratios count. Rows of weight 0 are ignored.
+            progress: function that gets lines of text on the progress of a fit from disk. To show
+                the lines: `with fwc_llm.progress.choose().working("reading") as say: model.fit(…,
+                progress=say)`.
 
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        columns, table, sampled = Columns(X, y, sensitive, sample_weight), None, None
+        by_position = candidates is not None or (
+            not isinstance(self.init, str) and np.ndim(self.init) == 1
+        )
+        columns = Columns(X, y, sensitive, sample_weight)
+        table = None
+        sampled = None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
         self.row_index_: np.ndarray | None = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
-            raise InputError("candidates, and row numbers as init, need X in memory: leave them out")
+            raise InputError(
+                "candidates, and row numbers as init, need X in memory: leave them out"
+            )
         say = progress or (lambda words: None)
         if table is not None and table.n > self._sample_size():
             if self.prove:
-                raise InputError(f"prove needs all {table.n:,} rows in memory: omit prove, or raise sample")
+                raise InputError(
+                    f"prove needs all {table.n:,} rows in memory: omit prove, or raise sample"
+                )
             sampled = self._sample_pass(table, say)
             rows = sampled.rows
         else:
@@ -117,7 +136,10 @@ class CoresetFit:
             self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
             if self.prove and best.rows is not None:
                 given = problem, best.rows, inner.prices, inner.objective
-                bound = inner.objective if self.proven_ else outer_bound(*given)
+                if self.proven_:
+                    bound = inner.objective
+                else:
+                    bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
@@ -133,16 +155,25 @@ class CoresetFit:
         return self
 
     def problem(
-        self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive: Any = None,
+        candidates: Any = None,
+        sample_weight: Any = None,
     ) -> Problem:
         """Return the problem that `fit` solves, checked and encoded, for your own searches."""
         self._check_parameters()
-        return self._problem(ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates)
+        return self._problem(
+            ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates
+        )
 
     def _check_parameters(self) -> None:
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
-            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
+            raise InputError(
+                f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array"
+            )
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
             whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -161,11 +192,15 @@ class CoresetFit:
         check_jobs(self.n_jobs)
 
     def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:
-        """Build the problem of these rows: cells, slots, and the rows that may represent each cell."""
-        table, cells = rows.table, rows.cells
+        """Build the problem of these rows: cells, slots, and the rows that may represent each
+        cell.
+        """
+        table = rows.table
+        cells = rows.cells
         if candidates is not None and self.support == "free":
             raise InputError(
-                "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
+                "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
+                "'features'"
             )
         may = rows.of_all(candidate_mask(candidates, rows.n))
         ids = value_ids(table)
@@ -180,9 +215,13 @@ class CoresetFit:
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
             slots = np.bincount(cells.cell[self._init_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
-            raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
+            raise InputError(
+                f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m"
+            )
         limited = self.epsilon is not None and (self.crossed or cells.levels.ndim == 1)
-        seats = count_slots(slots, self.m, cells, available, constrained=limited, positive=self.positive)
+        seats = count_slots(
+            slots, self.m, cells, available, constrained=limited, positive=self.positive
+        )
         for g in np.flatnonzero(seats > available).tolist():
             # Equal rows count as the same, except in a cell with fewer distinct values than seats.
             if seats[g] > len(pools[g]):
@@ -196,23 +235,34 @@ class CoresetFit:
 
     def _init_rows(self, among: EncodedInput) -> np.ndarray:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
-        rows, n = np.asarray(self.init), among.n
-        if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise InputError(f"init must be m={self.m} row numbers below {n}, a method's name or points")
+        rows = np.asarray(self.init)
+        n = among.n
+        if (
+            rows.dtype.kind not in "iu"
+            or rows.shape != (self.m,)
+            or rows.min() < 0
+            or rows.max() >= n
+        ):
+            raise InputError(
+                f"init must be m={self.m} row numbers below {n}, a method's name or points"
+            )
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: name m different rows")
         place = np.full(n, -1)
         place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
         if (place[rows] < 0).any():
             raise InputError(
-                f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a weight "
+                f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a "
+                f"weight "
                 "above 0"
             )
         rows = place[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
     def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
-        """Check `init`; return its rows (m,), as positions in the table, or its points (m, p), encoded."""
+        """Check `init`; return its rows (m,), as positions in the table, or its points (m, p),
+        encoded.
+        """
         if np.ndim(self.init) == 1:
             rows = self._init_rows(among)
             for g, pool in enumerate(problem.pools):
@@ -222,18 +272,28 @@ class CoresetFit:
                     raise InputError(f"init names row {row}, which is not a candidate of its cell")
             return rows
         if self.support != "free":
-            raise InputError(f"init holds points: with support={self.support!r} pass row positions (m,)")
+            raise InputError(
+                f"init holds points: with support={self.support!r} pass row positions (m,)"
+            )
         points = among.encoder.encode(self.init).values
         if len(points) != self.m:
-            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+            raise InputError(
+                f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})"
+            )
         return points
 
     def _solve(self, problem: Problem, rows: EncodedInput) -> tuple[Descent, Steps]:
         """Run the starts that `init` and `n_init` set; return the best descent and the steps."""
         rng = generator(self.random_state)
-        starts = None if self.n_init == "auto" else int(self.n_init)
+        if self.n_init == "auto":
+            starts = None
+        else:
+            starts = int(self.n_init)
         n_jobs = check_jobs(self.n_jobs)
-        tolerance = None if self.tol == "auto" else float(self.tol)
+        if self.tol == "auto":
+            tolerance = None
+        else:
+            tolerance = float(self.tol)
         terms = self.swaps, self.progressive, n_jobs, tolerance
         solver = Solver(problem, int(self.max_iter), *terms)
         if isinstance(self.init, str):
@@ -253,15 +313,27 @@ class CoresetFit:
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
         seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))
         terms = ProblemParams.of(self), self._sample_size(), int(self.m), seed
-        sample_pass = run_sampling_pass(table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}"))
+        sample_pass = run_sampling_pass(
+            table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}")
+        )
         say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
         return sample_pass
 
     def _represent(self, best: Descent, problem: Problem, rows: EncodedInput) -> np.ndarray:
-        """Set the attributes of the representatives; return their points (m, p), in X's precision."""
-        cells, points = problem.cells, best.points
+        """Set the attributes of the representatives; return their points (m, p), in X's
+        precision.
+        """
+        cells = problem.cells
+        points = best.points
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        levels, outcomes = cells.levels if rows.has_levels else None, cells.outcomes if rows.has_y else None
+        if rows.has_levels:
+            levels = cells.levels
+        else:
+            levels = None
+        if rows.has_y:
+            outcomes = cells.outcomes
+        else:
+            outcomes = None
         self.sensitive_ = None if levels is None else levels[level]
         self.y_ = None if outcomes is None else outcomes[outcome]
         if best.rows is not None:
@@ -270,16 +342,25 @@ class CoresetFit:
         else:
             self.representatives_ = rows.encoder.decode(points)
             if rows.encoder.dtype is not None:
-                points = rows.encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
+                points = rows.encoder.encode(self.representatives_).values.astype(
+                    np.float64, copy=False
+                )
         set_features(self, rows)
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         encoded = EncodedTable(numbers, codes.astype(np.int32))
         terms = problem.target, problem.epsilon, problem.groups, ProblemParams.of(self)
-        self._represented = Represented(encoded, rows.encoder, problem.cell_of, levels, outcomes, *terms)
+        self._represented = Represented(
+            encoded, rows.encoder, problem.cell_of, levels, outcomes, *terms
+        )
         return points
 
     def _certify(
-        self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
+        self,
+        weights: np.ndarray,
+        objective: float,
+        lower_bound: float,
+        best: Descent,
+        problem: Problem,
     ) -> None:
         """Set the attributes of the certificate and of the descent."""
         self.weights_ = weights * (problem.m / weights.sum())
@@ -297,7 +378,9 @@ class CoresetFit:
 
 
 def main_labels(shares: RowAssignment) -> np.ndarray:
-    """Return (n,) the index of the representative that carries most of each row, the lowest on ties."""
+    """Return (n,) the index of the representative that carries most of each row, the lowest on
+    ties.
+    """
     labels = np.array(shares.label)
     for row in np.unique(shares.part_row):
         parts = shares.part_row == row

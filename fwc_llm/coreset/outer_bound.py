@@ -1,16 +1,17 @@
 """The outer bound: a lower bound for all choices of rows with the same slots.
 
-Lagrangian relaxation: row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j) may carry
-any part of a row. The constraint on the sum of row i's parts has the multiplier λ_i; the constraint on the
-mass of cell g has the price u_g. For all multipliers and prices
+Lagrangian relaxation: row i has the mass r_i, cell g has s_g slots, and candidate j of cell g(j)
+may carry any part of a row. The constraint on the sum of row i's parts has the multiplier λ_i; the
+constraint on the mass of cell g has the price u_g. For all multipliers and prices
 
-    L(λ, u) = Σ_i r_i λ_i + Σ_g (the sum of the s_g least ρ_j in g) + min {⟨u, w⟩ : w fair, Σ_g w_g = 1}
+    L(λ, u) = Σ_i r_i λ_i + Σ_g (the sum of the s_g least ρ_j in g) + min {⟨u, w⟩ : w fair, Σ_g w_g
+        = 1}
     ρ_j     = Σ_i r_i min(0, c_ij − u_g(j) − λ_i)
 
-is a lower bound. Without prices and the last term, L is Beasley's bound for p-medians (1985, *A note on
-solving large p-median problems*). A subgradient method raises L, with the step lengths of Polyak (1969) and
-the directions of Camerini, Fratta and Maffioli (1975). The relaxation is linear, so even the best coreset may
-have an objective above the largest L.
+is a lower bound. Without prices and the last term, L is Beasley's bound for p-medians (1985, *A
+note on solving large p-median problems*). A subgradient method raises L, with the step lengths of
+Polyak (1969) and the directions of Camerini, Fratta and Maffioli (1975). The relaxation is linear,
+so even the best coreset may have an objective above the largest L.
 """
 
 import numpy as np
@@ -19,7 +20,9 @@ from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
-_PAIRS = 25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
+_PAIRS = (
+    25_000_000  # largest number of pairs of a row and a candidate; their costs are kept as float32
+)
 _AT_ONCE = 65_536  # pairs per block, which fit into the cache
 _STEPS = 600  # steps, at most
 _MEMORY = 0.7  # factor of the last direction in the next one
@@ -30,10 +33,12 @@ _ROUNDING = 2.0**-53
 
 def check_pairs(problem: Problem) -> None:
     """Refuse a table with more than 25 million pairs of a row and a candidate."""
-    n, q = problem.table.n, len(problem.candidates()[0])
+    n = problem.table.n
+    q = len(problem.candidates()[0])
     if n * q > _PAIRS:
         raise InputError(
-            f"prove compares every row with every candidate: {n:,} rows and {q:,} candidates make more than "
+            f"prove compares every row with every candidate: {n:,} rows and {q:,} candidates make "
+            f"more than "
             f"{_PAIRS:,} pairs; leave out prove, or pass fewer candidates"
         )
 
@@ -41,22 +46,29 @@ def check_pairs(problem: Problem) -> None:
 def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
     """Return a lower bound of the objective of all coresets of rows with these slots.
 
-    `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner problem.
+    `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner
+    problem.
     """
     relaxation = _Relaxation(problem, prices)
     start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]
     multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # midway between the two least costs
-    best, length, idle = -np.inf, 1.0, 0
+    best = -np.inf
+    length = 1.0
+    idle = 0
     where = top = (multipliers, prices)
     direction = (np.zeros(len(multipliers)), np.zeros(len(prices)))
     for _ in range(_STEPS):
         value, slopes = relaxation.evaluate(*where)
         if value > best:
-            best, top, idle = value, where, 0
+            best = value
+            top = where
+            idle = 0
         else:
             idle += 1
         if idle == _PATIENCE:
-            length, idle, where = length / 2, 0, top
+            length = length / 2
+            idle = 0
+            where = top
             direction = (0 * direction[0], 0 * direction[1])
             if length < _SHORTEST:
                 break
@@ -75,30 +87,38 @@ class _Relaxation:
 
     def __init__(self, problem: Problem, prices: np.ndarray) -> None:
         self.problem, self.fair = problem, problem.parity_set
-        n, masses = problem.table.n, problem.masses
+        n = problem.table.n
+        masses = problem.masses
         self.mass = np.full(n, 1 / n) if masses is None else masses.values / masses.total
         self.candidates, self.cell = problem.candidates()
         self.cost = np.empty((n, len(self.cell)), np.float32)
         for block in blocks(n):
             self.cost[block] = self.costs(self.candidates, self.cell, block)
-        # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices stay fixed.
+        # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices
+        # stay fixed.
         self.moving = self.fair is not None and self.fair.groups is None
         self.least, self.wanted = 0.0, np.zeros(problem.cells.n_cells)
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 
     def costs(self, rows: np.ndarray, cell: np.ndarray, block: slice = slice(None)) -> np.ndarray:
-        """(b, r) float64 costs from a block of the table to `rows` (r,) as points of `cell` (r,)."""
-        table, from_cell = self.problem.table, self.problem.cells.cell[block]
+        """(b, r) float64 costs from a block of the table to `rows` (r,) as points of `cell`
+        (r,).
+        """
+        table = self.problem.table
+        from_cell = self.problem.cells.cell[block]
         apart = cost_matrix(table.take(block), table.take(rows), self.problem.cost)
         return np.asarray(apart + self.problem.move[from_cell][:, cell])
 
     def evaluate(
         self, multipliers: np.ndarray, prices: np.ndarray
     ) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-        """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u (G,)."""
+        """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u
+        (G,).
+        """
         gain = np.zeros(len(self.cell))
-        price, limit = prices[self.cell].astype(np.float32), multipliers.astype(np.float32)[:, None]
+        price = prices[self.cell].astype(np.float32)
+        limit = multipliers.astype(np.float32)[:, None]
         mass = self.mass.astype(np.float32)
         height = max(1, _AT_ONCE // len(self.cell))
         for low in range(0, len(self.cost), height):
@@ -116,11 +136,15 @@ class _Relaxation:
 
     def certified(self, multipliers: np.ndarray, prices: np.ndarray) -> float:
         """L in float64, minus an upper bound of the rounding error."""
-        gain, table = np.zeros(len(self.cell)), self.problem.table
+        gain = np.zeros(len(self.cell))
+        table = self.problem.table
         for block in blocks(table.n):
             over = self.costs(self.candidates, self.cell, block) - prices[self.cell]
             gain += self.mass[block] @ np.minimum(over - multipliers[block, None], 0)
-        least = 0.0 if self.fair is None else self.fair.best(prices)[0]
+        if self.fair is None:
+            least = 0.0
+        else:
+            least = self.fair.best(prices)[0]
         size = float(self.mass @ np.abs(multipliers)) + float(np.abs(prices).max())
         error = _ROUNDING * (table.n + 2 * table.p + 16) * (self.problem.m + 2) * size
         return float(self.mass @ multipliers) + float(gain[self._least(gain)].sum()) + least - error
@@ -129,6 +153,7 @@ class _Relaxation:
         """The candidates (m,) with the s_g least ρ of each cell g."""
         chosen = []
         for g in np.flatnonzero(self.problem.seats):
-            members, count = np.flatnonzero(self.cell == g), self.problem.seats[g]
+            members = np.flatnonzero(self.cell == g)
+            count = self.problem.seats[g]
             chosen.append(members[np.argpartition(gain[members], count - 1)[:count]])
         return np.concatenate(chosen)

@@ -9,11 +9,16 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_LEAST, _MOST = 2048, 16_384  # rows per call: enough to amortise it, few enough to balance the threads
+_LEAST, _MOST = (
+    2048,
+    16_384,
+)  # rows per call: enough to amortise it, few enough to balance the threads
 
 
 def count_threads() -> int:
-    """Number of processors that this process may use, limited by its affinity and its container's quota."""
+    """Number of processors that this process may use, limited by its affinity and its
+    container's quota.
+    """
     from joblib import cpu_count  # imports multiprocessing
 
     return int(cpu_count())

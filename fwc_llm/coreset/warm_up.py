@@ -19,7 +19,8 @@ from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 def get_ready(name: str) -> tuple[float, int]:
     """Solve one of `PROBLEMS`; return the seconds taken and the number of functions compiled."""
-    start, before = time.perf_counter(), len(compiled)
+    start = time.perf_counter()
+    before = len(compiled)
     log = logging.getLogger("fwc_llm.coreset")
     log.disabled = True  # the command itself reports that it compiles
     try:
@@ -32,11 +33,15 @@ def get_ready(name: str) -> tuple[float, int]:
 def cache_folder() -> Path | None:
     """The cache folder of compiled code; None if no folder is writable."""
     paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
-    return None if None in paths else Path(os.path.commonpath(paths))
+    if None in paths:
+        return None
+    return Path(os.path.commonpath(paths))
 
 
 def _table(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features (n, p) in steps of 0.1, so that distances tie; outcomes (n,); protected levels (n,)."""
+    """Features (n, p) in steps of 0.1, so that distances tie; outcomes (n,); protected levels
+    (n,).
+    """
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, p)).round(1), rng.integers(0, 2, n), rng.integers(0, 2, n)
 
@@ -53,7 +58,9 @@ def _blocks() -> None:
         x.tofile(file.name)
         rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
         for support in ("free", "rows"):
-            model = FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0, swaps=False)
+            model = FairCoreset(
+                8, support=support, sample=500, max_iter=1, random_state=0, swaps=False
+            )
             model.fit(rows, y, d)
         del rows
 
@@ -65,9 +72,13 @@ def _swaps() -> None:
 
 PROBLEMS: dict[str, Callable[[], object]] = {
     "free representatives": _free,
-    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(1_200, 50)),
+    "real rows": lambda: FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(
+        *_table(1_200, 50)
+    ),
     "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
-    "transport of large tables": lambda: fair_transport(_table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01),
+    "transport of large tables": lambda: fair_transport(
+        _table(70_000, 4)[0], 2, 2, [0.5, 0.5], 0.01
+    ),
     "k-medoids": lambda: kmedoids(*_table(500, 3), 5),
 }

@@ -29,7 +29,9 @@ class Masses:
     @cached_property
     def positive(self) -> np.ndarray | None:
         """Rows with a positive weight (n',), by position; None if all weights are positive."""
-        return None if self.values.all() else np.flatnonzero(self.values)
+        if self.values.all():
+            return None
+        return np.flatnonzero(self.values)
 
     @cached_property
     def unit(self) -> float:
@@ -46,25 +48,36 @@ class Masses:
         return np.asarray(np.rint(self.values / self.unit), dtype=np.int64)
 
     def heavy(self) -> np.ndarray:
-        """Rows (n',), by position, without the lightest ones that together have at most 5e-10 of all mass."""
+        """Rows (n',), by position, without the lightest ones that together have at most 5e-10 of
+        all mass.
+        """
         order = np.argsort(self.values, kind="stable")
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
     def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
-        """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are unbiased."""
+        """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are
+        unbiased.
+        """
         left = len(self.values) - len(rows)
-        least = np.partition(priority, left - 1)[left - 1] if left > 0 else 0.0
+        if left > 0:
+            least = np.partition(priority, left - 1)[left - 1]
+        else:
+            least = 0.0
         return Masses(np.maximum(self.values[rows], least)).take(slice(None))
 
     def take(self, rows: np.ndarray | slice) -> "Masses | None":
         """Masses of some rows; None if these masses are equal."""
         values = self.values[rows]
-        return None if values.min() == values.max() else Masses(values)
+        if values.min() == values.max():
+            return None
+        return Masses(values)
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw all positions (n,) one by one, in proportion to the weights (Efraimidis and Spirakis 2006)."""
+    """Draw all positions (n,) one by one, in proportion to the weights (Efraimidis and Spirakis
+    2006).
+    """
     with np.errstate(divide="ignore", over="ignore"):
         return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")
 
@@ -77,16 +90,21 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
         raise InputError("sample_weight is an array with masked values: drop such rows")
     weights = read_numbers(sample_weight, "sample_weight").astype(np.float64)
     if weights.shape != (n,):
-        raise InputError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")
+        raise InputError(
+            f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)"
+        )
     wrong = ~((weights >= 0) & (weights < np.inf))  # NaN too
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
-            f"sample_weight of row {row} is {weights[row]:g}: weights are finite numbers of at least 0"
+            f"sample_weight of row {row} is {weights[row]:g}: weights are finite numbers of at "
+            f"least 0"
         )
     largest = weights.max(initial=0.0)
     if largest == 0:
-        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
+        raise InputError(
+            "sample_weight is zero for every row: give at least one row a positive weight"
+        )
     if weights.min() == largest:
         return None
     # In two steps, because the sum of unscaled weights may overflow float64.
@@ -101,6 +119,8 @@ def read_numbers(values: Any, name: str) -> np.ndarray:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
             raise TypeError(f"{array.dtype} found")
-        return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
+        if array.dtype == np.float32:
+            return array
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers ({error})") from None

@@ -1,8 +1,8 @@
 """The simulated census: rows with Adult's columns, drawn from count tables.
 
-evals/fit_census.py made `census.json`, a small Bayesian network of counts, from the training rows of UCI
-Adult. The file has no original row and no count below 5. Every output from these rows is marked as simulated.
-evals/results/census.md compares them with Adult.
+evals/fit_census.py made `census.json`, a small Bayesian network of counts, from the training rows
+of UCI Adult. The file has no original row and no count below 5. Every output from these rows is
+marked as simulated. evals/results/census.md compares them with Adult.
 """
 
 import json
@@ -47,23 +47,33 @@ def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> pd.DataFrame:
     network = json.loads(TABLES.read_text(encoding="utf-8"))
     rng = np.random.default_rng(seed)
     counts = np.array(network["joint"]["counts"], dtype=np.float64)
-    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)  # exact joint shares of sex and income
+    sizes = largest_remainder(
+        counts.ravel() / counts.sum() * n, n
+    )  # exact joint shares of sex and income
     cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
-    codes = dict(zip(network["joint"]["values"], np.unravel_index(cells, counts.shape), strict=True))
+    codes = dict(
+        zip(network["joint"]["values"], np.unravel_index(cells, counts.shape), strict=True)
+    )
     for node in network["nodes"]:
         codes[node["name"]] = _draw(node, codes, n, rng)
         band = node.get("band")
         if band:  # other columns are conditioned on a numeric column's band
             values = np.array(node["values"])
-            codes[band["name"]] = np.searchsorted(band["from"], values, side="right")[codes[node["name"]]]
+            codes[band["name"]] = np.searchsorted(band["from"], values, side="right")[
+                codes[node["name"]]
+            ]
     columns: dict[str, Any] = {}
     for name, values in network["joint"]["values"].items():
         columns[name] = np.array(values, dtype=object)[codes[name]]
     for node in network["nodes"]:
-        values = np.array(node["values"], dtype=object if isinstance(node["values"][0], str) else np.int64)
+        values = np.array(
+            node["values"], dtype=object if isinstance(node["values"][0], str) else np.int64
+        )
         column = values[codes[node["name"]]]
         if "until" in node:  # the values are intervals of integers: draw uniformly within each
-            column = rng.integers(column, np.array(node["until"])[codes[node["name"]]], endpoint=True)
+            column = rng.integers(
+                column, np.array(node["until"])[codes[node["name"]]], endpoint=True
+            )
         columns[node["name"]] = column
     for name, twin in network["twins"].items():  # columns that another column determines
         columns[name] = pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
@@ -75,13 +85,16 @@ def _draw(
 ) -> np.ndarray:
     """Draw one node's codes (n,) given the codes of its parents.
 
-    The first table conditions on all parents, each next table on one parent less. A row uses the next table
-    if a table has no count for it, and then draws only values that no earlier table counts for it.
+    The first table conditions on all parents, each next table on one parent less. A row uses the
+    next table if a table has no count for it, and then draws only values that no earlier table
+    counts for it.
     """
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)
     pending = np.arange(n)
-    before: list[tuple[_Tabulated, np.ndarray]] = []  # the tables so far, and every row's context in them
+    before: list[
+        tuple[_Tabulated, np.ndarray]
+    ] = []  # the tables so far, and every row's context in them
     for depth in range(len(node["parents"]), -1, -1):
         table = _Tabulated(node["tables"][len(node["parents"]) - depth], n_values)
         context = np.zeros(n, dtype=np.int64)
@@ -107,7 +120,9 @@ class _Tabulated:
     """Draws values from entries [context, dropped count, value, count, …], sorted by context."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:
-        values, edges, keys = [], [], []
+        values = []
+        edges = []
+        keys = []
         for number, entry in enumerate(entries):
             counts = np.array([entry[1], *entry[3::2]], dtype=np.float64)
             values += [-1, *entry[2::2]]

@@ -18,7 +18,9 @@ from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 from fwc_llm.words import merge_spellings, spellings_note
 
-_LEAST_DIFFERENCE = 0.02  # least difference between groups' shares of lost rows that gives a warning
+_LEAST_DIFFERENCE = (
+    0.02  # least difference between groups' shares of lost rows that gives a warning
+)
 _SIGNIFICANT = 0.05
 _OPEN = 0.5  # a column is free text if a larger share of rows has a text that occurs only once
 _MANY_LEVELS = 20
@@ -29,10 +31,10 @@ _MOST_VALUES = 8  # values of the outcome that a message lists
 class RowCount:
     """Numbers of rows read and kept, by group.
 
-    Rows whose group is unknown count as the group "unknown". `counts` has a row per group, and the columns
-    `read` (rows of the files), `kept`, and one for each reason for lost rows; a row lost for several reasons
-    counts under each. `outcome` is a sentence with the values that mean yes and no, and their numbers of
-    rows.
+    Rows whose group is unknown count as the group "unknown". `counts` has a row per group, and the
+    columns `read` (rows of the files), `kept`, and one for each reason for lost rows; a row lost
+    for several reasons counts under each. `outcome` is a sentence with the values that mean yes and
+    no, and their numbers of rows.
     """
 
     counts: pd.DataFrame
@@ -83,7 +85,11 @@ class RowCount:
             for group, counts in self.counts.iterrows()
         ]
         content = {"reasons": self.reasons, "groups": groups, "warning": self.warning}
-        return rows(self.read, self.kept) | content | ({"outcome": self.outcome} if self.outcome else {})
+        return (
+            rows(self.read, self.kept)
+            | content
+            | ({"outcome": self.outcome} if self.outcome else {})
+        )
 
 
 def _lost(counts: pd.Series) -> dict[str, int]:
@@ -99,13 +105,17 @@ class CleanedCounts:
     answers: Counter[str] = field(default_factory=Counter)  # what these values mean: yes or no
     levels: dict[str, Counter[str]] = field(default_factory=dict)  # by protected attribute
     integral: dict[str, bool] = field(default_factory=dict)  # by column: all numbers are whole
-    filled: Counter[str] = field(default_factory=Counter)  # by column: missing values made a category
+    filled: Counter[str] = field(
+        default_factory=Counter
+    )  # by column: missing values made a category
     rows: list[pd.DataFrame] = field(default_factory=list)  # of each file, as in `RowCount.counts`
 
     def dtypes(self, columns: Sequence[Column]) -> dict[str, str]:
         """The dtype of every column by name; whole numbers are int64."""
         number = {True: "int64", False: "float64"}
-        kinds = {c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns}
+        kinds = {
+            c.name: c.kind == "numeric" and number[self.integral.get(c.name, True)] for c in columns
+        }
         return {name: kind or "str" for name, kind in kinds.items()}
 
 
@@ -124,7 +134,8 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
     for name in (item.name for item in task.fields if item.use == "id"):
         cells = pd.concat([raw[name] for raw in raws])
         if len(repeated := cells[cells.duplicated()]):
-            row, cell = repeated.index[0], repeated.iloc[0]
+            row = repeated.index[0]
+            cell = repeated.iloc[0]
             raise FwcError(
                 f"{row}: id {cell!r} in column {name!r} is already used at {_row(cells, cell)}; "
                 "ids must be unique: remove the repeated row or give the column another role"
@@ -133,10 +144,15 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
     met = [_conditions(task, raw) for raw in edited]
     meaning = None
     if task.outcome.above is None:
-        kept = [raw[~np.logical_or.reduce([*lost.values()])] for raw, lost in zip(edited, met, strict=True)]
+        kept = [
+            raw[~np.logical_or.reduce([*lost.values()])]
+            for raw, lost in zip(edited, met, strict=True)
+        ]
         meaning = outcome_meaning(task, pd.concat([raw[task.outcome.source] for raw in kept]))
     counts = CleanedCounts()
-    frames = [_clean(task, raw, lost, meaning, counts) for raw, lost in zip(edited, met, strict=True)]
+    frames = [
+        _clean(task, raw, lost, meaning, counts) for raw, lost in zip(edited, met, strict=True)
+    ]
     notes = []
     for attribute in task.protected:
         frames, note = _merge_spellings(attribute.name, frames, counts)
@@ -151,7 +167,9 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
 
 
 def _used(task: TaskFile) -> list[FileColumn]:
-    """The columns that the cleaned table has, and those that protected attributes are derived from."""
+    """The columns that the cleaned table has, and those that protected attributes are derived
+    from.
+    """
     sources = {attribute.source for attribute in task.protected}
     return [item for item in task.fields if item.use == "column" or item.name in sources]
 
@@ -186,7 +204,9 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     counts = Counter(cells.dropna().tolist())
     described = MeaningRule(rule.positive, rule.negative, rule.others, "task file")
     try:
-        return read_meaning(dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described)
+        return read_meaning(
+            dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described
+        )
     except FwcError as error:
         above = ""
         if len(counts) > 2 and not rule.positive:
@@ -217,20 +237,28 @@ def _clean(
     }
     groups = crossed(pd.DataFrame(levels).fillna(UNKNOWN), list(levels))
     counts.rows.append(pd.DataFrame({"read": True, "kept": keep} | lost).groupby(groups).sum())
-    rows, values = raw[keep], {}
+    rows = raw[keep]
+    values = {}
     for item in used if keep.any() else ():
-        cells, attribute = rows[item.name], derived.get(item.name)
+        cells = rows[item.name]
+        attribute = derived.get(item.name)
         if item.name == outcome:
             values[item.name] = _outcome(task, cells, meaning, counts)
             continue
         if attribute is not None:
-            values[attribute.name] = _mapped(cells, partial(cell_rules.parse_level, task, attribute))
-            counts.levels.setdefault(attribute.name, Counter()).update(values[attribute.name].tolist())
+            values[attribute.name] = _mapped(
+                cells, partial(cell_rules.parse_level, task, attribute)
+            )
+            counts.levels.setdefault(attribute.name, Counter()).update(
+                values[attribute.name].tolist()
+            )
             if not attribute.keep:
                 continue
         if item.kind == "numeric":
             cells = numbers(task, cells)
-            counts.integral[item.name] = counts.integral.get(item.name, True) and cells.dtype == "int64"
+            counts.integral[item.name] = (
+                counts.integral.get(item.name, True) and cells.dtype == "int64"
+            )
         elif item.kind == "ordinal":
             cells = _mapped(cells, partial(cell_rules.parse_value, task, item))
         values[item.name] = cells
@@ -240,7 +268,9 @@ def _clean(
 def _merge_spellings(
     name: str, frames: Sequence[pd.DataFrame], counts: CleanedCounts
 ) -> tuple[list[pd.DataFrame], list[str]]:
-    """Make one level of spellings that differ in case, white space or Unicode form; return a note."""
+    """Make one level of spellings that differ in case, white space or Unicode form; return a
+    note.
+    """
     spelled = merge_spellings(counts.levels.get(name, {}))
     if not spelled:
         return list(frames), []
@@ -275,18 +305,23 @@ def filter_rows(
     for item in used:
         if item.name not in counts:
             continue
-        rule, mask = item.missing or task.missing, missing[item.name]
+        rule = item.missing or task.missing
+        mask = missing[item.name]
         if rule == "drop":
             lost[f"no value in {item.name}"] = mask
             keep = keep & ~mask
         elif not cell_rules.can_be_unknown(task, item):
-            whole = within & ~np.logical_or.reduce([missing[one.name] for one in used if not one.missing])
+            whole = within & ~np.logical_or.reduce(
+                [missing[one.name] for one in used if not one.missing]
+            )
             stay = f"{int(whole.sum()):,} of {int(within.sum()):,} rows stay"
             several = len(counts) > 1 and not item.missing
             top = f', or all columns missing = "drop" at the top ({stay})' if several else ""
             raise FwcError(
-                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} missing): "
-                f"{_remedies(task, item, mask, int(within.sum()))}{top} in {task.path}, or repair the table"
+                f"{raw.index[mask.argmax()]}: no value in column {item.name!r} ({_listed(counts)} "
+                f"missing): "
+                f"{_remedies(task, item, mask, int(within.sum()))}{top} in {task.path}, or repair "
+                f"the table"
             )
         else:
             filled[item.name] += counts[item.name]
@@ -328,7 +363,9 @@ def check_whole(task: TaskFile, counts: CleanedCounts, meaning: Meaning | None) 
         where = f"{task.path}: outcome {task.outcome.source!r}"
         raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
     for attribute in task.protected:
-        _check_levels(f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name])
+        _check_levels(
+            f"{task.path}: protected attribute {attribute.name!r}", counts.levels[attribute.name]
+        )
     return rows
 
 
@@ -340,8 +377,13 @@ def _meaning(rule: OutcomeColumn, counts: CleanedCounts, meaning: Meaning | None
             side = "above" if answer == "yes" else "at most"
             values = [f"{side} {rule.above:g} ({counts.answers[answer]:,})"]
         else:
-            texts = meaning.yes if answer == "yes" else meaning.no
-            found = [(value, count) for value, count in counts.outcomes.most_common() if value in texts]
+            if answer == "yes":
+                texts = meaning.yes
+            else:
+                texts = meaning.no
+            found = [
+                (value, count) for value, count in counts.outcomes.most_common() if value in texts
+            ]
             values = [f'"{replace_invisible(value)}" ({count:,})' for value, count in found]
         sides.append(f"{answer} = {listed(values, _MOST_VALUES)}")
     return f"{replace_invisible(rule.source)}: {', '.join(sides)}"
@@ -351,7 +393,9 @@ def numbers(task: TaskFile, cells: pd.Series) -> pd.Series:
     """Parse a numeric column: int64 if every value is whole, else float64."""
     column = _mapped(cells, partial(cell_rules.parse_number, task, str(cells.name)), float)
     integral = bool((column == column.round()).all() and (column.abs() < 2**53).all())
-    return column.astype("int64") if integral else column
+    if integral:
+        return column.astype("int64")
+    return column
 
 
 def _mapped(cells: pd.Series, rule: Callable[[str], Any], dtype: Any = "str") -> pd.Series:
@@ -377,7 +421,9 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
     levels = sorted(counts)
     if len(levels) == 1:
         n = sum(counts.values())
-        raise FwcError(f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare")
+        raise FwcError(
+            f"{where} has only the level {levels[0]!r} in all {n:,} rows: nothing to compare"
+        )
     if len(levels) > _MANY_LEVELS:
         raise FwcError(
             f"{where} has {len(levels)} levels ({', '.join(levels[:5])}, …); group them with a map "
@@ -386,11 +432,14 @@ def _check_levels(where: str, counts: Mapping[str, int]) -> None:
     for level in levels:  # levels are printed to terminals
         if any(unicodedata.category(character) == "Cc" for character in level):
             raise FwcError(
-                f"{where} has the level {level!r}, which holds control characters: map it to another name"
+                f"{where} has the level {level!r}, which holds control characters: map it to "
+                f"another name"
             )
 
 
-def _outcome(task: TaskFile, cells: pd.Series, meaning: Meaning | None, counts: CleanedCounts) -> pd.Series:
+def _outcome(
+    task: TaskFile, cells: pd.Series, meaning: Meaning | None, counts: CleanedCounts
+) -> pd.Series:
     """The outcome (n,) of every row: "yes" or "no"."""
     if meaning is None:
         yes = numbers(task, cells) > task.outcome.above
@@ -422,7 +471,10 @@ def domain_of(column: Column, cells: pd.Series) -> cell_rules.Domain:
     counts = cells.value_counts()
     if column.kind == "numeric":
         words = {cell_rules.as_number(text) for text in column.values}
-        known = frozenset(map(float, counts.index)) if words.issuperset(counts.index) else None
+        if words.issuperset(counts.index):
+            known = frozenset(map(float, counts.index))
+        else:
+            known = None
         return cell_rules.Domain(least=min(counts.index), most=max(counts.index), values=known)
     is_open = (counts == 1).sum() > _OPEN * counts.sum()
     return cell_rules.Domain(values=None if is_open else frozenset(counts.index))

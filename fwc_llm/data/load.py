@@ -43,7 +43,9 @@ def load_tables(task: TaskFile, folders: Sequence[Path]) -> CleanTables:
 
 def _needed(task: TaskFile) -> list[str]:
     """The columns to read: all except those of the role "drop" that have no other use."""
-    used_elsewhere = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
+    used_elsewhere = {attribute.source for attribute in task.protected} | {
+        rule.column for rule in task.keep
+    }
     return [item.name for item in task.fields if item.use != "drop" or item.name in used_elsewhere]
 
 

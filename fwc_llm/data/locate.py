@@ -28,7 +28,8 @@ def data_folders(data_dir: str | Path | None, beside: Path | None = None) -> tup
         folders.append(home_expanded(str(data_dir)))
         if not os.path.isdir(folders[-1]):
             raise FwcError(
-                f"the data folder {folders[-1]} does not exist or is a file: name another with --data-dir"
+                f"the data folder {folders[-1]} does not exist or is a file: name another with "
+                f"--data-dir"
             )
     if os.environ.get("FWC_LLM_DATA"):
         folders.append(home_expanded(os.environ["FWC_LLM_DATA"]))
@@ -67,7 +68,8 @@ def locate_or_download(task: TaskFile, folders: Sequence[Path]) -> tuple[tuple[P
     if home_expanded(lacking).is_absolute():
         raise FwcError(f"{lacking}: there is no such file, and no file matches it as a pattern")
     raise FwcError(
-        f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; correct the "
+        f"{task.path}: its data file {lacking} is in none of {', '.join(map(str, folders))}; "
+        f"correct the "
         "path under [data]"
     )
 
@@ -77,8 +79,12 @@ def _named(path: Path) -> tuple[Path, ...]:
     if is_file(path):
         return (path,)
     if os.path.isdir(path):  # skips by-products of table writers, such as `_temporary/`
-        below = (file.relative_to(path) for file in sorted(path.rglob("*.parquet")) if is_file(file))
-        return tuple(path / f for f in below if not any(part.startswith(("_", ".")) for part in f.parts))
+        below = (
+            file.relative_to(path) for file in sorted(path.rglob("*.parquet")) if is_file(file)
+        )
+        return tuple(
+            path / f for f in below if not any(part.startswith(("_", ".")) for part in f.parts)
+        )
     if not glob.has_magic(str(path)) or "\0" in str(path):
         return ()
     return tuple(Path(name) for name in sorted(glob.glob(str(path))) if is_file(name))
@@ -96,9 +102,11 @@ def _download(task: TaskFile, name: str, folders: Sequence[Path]) -> Path:
             _fetch(url, target, task.source.sha256[name])
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise FwcError(
-            f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the data of "
+            f"cannot download {url} to {target} ({getattr(error, 'reason', None) or error}); the "
+            f"data of "
             f"task {task.name!r} is in none of {', '.join(map(str, folders))}: put "
-            f"{' and '.join(task.source.files)} into one of these folders or name theirs with --data-dir "
+            f"{' and '.join(task.source.files)} into one of these folders or name theirs with "
+            f"--data-dir "
             "or FWC_LLM_DATA. A run without data: `fwc-llm eval --task census --model surrogate`"
         ) from error
     return target
@@ -111,13 +119,17 @@ def _fetch(url: str, target: Path, sha256: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
     found = urlsplit(url).hostname in LOOPBACK  # requests to this machine bypass the proxy
-    proxies = [urllib.request.ProxyHandler({})] if found else []
+    if found:
+        proxies = [urllib.request.ProxyHandler({})]
+    else:
+        proxies = []
     with urllib.request.build_opener(*proxies).open(request, timeout=_TIMEOUT) as response:
         content = response.read(_LARGEST)
     digest = hashlib.sha256(content).hexdigest()
     if digest != sha256:
         raise ValueError(
-            f"what it sent is not the published file: its sha256 is {digest[:12]}… and not {sha256[:12]}…"
+            f"what it sent is not the published file: its sha256 is {digest[:12]}… and not "
+            f"{sha256[:12]}…"
         )
     with whole_file(target, "xb") as file:
         file.write(content)

@@ -1,9 +1,9 @@
 """Reads tables as texts: CSV, Parquet, Excel, JSON, also packed, or data frames.
 
-Texts and integers stay unchanged. The text of any other cell depends only on the cell, not on its column. A
-*text frame* has a column of str for every column of the task file, NaN for missing values, and row ids as its
-index. A row id is "file:line" with the 1-based line of a CSV file, or "file:row" with the row of any other
-format.
+Texts and integers stay unchanged. The text of any other cell depends only on the cell, not on its
+column. A *text frame* has a column of str for every column of the task file, NaN for missing
+values, and row ids as its index. A row id is "file:line" with the 1-based line of a CSV file, or
+"file:row" with the row of any other format.
 """
 
 import bz2
@@ -31,7 +31,9 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source, Written, format_of
 
 _SNIFFED = 200  # records of a CSV file that are read to find its separator
-csv.field_size_limit(2**31 - 1)  # a wrong separator makes one cell of a long line: the guess fails, no error
+csv.field_size_limit(
+    2**31 - 1
+)  # a wrong separator makes one cell of a long line: the guess fails, no error
 LARGEST_EXACT = 2**53  # doubles, such as spreadsheet numbers, cannot represent every larger integer
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a first line for Excel
 
@@ -40,9 +42,10 @@ _SEP_LINE = re.compile(r'"?sep=(.)"?\r?$', re.IGNORECASE | re.MULTILINE)  # a fi
 class RawTable:
     """The typed columns of a file or a data frame, with n rows.
 
-    `titles` are column names; columns of nested objects have paths ("applicant.sex"). `numbers` (n,) are line
-    or row numbers from 1, or a frame's index labels. `cells_of` returns the typed cells (n,) of the column at
-    a position from 0. `hint` is the end of errors about missing columns.
+    `titles` are column names; columns of nested objects have paths ("applicant.sex"). `numbers`
+    (n,) are line or row numbers from 1, or a frame's index labels. `cells_of` returns the typed
+    cells (n,) of the column at a position from 0. `hint` is the end of errors about missing
+    columns.
     """
 
     where: Path | str
@@ -62,16 +65,22 @@ class RawTable:
         """Texts (n,) of a column, or of a path ("choices[0].text") into its cells."""
         if name not in self.titles:
             title = self._base(name)
-            cells = self.cells_of(list(self.titles).index(title)) if title else ()
+            if title:
+                cells = self.cells_of(list(self.titles).index(title))
+            else:
+                cells = ()
             inner = [at(cell, name[len(title) :]) for cell in cells]
             if not title or (inner and all(map(is_null, inner))):
                 raise self._lacks(name)
             return as_categories(pd.Series(inner, dtype=object), self.markers, written)
         positions = [position for position, title in enumerate(self.titles) if title == name]
         first, *others = (as_categories(self.cells_of(k), self.markers, written) for k in positions)
-        if any(not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others):
+        if any(
+            not pd.Series(first).astype("str").equals(pd.Series(c).astype("str")) for c in others
+        ):
             raise FwcError(
-                f"{self.where}: the header names column {name!r} more than once, and the columns differ: "
+                f"{self.where}: the header names column {name!r} more than once, and the columns "
+                f"differ: "
                 "rename one of them"
             )
         return first
@@ -80,11 +89,15 @@ class RawTable:
         """The texts of the column at a position; see `texts`."""
         return as_categories(self.cells_of(position), self.markers)
 
-    def frame(self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}) -> pd.DataFrame:
+    def frame(
+        self, names: Sequence[str], label: str, written: Mapping[str, Written] = {}
+    ) -> pd.DataFrame:
         """The columns `names` as a text frame with row ids that begin with `label`."""
         ids = pd.Index([f"{label}:{number}" for number in self.numbers], dtype="str")
         columns = {name: self.texts(name, written.get(name, "")) for name in names}
-        texts = {name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()}
+        texts = {
+            name: c.categories.array.take(c.codes, allow_fill=True) for name, c in columns.items()
+        }
         return pd.DataFrame(texts, index=ids)
 
     def _base(self, name: str) -> str:
@@ -94,12 +107,17 @@ class RawTable:
     def _lacks(self, name: str) -> FwcError:
         if not self.titles:
             return FwcError(f"{self.where}: it holds no table: it is empty{self.hint}")
-        separator = "; is the separator right?" if len(self.titles) == 1 and not self.hint else ""
+        if len(self.titles) == 1 and not self.hint:
+            separator = "; is the separator right?"
+        else:
+            separator = ""
         hint = did_you_mean(name, self.titles)
         return FwcError(f"{self.where}: there is no column {name!r}{hint}{separator}{self.hint}")
 
 
-def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> "pd.Categorical[Any]":
+def as_categories(
+    cells: Any, markers: Iterable[str], written: Written = ""
+) -> "pd.Categorical[Any]":
     """Typed cells (n,) as categories of texts; nulls, "" and markers have the code -1."""
     column: Any = cells if isinstance(cells, pd.Series) else pd.Series(cells, dtype=object)
     exact = getattr(column.dtype, "numpy_dtype", column.dtype)  # of nullable and Arrow columns
@@ -108,7 +126,8 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
         code, different = pd.factorize(column)
         values = list(different.to_numpy())
     elif isinstance(column.dtype, pd.CategoricalDtype):
-        code, values = column.cat.codes.to_numpy(), column.cat.categories.tolist()
+        code = column.cat.codes.to_numpy()
+        values = column.cat.categories.tolist()
     else:
         if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
             column = pd.Series(
@@ -119,7 +138,9 @@ def as_categories(cells: Any, markers: Iterable[str], written: Written = "") -> 
     missing = {"", *(marker.strip() for marker in markers)}
     known = [as_text(value, written).strip() for value in values]
     texts = [None if text in missing else text for text in known]
-    merged, names = pd.factorize(np.array([*texts, None], dtype=object))  # the code -1 takes the last
+    merged, names = pd.factorize(
+        np.array([*texts, None], dtype=object)
+    )  # the code -1 takes the last
     return pd.Categorical.from_codes(merged[code], pd.Index(names, dtype="str"))
 
 
@@ -143,7 +164,8 @@ def _at_most(path: Path, packed: Any) -> bytes:
     content = bytes(packed.read(LARGEST_UNPACKED + 1))
     if len(content) > LARGEST_UNPACKED:
         raise FwcError(
-            f"{path} unpacks to more than {LARGEST_UNPACKED:,} bytes: unpack it yourself if you trust it"
+            f"{path} unpacks to more than {LARGEST_UNPACKED:,} bytes: unpack it yourself if you "
+            f"trust it"
         )
     return content
 
@@ -168,7 +190,8 @@ def unpacked(path: Path, content: bytes) -> tuple[Path, bytes]:
                 size = sum(item.file_size for item in archive.infolist())
             if size > LARGEST_UNPACKED:
                 raise FwcError(
-                    f"{path} unpacks to {size:,} bytes, more than {LARGEST_UNPACKED:,}: save it as CSV"
+                    f"{path} unpacks to {size:,} bytes, more than {LARGEST_UNPACKED:,}: save it as "
+                    f"CSV"
                 )
     except FwcError:
         raise
@@ -182,7 +205,8 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
     inner, content = unpacked(path, content)
     source = Source(file=path.name, format=format_of(inner), **layout)
     has = {"csv": ("skip", "comment"), "excel": ("sheet", "skip", "comment")}.get(source.format, ())
-    if extra := [name for name, value in layout.items() if value and name not in has]:
+    extra = [name for name, value in layout.items() if value and name not in has]
+    if extra:
         raise FwcError(f"{path} is a table of the format {source.format}: leave --{extra[0]} out")
     if source.format != "csv":
         return source
@@ -194,13 +218,18 @@ def sniff_source(path: Path, content: bytes, **layout: Any) -> Source:
         if separator == " " and fitting:  # spaces may surround another separator
             break
         tried = source.model_copy(update={"separator": separator})
-        widths = Counter(len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED))
+        widths = Counter(
+            len(record) for _, record in islice(csv_records(path, content, tried), _SNIFFED)
+        )
         for width, times in widths.most_common(1):
-            if width > 1 and times > widths.total() / 2:  # the reader reports lines of another width
+            if (
+                width > 1 and times > widths.total() / 2
+            ):  # the reader reports lines of another width
                 fitting.append((len(widths) == 1, width, tried))
     if not fitting:
         raise FwcError(
-            f"{path} is not a table: no separator cuts its lines into the same number of columns; is a quote "
+            f"{path} is not a table: no separator cuts its lines into the same number of columns; "
+            f"is a quote "
             "left open, or does text stand above the header (--skip)?"
         )
     return max(fitting, key=lambda one: one[:2])[2]
@@ -210,7 +239,9 @@ def _encoding(content: bytes) -> str:
     """Detect the encoding: by the BOM, else UTF-8 if valid, else Windows-1252."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    for encoding in ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",):
+    for encoding in (
+        ("utf-8-sig", "cp1252") if re.search(rb"[\x80-\x9f]", content) else ("utf-8-sig",)
+    ):
         try:
             content.decode(encoding)
         except UnicodeDecodeError:
@@ -224,7 +255,10 @@ def _encoding(content: bytes) -> str:
 
 def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
     records = csv_records(path, content, source)
-    header = next(records, (0, []))[1] if source.header else list(names)
+    if source.header:
+        header = next(records, (0, []))[1]
+    else:
+        header = list(names)
     cells: list[str] = []  # one flat list: a list per row takes twice as long
     shared: dict[str, str] = {}  # equal cells share one str object
     lines: list[int] = []
@@ -237,9 +271,14 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str]) 
             )
         cells += map(shared.setdefault, record, record)
         lines.append(line)
-    columns, titles = np.array(cells, dtype=object), [title.strip() for title in header]
+    columns = np.array(cells, dtype=object)
+    titles = [title.strip() for title in header]
     return RawTable(
-        path, titles, lines, lambda position: columns[position :: len(header)], frozenset(source.markers)
+        path,
+        titles,
+        lines,
+        lambda position: columns[position :: len(header)],
+        frozenset(source.markers),
     )
 
 
@@ -249,9 +288,14 @@ def _mismatch(
     """The remedy for a line with another number of values than the header."""
     if source.header and (mark := re.match(r"#|//|%|;", header[0])) and not source.comment:
         return (
-            f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" under [data])"
+            f"comments begin with {mark[0]!r}: --comment '{mark[0]}' (comment = \"{mark[0]}\" "
+            f"under [data])"
         )
-    titles = source.header and len(header) < len(record) and all(as_number(cell) is None for cell in record)
+    titles = (
+        source.header
+        and len(header) < len(record)
+        and all(as_number(cell) is None for cell in record)
+    )
     if titles and (first or len(header) == 1):
         return f"if line {line} is the header: --skip {line - 1} (skip = {line - 1} under [data])"
     if last and len(record) < len(header) and (word := record[0].partition(" ")[0]):
@@ -262,18 +306,25 @@ def _mismatch(
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
     """Yield (first line from 1, cells) of each record; skip empty lines and comments."""
     remedy = '); name its encoding (encoding = "latin-1") or format = "parquet" under [data]'
-    with failing_as(FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)):
+    with failing_as(
+        FwcError, f"{path} is not a table of {source.encoding} text (", remedy, (LookupError,)
+    ):
         text = content.decode(source.encoding)
         text.encode("utf-8")  # some encodings produce lone surrogates
     if "\0" in text:
         raise FwcError(f"{path} is not a table: it holds NUL characters; is it a binary file?")
     sep_line = _SEP_LINE.match(text)
-    file, above = StringIO(text, newline=""), max(source.skip, int(sep_line is not None))
+    file = StringIO(text, newline="")
+    above = max(source.skip, int(sep_line is not None))
     for _ in range(above):
         file.readline()
-    separator = sep_line[1] if sep_line else source.separator
+    if sep_line:
+        separator = sep_line[1]
+    else:
+        separator = source.separator
     reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-    start, comment = above + 1, source.comment
+    start = above + 1
+    comment = source.comment
     try:
         for record in reader:
             blank = not record or (len(record) == 1 and not record[0].strip())
@@ -306,47 +357,69 @@ def json_value(path: Path, content: bytes) -> Any:
 
 def json_rows(path: Path, value: Any) -> list[dict[str, Any]]:
     """The rows in a JSON value, which is a list of objects or one object."""
-    rows = value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        rows = value
+    else:
+        rows = [value]
     if isinstance(value, dict) and path.suffix == ".json":
         raise FwcError(
-            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list of rows, "
+            f"{path} is one JSON object, with the keys {', '.join(list(value)[:10])}: give a list "
+            f"of rows, "
             'made with pandas.json_normalize (docs/own-data.md, "Results of other tools")'
         )
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise FwcError(
-                f"{path}:{number}: a row is an object with a value for every column, not {row!r:.40}"
+                f"{path}:{number}: a row is an object with a value for every column, not "
+                f"{row!r:.40}"
             )
     return rows
 
 
-def table_of_rows(where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]) -> RawTable:
+def table_of_rows(
+    where: Path | str, rows: Sequence[dict[str, Any]], markers: Iterable[str]
+) -> RawTable:
     """Convert objects to a table; nested keys become columns with a path."""
     titles = list(dict.fromkeys(key for row in rows for key in row))
-    if (size := len(rows) * len(titles)) > 10_000_000 and size > 50 * sum(map(len, rows)):
-        raise FwcError(f"{where}: its rows have hardly a key in common: they are not rows of one table")
+    size = len(rows) * len(titles)
+    if size > 10_000_000 and size > 50 * sum(map(len, rows)):
+        raise FwcError(
+            f"{where}: its rows have hardly a key in common: they are not rows of one table"
+        )
     columns = [(title, [row.get(title) for row in rows]) for title in titles]
     return _table_of_columns(where, columns, range(1, len(rows) + 1), markers)
 
 
 def _table_of_columns(
-    where: Path | str, columns: Iterable[tuple[str, Any]], numbers: Sequence[Any], markers: Iterable[str]
+    where: Path | str,
+    columns: Iterable[tuple[str, Any]],
+    numbers: Sequence[Any],
+    markers: Iterable[str],
 ) -> RawTable:
     spread = [part for title, cells in columns for part in _spread(title, cells)]
     titles = [utf8_safe(title.strip()) for title, _ in spread]
-    return RawTable(where, titles, numbers, lambda position: spread[position][1], frozenset(markers))
+    return RawTable(
+        where, titles, numbers, lambda position: spread[position][1], frozenset(markers)
+    )
 
 
 def _spread(title: str, cells: Any) -> Iterator[tuple[str, Any]]:
     """Yield (title, cells) of a column, or of each path in a column of nested objects."""
-    objects = cells if isinstance(cells, list) or cells.dtype == object else ()
+    if isinstance(cells, list) or cells.dtype == object:
+        objects = cells
+    else:
+        objects = ()
     keys = dict.fromkeys(key for cell in objects if isinstance(cell, dict) for key in cell)
-    others = [None if isinstance(cell, dict) else cell for cell in objects] if keys else cells
+    if keys:
+        others = [None if isinstance(cell, dict) else cell for cell in objects]
+    else:
+        others = cells
     if not keys or not all(map(is_null, others)):
         yield title, others
     for key in keys:
         yield from _spread(
-            f"{title}.{key}", [cell.get(key) if isinstance(cell, dict) else None for cell in objects]
+            f"{title}.{key}",
+            [cell.get(key) if isinstance(cell, dict) else None for cell in objects],
         )
 
 
@@ -358,7 +431,9 @@ def _open_parquet(path: Path, content: bytes) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
+        raise FwcError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
+        ) from error
     try:
         return pq.ParquetFile(BytesIO(content))
     except Exception as error:  # pyarrow raises many types of errors for an invalid table
@@ -386,7 +461,8 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
 
     def cells_of(leaf: int) -> Any:
         _, position, keys = leaves[leaf]
-        name, before = schema.names[position], schema.names[:position]
+        name = schema.names[position]
+        before = schema.names[:position]
         try:
             part = file.read(columns=[name])
             same = [index for index, title in enumerate(part.column_names) if title == name]
@@ -398,7 +474,13 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kinds = pa.types
-        typed = kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_string, kinds.is_large_string
+        typed = (
+            kinds.is_integer,
+            kinds.is_floating,
+            kinds.is_boolean,
+            kinds.is_string,
+            kinds.is_large_string,
+        )
         if any(check(column.type) for check in typed):
             return column.to_pandas(types_mapper=pd.ArrowDtype)
         try:
@@ -406,7 +488,9 @@ def _read_parquet(path: Path, content: bytes, source: Source) -> RawTable:
         except (OverflowError, ValueError):  # a time or date outside the years that Python knows
             return [_python_value(cell) for cell in column]
 
-    return RawTable(path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers))
+    return RawTable(
+        path, [title for title, _, _ in leaves], numbers, cells_of, frozenset(source.markers)
+    )
 
 
 def _python_value(cell: Any) -> Any:
@@ -423,15 +507,19 @@ def _python_value(cell: Any) -> Any:
 def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     """Read a sheet row by row, so that a distant cell does not fill the memory."""
     if path.suffix.lower() == ".xls":
-        raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")
+        raise FwcError(
+            f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)"
+        )
     try:
         openpyxl: Any = importlib.import_module("openpyxl")
     except ImportError as error:
         raise FwcError(
-            f"{path}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV "
+            f"{path}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the "
+            f"sheet as CSV "
             "(UTF-8)"
         ) from error
-    load, column_letter = openpyxl.load_workbook, openpyxl.utils.get_column_letter
+    load = openpyxl.load_workbook
+    column_letter = openpyxl.utils.get_column_letter
     errors = importlib.import_module("openpyxl.cell.cell").ERROR_CODES
     try:
         sheets = load(BytesIO(content), read_only=True, data_only=True).worksheets
@@ -446,16 +534,23 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
         raise
     except Exception as error:  # openpyxl raises many types of errors for an invalid table
         raise FwcError(f"{path} is not an Excel table: {error}") from error
-    header = rows.pop(0)[1] if rows else []
+    if rows:
+        header = rows.pop(0)[1]
+    else:
+        header = []
     while header and header[-1] is None:
         header.pop()
     for number, cells in rows:
         outside = next((k for k in range(len(header), len(cells)) if cells[k] is not None), None)
         if outside is not None:
             text = not any(isinstance(cell, int | float) for cell in cells)
-            above = f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under [data])"
+            above = (
+                f": if row {number} is the header: --skip {number - 1} (skip = {number - 1} under "
+                f"[data])"
+            )
             raise FwcError(
-                f"{path}: cell {column_letter(outside + 1)}{number} is outside of the {len(header)} titled "
+                f"{path}: cell {column_letter(outside + 1)}{number} is outside of the "
+                f"{len(header)} titled "
                 f"columns{above * (text and (len(header) == 1 or number == rows[0][0]))}"
             )
 
@@ -477,24 +572,34 @@ def _read_excel(path: Path, content: bytes, source: Source) -> RawTable:
     def cells_of(position: int) -> list[Any]:
         column = [cells[position] if position < len(cells) else None for _, cells in rows]
         for (number, _), cell in zip(rows, column, strict=True):
-            where = f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
+            where = (
+                f"{path}: cell {column_letter(position + 1)}{number} of column {titles[position]!r}"
+            )
             if isinstance(cell, int | float) and abs(cell) > LARGEST_EXACT:
                 raise FwcError(
-                    f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two ids may "
-                    "have become one; format the column as text before it is filled, or read it from CSV"
+                    f"{where} holds the number {cell}, of which a spreadsheet keeps 15 digits: two "
+                    f"ids may "
+                    "have become one; format the column as text before it is filled, or read it "
+                    "from CSV"
                 )
             if cell is None and (number, position + 1) in unstored():
                 raise FwcError(
-                    f"{where} is a formula without a stored value: open the file in a spreadsheet program "
+                    f"{where} is a formula without a stored value: open the file in a spreadsheet "
+                    f"program "
                     "and save it, or export CSV"
                 )
         return column
 
     titles = ["" if title is None else as_text(title).strip() for title in header]
     others = ", ".join(repr(other.title) for other in sheets if other is not sheet)
-    hint = f"; this is the sheet {sheet.title!r}, others are {others}: --sheet NAME (sheet under [data])"
+    hint = (
+        f"; this is the sheet {sheet.title!r}, others are {others}: --sheet NAME (sheet under "
+        f"[data])"
+    )
     numbers = [number for number, _ in rows]
-    return RawTable(path, titles, numbers, cells_of, frozenset(source.markers), hint if others else "")
+    return RawTable(
+        path, titles, numbers, cells_of, frozenset(source.markers), hint if others else ""
+    )
 
 
 def _sheet(path: Path, sheets: Sequence[Any], wanted: str) -> Any:
@@ -529,15 +634,22 @@ def frame_table(frame: Any) -> RawTable:
         except (TypeError, ValueError) as error:
             kind = f"{type(frame).__module__}.{type(frame).__name__}"
             raise FwcError(
-                f"a table is a data frame of pandas, Polars, Arrow or another library that narwhals takes, "
+                f"a table is a data frame of pandas, Polars, Arrow or another library that "
+                f"narwhals takes, "
                 f"not {kind}: {error!s:.200}"
             ) from None
-        table = table.collect() if isinstance(table, nw.LazyFrame) else table
-        names, numbers = table.columns, range(len(table))
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        else:
+            table = table
+        names = table.columns
+        numbers = range(len(table))
         cells = (table.get_column(name) for name in names)
         columns = [list(c.to_numpy()) if c.dtype == nw.Float32 else c.to_list() for c in cells]
     titled = zip(map(title_of, names), columns, strict=True)
-    numbers = numbers if len(set(numbers)) == len(numbers) else range(len(numbers))  # row ids are unique
+    numbers = (
+        numbers if len(set(numbers)) == len(numbers) else range(len(numbers))
+    )  # row ids are unique
     return _table_of_columns("the data frame", titled, numbers, DEFAULT_MARKERS)
 
 

@@ -1,6 +1,7 @@
 """Checks a table for columns that reveal outcome or groups, and for repeated rows.
 
-The class shares of each value are cross-fitted, so that rare values and identifiers reveal nothing by chance.
+The class shares of each value are cross-fitted, so that rare values and identifiers reveal nothing
+by chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,19 @@ _FOLDS = 5
 _BINS, _LEAST_BIN = 50, 5  # most bins of a numeric column, least rows in each
 _NUMBERED = 20  # in a table with at most 20 rows, a column of distinct values is no identifier
 _AUC = 0.99
-_FEWER_ERRORS = 0.1  # a column reveals classes if its errors are at most this share of the errors by chance
-_PURE, _COVERED = 0.02, 0.5  # pure values: most errors (share of those by chance), least share of the class
+_FEWER_ERRORS = (
+    0.1  # a column reveals classes if its errors are at most this share of the errors by chance
+)
+_PURE, _COVERED = (
+    0.02,
+    0.5,
+)  # pure values: most errors (share of those by chance), least share of the class
 _LEAST_ERRORS = 15  # least errors by chance: with fewer expected, no error may be luck
 _MOST_CLASSES = 20
 _MOST_ROWS = 50_000  # rows that are checked, at most
-_COARSE = 0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
+_COARSE = (
+    0.02  # a finest column in which a larger share of row pairs agrees is too coarse to decide
+)
 _EXCESS = 2.5  # equal pairs of rows up to this multiple of the expected number may be coincidence
 _MATERIAL = 0.005  # least share of repeated rows that is worth a note on intervals
 
@@ -61,12 +69,17 @@ def check_table(
         rows = np.sort(np.random.default_rng(0).choice(len(frame), _MOST_ROWS, replace=False))
     fold = np.random.default_rng(0).permutation(np.arange(len(rows)) % _FOLDS)
     targets = {outcome: answers} | dict(protected)
-    classes = {name: pd.factorize(target.iloc[rows])[0].astype(np.int64) for name, target in targets.items()}
+    classes = {
+        name: pd.factorize(target.iloc[rows])[0].astype(np.int64)
+        for name, target in targets.items()
+    }
     sentences = {}
     for name in features:
         cells = frame[name].iloc[rows]
         if _numbers_rows(frame[name]):
-            sentences[name] = 'every value differs, as in an identifier; role = "id" hides the column'
+            sentences[name] = (
+                'every value differs, as in an identifier; role = "id" hides the column'
+            )
             continue
         finding = [
             _sentence(target, target == outcome, finding)
@@ -84,14 +97,20 @@ def _numbers_rows(cells: pd.Series) -> bool:
     if len(cells) <= _NUMBERED or not cells.is_unique:
         return False
     integral = pd.api.types.is_integer_dtype(cells)
-    return bool(cells.is_monotonic_increasing) if integral else not pd.api.types.is_numeric_dtype(cells)
+    if integral:
+        return bool(cells.is_monotonic_increasing)
+    return not pd.api.types.is_numeric_dtype(cells)
 
 
 def _sentence(target: str, is_outcome: bool, finding: str) -> str:
     if is_outcome:
-        return f"reveals the outcome {target} ({finding}); drop it unless it is known before the decision"
+        return (
+            f"reveals the outcome {target} ({finding}); drop it unless it is known before the "
+            f"decision"
+        )
     return (
-        f"reveals the protected attribute {target} ({finding}), contradicts its counterfactual and counts "
+        f"reveals the protected attribute {target} ({finding}), contradicts its counterfactual and "
+        f"counts "
         "twice in distances; drop it"
     )
 
@@ -102,7 +121,8 @@ def _told(cells: pd.Series, classes: Codes, fold: Codes, one_sided: bool) -> str
     sizes = np.bincount(classes[known])
     if not 1 < len(sizes) <= _MOST_CLASSES:
         return ""
-    classes, fold = classes[known], fold[known]
+    classes = classes[known]
+    fold = fold[known]
     finding = _of_values(_coded(cells[known]), classes, fold, sizes, one_sided)
     empty = cells[known].isna().to_numpy()
     if finding or not empty.any():
@@ -125,11 +145,17 @@ def _coded(cells: pd.Series) -> Codes:
 
 def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_sided: bool) -> str:
     """How surely values reveal the classes, or a single one if `one_sided`; "" if not."""
-    n, kinds, width = len(codes), len(sizes), int(codes.max()) + 1
+    n = len(codes)
+    kinds = len(sizes)
+    width = int(codes.max()) + 1
     shape = _FOLDS, width, kinds
-    counts = np.bincount((fold * width + codes) * kinds + classes, minlength=np.prod(shape)).reshape(shape)
+    counts = np.bincount(
+        (fold * width + codes) * kinds + classes, minlength=np.prod(shape)
+    ).reshape(shape)
     others = counts.sum(0) - counts
-    share = (others + sizes / n) / (others.sum(2, keepdims=True) + 1)  # (F, K, C), from the other folds
+    share = (others + sizes / n) / (
+        others.sum(2, keepdims=True) + 1
+    )  # (F, K, C), from the other folds
     guess = share.argmax(2)[..., None]
     right = np.take_along_axis(counts, guess, 2).sum()
     by_chance = n - sizes.max()
@@ -138,14 +164,22 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
     for kind in range(kinds):
         in_class = counts[..., kind]
         if _LEAST_ERRORS <= sizes[kind] <= n - _LEAST_ERRORS:
-            auc = _auc(share[..., kind].ravel(), in_class.ravel(), (counts.sum(2) - in_class).ravel())
+            auc = _auc(
+                share[..., kind].ravel(), in_class.ravel(), (counts.sum(2) - in_class).ravel()
+            )
             if auc > _AUC:
                 return f"alone it has an AUC of {auc:.3f}"
         pure = (guess[..., 0] == kind) & (share[..., kind] > 1 - _PURE)
-        rows, wrong = counts[pure].sum(), counts[pure].sum() - in_class[pure].sum()
+        rows = counts[pure].sum()
+        wrong = counts[pure].sum() - in_class[pure].sum()
         chance = rows * (1 - sizes[kind] / n)
         covered = (rows - wrong) / sizes[kind]
-        if one_sided and chance >= _LEAST_ERRORS and wrong <= _PURE * chance and covered >= _COVERED:
+        if (
+            one_sided
+            and chance >= _LEAST_ERRORS
+            and wrong <= _PURE * chance
+            and covered >= _COVERED
+        ):
             return f"some values determine it, in {100 * rows / n:.0f} % of the rows"
     return ""
 
@@ -153,19 +187,24 @@ def _of_values(codes: Codes, classes: Codes, fold: Codes, sizes: Codes, one_side
 def _auc(scores: Floats, yes: npt.NDArray[Any], no: npt.NDArray[Any]) -> float:
     """The AUC of scores (k,) with row counts `yes` and `no` (k,); ties count half."""
     values, index = np.unique(scores, return_inverse=True)
-    above, below = np.bincount(index, yes, len(values)), np.bincount(index, no, len(values))
-    return float((above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0))
+    above = np.bincount(index, yes, len(values))
+    below = np.bincount(index, no, len(values))
+    return float(
+        (above * (np.cumsum(below) - below / 2)).sum() / max(above.sum() * below.sum(), 1.0)
+    )
 
 
 def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     """A warning about repeated rows, and whether they are material; else ("", False).
 
-    The number of row pairs that are equal in all columns is compared with the number expected by chance. For
-    the expectation, take the pairs that are equal in all columns except the finest, and multiply their number
-    by the share of all pairs that agree in the finest column. Up to `_EXCESS` times this number may be
-    coincidence. A table with only coarse columns gets no warning.
+    The number of row pairs that are equal in all columns is compared with the number expected by
+    chance. For the expectation, take the pairs that are equal in all columns except the finest, and
+    multiply their number by the share of all pairs that agree in the finest column. Up to `_EXCESS`
+    times this number may be coincidence. A table with only coarse columns gets no warning.
     """
-    n, rng, columns = len(frame), np.random.default_rng(0), list[tuple[float, int, Keys]]()
+    n = len(frame)
+    rng = np.random.default_rng(0)
+    columns = list[tuple[float, int, Keys]]()
     for index in range(frame.shape[1]):
         cells = frame.iloc[:, index]
         cells = cells.astype(str) if cells.dtype == object else cells  # lists have no hash
@@ -187,13 +226,16 @@ def repeated_rows(frame: pd.DataFrame) -> tuple[str, bool]:
     if finest[0] > _COARSE or _pairs(total) <= 1 + _EXCESS * by_chance + 3 * np.sqrt(by_chance):
         return "", False
     sentence = (
-        f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: remove them, "
+        f"{repeated:,} of {n:,} rows repeat another row exactly, and each counts as a person: "
+        f"remove them, "
         "or name the column of people with --cluster"
     )
     return sentence, repeated >= _MATERIAL * n
 
 
-def _determined(column: tuple[float, int, Keys], columns: Sequence[tuple[float, int, Keys]]) -> bool:
+def _determined(
+    column: tuple[float, int, Keys], columns: Sequence[tuple[float, int, Keys]]
+) -> bool:
     """Whether another column of equal resolution determines this one."""
     _, many, keys = column
     return any(

@@ -47,24 +47,44 @@ _DATE = (
     r"([T ]\d{1,2}:\d{2}.*)?"
 )
 _PLACE_NAME = re.compile(
-    r"(?i)(^|[ _-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
+    r"(?i)(^|[ "
+    r"_-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
     r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood|block_?group|msoa|lsoa)"
     r"([ _-]?(code|id|number|nr))?($|[ _-])|zip_?code"
 )
 _GROUP_NAME = re.compile(
-    r"(?i)(^|[ _-])(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
+    r"(?i)(^|[ "
+    r"_-])(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
     r"|religio\w*|minorit\w*|disab\w*|behinder\w*|migra\w*|herkunft|birth\w*|geburt\w*|age|alter|marital\w*"
     r"|pregnan\w*)($|[ _-])"
 )
 _PEOPLE_NAME = re.compile(
-    r"(?i)(^|[ _-])(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
+    r"(?i)(^|[ "
+    r"_-])(customer|client|person|people|applicant|patient|employee|user|member|borrower|student"
     r"|kunde|kundin|antragsteller\w*|bewerber\w*|mitarbeiter\w*)([ _-]?(id|nr|no|number|key))?$"
 )
 _FACTORS = {
-    "k": 1e3, "K": 1e3, "tsd": 1e3, "Tsd": 1e3, "tsd.": 1e3, "Tsd.": 1e3, "thousand": 1e3, "mille": 1e3,
-    "M": 1e6, "mio": 1e6, "Mio": 1e6, "mio.": 1e6, "Mio.": 1e6, "mn": 1e6, "mln": 1e6, "million": 1e6,
-    "bn": 1e9, "Mrd": 1e9, "Mrd.": 1e9, "billion": 1e9,
-}  # fmt: skip
+    "k": 1e3,
+    "K": 1e3,
+    "tsd": 1e3,
+    "Tsd": 1e3,
+    "tsd.": 1e3,
+    "Tsd.": 1e3,
+    "thousand": 1e3,
+    "mille": 1e3,
+    "M": 1e6,
+    "mio": 1e6,
+    "Mio": 1e6,
+    "mio.": 1e6,
+    "Mio.": 1e6,
+    "mn": 1e6,
+    "mln": 1e6,
+    "million": 1e6,
+    "bn": 1e9,
+    "Mrd": 1e9,
+    "Mrd.": 1e9,
+    "billion": 1e9,
+}
 _SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
 _ID_NAME = (
     r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$|Id$|ID$"
@@ -75,18 +95,25 @@ _UNIT = re.compile(
     r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
 )
 _CODES = frozenset(  # codes for missing values in many surveys
-    sign * digit * int("1" * places) for sign, digit, places in (
-        *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)), (1, 6, 3), (1, 6, 4),
-        *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)), (-1, 1, 1),
+    sign * digit * int("1" * places)
+    for sign, digit, places in (
+        *((1, digit, places) for digit in (7, 8, 9) for places in range(2, 7)),
+        (1, 6, 3),
+        (1, 6, 4),
+        *((-1, digit, places) for digit in (7, 8, 9) for places in range(1, 6)),
+        (-1, 1, 1),
     )
-)  # fmt: skip
+)
 _TOTAL = re.compile(
-    r"(?i)(grand |sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
+    r"(?i)(grand "
+    r"|sub)?(totals?|sum|(zwischen|end)?summe|gesamt(summe)?|insgesamt|somme|suma|soma|somma"
     r"|total g[eé]n[eé]ral|totale|totaal|razem|ogółem|average|mean|durchschnitt|mittelwert)\b\W*"
 )
 _WHERE = {"feature": "", "extra": "", "id": "; it is not shown", "drop": "; it is left out"}
 # Stems of verbs for decisions: "Should this case be approved?"
-_DONE = r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+_DONE = (
+    r"(approv|accept|grant|hir|admitt|promot|select|invit|fund|shortlist|award|reject|deni|releas)"
+)
 
 
 @dataclass(frozen=True)
@@ -110,11 +137,16 @@ class ColumnProfile:
         """Parse a cell of a numeric column; NaN if it is not a number."""
         plain = self.plain(cell)
         number = as_number(plain)
-        return math.nan if number is None else number
+        if number is None:
+            return math.nan
+        return number
 
     def plain(self, cell: str) -> str:
         """A cell as the task file will read it."""
-        text = cell.removesuffix(self.suffix).rstrip() if self.suffix else cell
+        if self.suffix:
+            text = cell.removesuffix(self.suffix).rstrip()
+        else:
+            text = cell
         factors = {word: _FACTORS[word] for word in self.factors}
         return as_plain(multiplied(text, factors, self.written), self.written)
 
@@ -156,12 +188,19 @@ def profile_column(
     if notation is None:
         several = sum(map(is_unknown, counts)) + bool(cells.isna().any()) > 1
         stated |= set(missing_codes(counts))
-        markers = stated | set(filter(is_unknown, counts)) if stated or several else set()
+        if stated or several:
+            markers = stated | set(filter(is_unknown, counts))
+        else:
+            markers = set()
         if part == "protected":
             markers = set(merged_categories(counts, unknown, bool(cells.isna().any())))
         if part == "outcome":
             markers = set(filter(is_unknown, counts))
-    if notation and len(notation.odd) <= _FEW_TEXTS and sum(counts[text] for text in notation.odd) > _FEW:
+    if (
+        notation
+        and len(notation.odd) <= _FEW_TEXTS
+        and sum(counts[text] for text in notation.odd) > _FEW
+    ):
         markers |= set(notation.odd)  # few texts, often: what stands for a missing number
         notation = replace(notation, odd=())
     odd = notation.odd if notation else ()
@@ -175,8 +214,13 @@ def profile_column(
         doubt = f"rows with {listed(kept, _LISTED, repr)} are left out"
         return ColumnProfile("categorical", missing="drop", markers=kept).checked(doubt)
     if notation is None:
-        doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown" if kept else ""
-        return ColumnProfile("categorical", missing="category" if kept else "", markers=kept).checked(doubt)
+        if kept:
+            doubt = f"{listed(kept, _LISTED, repr)} made one category, unknown"
+        else:
+            doubt = ""
+        return ColumnProfile(
+            "categorical", missing="category" if kept else "", markers=kept
+        ).checked(doubt)
     profile = replace(notation, markers=kept)
     return profile.checked(
         *_not_numbers(cells, counts, profile), *([] if part else _doubts(profile, counts, distinct))
@@ -192,10 +236,14 @@ def _are_codes(notation: ColumnProfile, cells: Collection[str]) -> bool:
 
 def _without(cells: pd.Series, texts: Collection[str]) -> pd.Series:
     """Replace cells that equal one of the texts by missing."""
-    return cells.mask(cells.isin(list(texts))) if texts else cells
+    if texts:
+        return cells.mask(cells.isin(list(texts)))
+    return cells
 
 
-def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile) -> Iterator[str]:
+def _not_numbers(
+    cells: pd.Series, counts: Mapping[str, int], profile: ColumnProfile
+) -> Iterator[str]:
     """Yield doubts about texts in a numeric column that are not numbers."""
 
     def place(text: str) -> str:
@@ -214,16 +262,24 @@ def _not_numbers(cells: pd.Series, counts: Mapping[str, int], profile: ColumnPro
         yield f"no numbers: {odd}: repair them, or add them to its missing_marker"
 
 
-def _doubts(profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]) -> Iterator[str]:
+def _doubts(
+    profile: ColumnProfile, counts: Mapping[str, int], distinct: Collection[str]
+) -> Iterator[str]:
     of_numbers: Counter[float] = Counter()
     for cell in distinct:
         of_numbers[profile.number(cell)] += counts[cell]
     numbers = sorted(of_numbers)
     yield from _doubts_about_units(profile)
     rest = [number for number in numbers if number not in _CODES]
-    if codes := [f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)]:
+    codes = [
+        f"{code:g}" for code in numbers if code in _CODES and _may_be_code(code, rest, of_numbers)
+    ]
+    if codes:
         among = f"{', '.join(codes)} beside {rest[0]:g} to {rest[-1]:g}"
-        yield f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this column"
+        yield (
+            f"{among}: a code for a missing value? then missing_marker = {_toml(codes)} in this "
+            f"column"
+        )
     elif profile.written or profile.unit or profile.factors:
         return
     elif 2 < len(numbers) <= _FEW and all(number.is_integer() for number in numbers):
@@ -263,7 +319,10 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
     cells = {cell: n for cell, n in counts.items() if not is_marker(cell)}
     total = sum(cells.values())
     texts = [cell for cell in cells if not re.search(r"\d", cell)]
-    majority = _MOSTLY if len(texts) <= _FEW_TEXTS else _MAJORITY
+    if len(texts) <= _FEW_TEXTS:
+        majority = _MOSTLY
+    else:
+        majority = _MAJORITY
     most = (1 - majority) * total
     if not cells or sum(cells[text] for text in texts) > most:
         return None
@@ -277,7 +336,9 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
     if times <= (1 - _MAJORITY) * total or len(cells) <= 2:
         unit = ""
     grouped = any(re.search(r"\d\.\d{3}(?!\d)", cell) for cell in cells)
-    ways: tuple[Written, ...] = ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
+    ways: tuple[Written, ...] = (
+        ("", "1.234,5", "1,234.5") if grouped else ("", "1,234.5", "1.234,5")
+    )
     best = None
     least = most
     for suffix in dict.fromkeys(("", unit)):
@@ -287,7 +348,10 @@ def how_written(counts: Mapping[str, int]) -> ColumnProfile | None:
             odd = [cell for cell, x in numbers.items() if math.isnan(x) or abs(x) >= LARGEST_EXACT]
             rows = sum(cells[cell] for cell in odd)
             if rows < least or (best is None and rows == least):
-                kinds = tuple(around.most_common()) if unit else ()
+                if unit:
+                    kinds = tuple(around.most_common())
+                else:
+                    kinds = ()
                 best = replace(tried, odd=tuple(odd), units=kinds)
                 least = rows
             if not odd:
@@ -299,11 +363,16 @@ def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
     """The factor and the unit of each cell that looks like a number: ("k", "€") of "1.9 k€"."""
     found = {}
     for cell in cells:
-        match = _UNIT.fullmatch(cell) if len(cell) <= _LONGEST else None
+        if len(cell) <= _LONGEST:
+            match = _UNIT.fullmatch(cell)
+        else:
+            match = None
         if match is None or (match["before"] and match["after"]):
             continue
         text = match["before"] or match["after"]
-        factor = next((word for word in sorted(_FACTORS, key=len, reverse=True) if text.startswith(word)), "")
+        factor = next(
+            (word for word in sorted(_FACTORS, key=len, reverse=True) if text.startswith(word)), ""
+        )
         rest = text.removeprefix(factor).strip()
         if factor and rest and rest not in (*_SAME_UNIT, *_SAME_UNIT.values()):
             factor = ""  # "kg" is no factor
@@ -314,7 +383,9 @@ def _units(cells: Collection[str]) -> dict[str, tuple[str, str]]:
 
 def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool) -> str:
     """The first reason to leave out a column, or ""."""
-    n, many, seen = len(cells), len(distinct) > _FEW, cells.dropna()
+    n = len(cells)
+    many = len(distinct) > _FEW
+    seen = cells.dropna()
     some = seen.unique()[:_LOOKED_AT]
     words = sum(map(len, map(str.split, seen))) / max(len(seen), 1)
     numbers = [number for cell in distinct if (number := as_number(cell)) is not None]
@@ -328,7 +399,9 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
 
     different = countable and len(distinct) == n
     if different and numeric and not has_id_name and max(whole) - min(whole) >= 2 * n:
-        different = all(low < high for low, high in pairwise(map(float, cells)))  # numbered in row order
+        different = all(
+            low < high for low, high in pairwise(map(float, cells))
+        )  # numbered in row order
     zeros = any(cell[0] == "0" for cell in some)
     place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
     place = place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
@@ -341,13 +414,15 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
         (place, "CHECK: codes of places: not quantities, and they may reveal the protected group"),
         (
             many and _PEOPLE_NAME.search(name) and len(seen) / 4 < len(distinct) < len(seen),
-            f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} counts people',
+            f'CHECK: people with several rows? then role = "extra" here, and --cluster {name} '
+            f"counts people",
         ),
         (different and words >= 4, free_text),
         (different, "CHECK: every value differs, so it was taken for an id"),
         (
             countable and has_id_name and len(distinct) > len(seen) / 4,
-            'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place of rows',
+            'CHECK: identifiers, some repeated; role = "extra" and --cluster count people in place '
+            "of rows",
         ),
         (numeric, ""),
         (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
@@ -379,10 +454,14 @@ def draft_task(
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
     table.require(filter(None, (*protected, outcome)))
-    times_of = Counter(title for title in table.titles if title)  # skips a saved index, which has no title
+    times_of = Counter(
+        title for title in table.titles if title
+    )  # skips a saved index, which has no title
     for name in (*protected, outcome):
         if times_of[name] > 1:
-            raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
+            raise FwcError(
+                f"{path}: the header names column {name!r} more than once: rename one of them"
+            )
     checks = [
         f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
         for name, times in sorted(times_of.items())
@@ -413,7 +492,9 @@ class Drafting:
         for name in (*self.protected, self.outcome, *filter(None, [self.weight])):
             if name not in self.raw:
                 untitled = "; without a header line a task file is written by hand: header = false"
-                hint = did_you_mean(name, map(str, self.raw)) + untitled * (self.source.format == "csv")
+                hint = did_you_mean(name, map(str, self.raw)) + untitled * (
+                    self.source.format == "csv"
+                )
                 raise FwcError(f"{self.path}: there is no column {name!r}{hint}")
         self.totals = dict(self._total_lines())
         self.raw = self.raw.drop(index=list(self.totals))
@@ -423,7 +504,9 @@ class Drafting:
             for name, profile in self.profiles.items()
         }
         special = (*self.protected, self.outcome, self.weight)
-        others = [name for name in self.profiles if name not in special and self.cells[name].notna().any()]
+        others = [
+            name for name in self.profiles if name not in special and self.cells[name].notna().any()
+        ]
         if all(self.profiles[name].role != "feature" for name in others):
             # A task needs a feature: keep doubtful ones.
             self.profiles |= {name: replace(self.profiles[name], role="feature") for name in others}
@@ -441,36 +524,50 @@ class Drafting:
         """Yield (row id, (column, word)) of totals in the last two rows."""
         for row, cells in self.raw.iloc[2:].tail(2).iterrows():
             texts = {str(name): str(cell) for name, cell in cells.dropna().items()}
-            word = next(((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None)
+            word = next(
+                ((name, text) for name, text in texts.items() if _TOTAL.fullmatch(text)), None
+            )
             if word and self.outcome not in texts:
                 yield str(row), word
 
     def _profile(self, name: str) -> ColumnProfile:
         cells = self.raw[name]
-        part = "protected" if name in self.protected else "outcome" * (name == self.outcome)
+        if name in self.protected:
+            part = "protected"
+        else:
+            part = "outcome" * (name == self.outcome)
         profile = profile_column(name, cells, part, self.unknown)
         missing = cells.isna() | cells.isin(profile.markers)
         if name == self.weight:  # a row without a weight is dropped
             rule = "drop" if missing.any() else ""
             return replace(profile, kind="numeric", role="extra", why="", missing=rule)
-        if not part and profile.role == "feature" and (_GROUP_NAME.search(name) or _PLACE_NAME.search(name)):
+        if (
+            not part
+            and profile.role == "feature"
+            and (_GROUP_NAME.search(name) or _PLACE_NAME.search(name))
+        ):
             profile = profile.checked(
                 "it may stand for a protected group; drop it unless decisions may use it"
             )
         if not part and (profile.kind, profile.role) == ("numeric", "feature"):
             share = missing.mean()
             if share > _MOSTLY_MISSING:
-                return replace(profile, role="drop").checked(f"{100 * share:.0f} % of its values are missing")
+                return replace(profile, role="drop").checked(
+                    f"{100 * share:.0f} % of its values are missing"
+                )
         return profile
 
     def _check_table(self, features: Sequence[str]) -> None:
         """Add the doubts of `check_table`, which compares columns, to profiles and checks."""
 
         def numbers(name: str) -> "pd.Series":
-            cells, profile = self.cells[name], self.profiles[name]
+            cells = self.cells[name]
+            profile = self.profiles[name]
             if not profile.written and not profile.unit:
                 return pd.to_numeric(cells, errors="coerce")
-            return cells.map({text: profile.number(text) for text in cells.dropna().unique()}).astype(float)
+            return cells.map(
+                {text: profile.number(text) for text in cells.dropna().unique()}
+            ).astype(float)
 
         def classes(name: str) -> "pd.Series":
             if self.cells[name].nunique() <= _FEW or self.profiles[name].kind != "numeric":
@@ -480,16 +577,22 @@ class Drafting:
         usual = usual_meaning(list(self.cells[self.outcome].dropna().unique()))
         answers = classes(self.outcome)
         if usual.yes and usual.no:
-            answers = answers.replace(dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no"))
+            answers = answers.replace(
+                dict.fromkeys(usual.yes, "yes") | dict.fromkeys(usual.no, "no")
+            )
         is_numeric = {name: profile.kind == "numeric" for name, profile in self.profiles.items()}
         checked = check_table(
-            pd.DataFrame(self.cells | {name: numbers(name) for name in features if is_numeric[name]}),
+            pd.DataFrame(
+                self.cells | {name: numbers(name) for name in features if is_numeric[name]}
+            ),
             features,
             self.outcome,
             answers,
             {name: classes(name) for name in self.protected},
         )
-        self.profiles |= {n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()}
+        self.profiles |= {
+            n: self.profiles[n].checked(doubt) for n, doubt in checked.columns.items()
+        }
         self.checks += filter(None, [checked.repeated])
         for row, (column, word) in self.totals.items():
             how = f"left out by keep, {column} without {word!r}"
@@ -497,9 +600,13 @@ class Drafting:
 
     def _with_missing(self, name: str) -> ColumnProfile:
         """Apply the rule "category": a column with missing numbers gets bands, or drops rows."""
-        profile, cells = self.profiles[name], self.cells[name]
+        profile = self.profiles[name]
+        cells = self.cells[name]
         missing = cells.isna().mean()
-        share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
+        if missing >= 0.01:
+            share = f"{100 * missing:.0f} %"
+        else:
+            share = "under 1 %"
         if profile.role != "feature":
             return profile
         if profile.kind == "categorical" and name in self.protected and missing > _FEW_MISSING:
@@ -524,7 +631,9 @@ class Drafting:
             positive = next(iter(rules.get("positive", ())), None)
             above = rules.get("threshold", {}).get("above")
         question = draft_question(self.outcome, positive, above)
-        self.checks.append(f"question: {question} Write it as a person would ask it, as a yes-no question")
+        self.checks.append(
+            f"question: {question} Write it as a person would ask it, as a yes-no question"
+        )
         text = [
             f"# A task for fwc-llm, drafted from {_one_line(self.path.name)} "
             f"({len(self.cells[self.outcome]):,} rows). Guesses are marked CHECK.",
@@ -542,8 +651,14 @@ class Drafting:
             "[data]",
             f"file = {_toml(os.path.relpath(self.path, folder).replace(os.sep, '/'))}",
         ]
-        text += [f'format = "{self.source.format}"'] if self.source.format != format_of(self.path) else []
-        text += [f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))]
+        text += (
+            [f'format = "{self.source.format}"']
+            if self.source.format != format_of(self.path)
+            else []
+        )
+        text += [
+            f"{key} = {_toml(value)}" for key in LAYOUT if (value := getattr(self.source, key))
+        ]
         if self.source.format == "csv":
             text += [f"separator = {_toml(self.source.separator)}", "header = true"]
             if self.source.encoding != "utf-8-sig":
@@ -567,46 +682,73 @@ class Drafting:
             return 'missing = "error" # no value is missing; otherwise "drop" or "category"'
         counts = {name: f"{_one_line(name)} {n:,}" for name, n in self.missing.items()}
         dropped = [name for name in counts if (self.profiles[name].missing or self.rule) == "drop"]
-        if kept := ", ".join(count for name, count in counts.items() if name not in dropped):
+        kept = ", ".join(count for name, count in counts.items() if name not in dropped)
+        if kept:
             self.checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
-        if lost := ", ".join(counts[name] for name in dropped):
+        lost = ", ".join(counts[name] for name in dropped)
+        if lost:
             whole = ~pd.DataFrame({name: self.cells[name].isna() for name in dropped}).any(axis=1)
             stay = f"{whole.sum():,} of {len(whole):,} stay"
             self.checks.append(f"missing: rows with a missing value are dropped ({lost}); {stay}")
-        why = 'or "category", or "error"' if self.rule == "drop" else "dropping rows would lose too many"
-        return f'missing = "{self.rule}" # CHECK: {why}; missing values: {", ".join(counts.values())}'
+        if self.rule == "drop":
+            why = 'or "category", or "error"'
+        else:
+            why = "dropping rows would lose too many"
+        return (
+            f'missing = "{self.rule}" # CHECK: {why}; missing values: {", ".join(counts.values())}'
+        )
 
     def _answer(self) -> tuple[str | None, float | None, list[str], str]:
         """(value that means yes, threshold, lines of the task file, point to check)."""
-        counts, profile = Counter(self.cells[self.outcome].dropna().tolist()), self.profiles[self.outcome]
-        values = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
+        counts = Counter(self.cells[self.outcome].dropna().tolist())
+        profile = self.profiles[self.outcome]
+        values = ", ".join(
+            f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12)
+        )
         where = f"outcome {self.outcome}"
-        if len(counts) > 3 and profile.kind == "numeric":  # the values 0, 1 and 9 are codes, not numbers
+        if (
+            len(counts) > 3 and profile.kind == "numeric"
+        ):  # the values 0, 1 and 9 are codes, not numbers
             middle = median(profile.number(cell) for cell in counts.elements())
             line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
             doubt = f"{where}: a number; say above which threshold the answer is yes"
             return None, middle, [line], doubt
         usual = usual_meaning(counts)
-        yes, no, others = list(usual.yes), list(usual.no), usual.dropped
+        yes = list(usual.yes)
+        no = list(usual.no)
+        others = usual.dropped
         if not yes or not no:
             line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"
-            return next(iter(counts), "…"), None, [line], f"{where}: say which values mean yes: {values}"
-        lines = [f"positive = {_toml(yes)} # CHECK: the values are {values}", f"negative = {_toml(no)}"]
+            return (
+                next(iter(counts), "…"),
+                None,
+                [line],
+                f"{where}: say which values mean yes: {values}",
+            )
+        lines = [
+            f"positive = {_toml(yes)} # CHECK: the values are {values}",
+            f"negative = {_toml(no)}",
+        ]
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         if others:
             neither = ", ".join(map(_one_line, others))
-            lines.append(f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"')
+            lines.append(
+                f'# others = "drop" # CHECK: what of {neither}? "drop" these rows, or "no"'
+            )
             taken += f"; say what {neither} means: negative, or others"
         return yes[0], None, lines, f"{where}: {taken}"
 
     def _protected(self, name: str) -> list[str]:
         """Suggest a threshold or map for many, rare or similarly spelled levels."""
-        counts, profile = Counter(self.cells[name].dropna().tolist()), self.profiles[name]
+        counts = Counter(self.cells[name].dropna().tolist())
+        profile = self.profiles[name]
         if len(counts) > _FEW and profile.kind == "numeric":
             middle = median(profile.number(cell) for cell in counts.elements())
             doubt = f"a number with {len(counts):,} values; split it with a threshold"
             self.checks.append(f"protected {name}: {doubt}")
-            return [f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"]
+            return [
+                f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or a map of values"
+            ]
         spelled = merge_spellings(counts)
         if spelled:
             self.checks.append(spellings_note(f"protected {name}", spelled))
@@ -616,7 +758,9 @@ class Drafting:
             self.checks.append(f"protected {name}: {few}")
         else:
             return []
-        entries = ", ".join(f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20])
+        entries = ", ".join(
+            f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20]
+        )
         return [f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"]
 
 
@@ -632,9 +776,13 @@ def draft_question(outcome: str, positive: str | None, above: float | None) -> s
     """Draft a question; yes means the value `positive`, or above `above`."""
     is_yes = positive is None or means_yes(positive)
     for text in (positive or "", *([outcome] if is_yes and above is None else [])):
-        if done := re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text):
+        done = re.match(rf"(?i)(?:.*[ _.-])?(?<!not[ _-]){_DONE}", text)
+        if done:
             return f"Should this case be {done[1].lower()}ed?"
-    value = f"above {above:g}" if above is not None else f"“{positive or 'yes'}”"
+    if above is not None:
+        value = f"above {above:g}"
+    else:
+        value = f"“{positive or 'yes'}”"
     return f"Is “{spoken(outcome)}” {value} in this case?"
 
 

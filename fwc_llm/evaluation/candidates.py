@@ -55,7 +55,9 @@ class Candidate:
     def wording(self) -> str:
         """The template set; with an instruction, the name of its copy in the tuning's folder."""
         digest = sha256(json.dumps([self.template, self.instruction]).encode()).hexdigest()
-        return f"instruction-{digest[:8]}" if self.instruction else self.template
+        if self.instruction:
+            return f"instruction-{digest[:8]}"
+        return self.template
 
     def as_json(self) -> dict[str, Any]:
         """The candidate as in tuning.json."""
@@ -78,9 +80,12 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
     try:
         if isinstance(source, (str, Path)):
             if Path(source).is_dir():
-                if folders := sorted(str(file.parent) for file in Path(source).glob("**/query.j2")):
+                folders = sorted(str(file.parent) for file in Path(source).glob("**/query.j2"))
+                if folders:
                     return [], folders
-                raise FwcError(f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)")
+                raise FwcError(
+                    f"{source} holds no folder of templates (with system.j2, shots.j2, query.j2)"
+                )
             source = read_text(Path(source)).splitlines()
         sentences = dict.fromkeys(" ".join(replace_invisible(line).split()) for line in source)
     except (OSError, ValueError) as error:
@@ -94,17 +99,25 @@ def read_instructions(source: str | Path | Iterable[str]) -> tuple[list[str], li
 def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Recipe]:
     """The kinds of candidates with m examples: in turn a counter-stereotypical and another kind.
 
-    Counter-stereotypical examples change the gap most: of groups with low base rates they are mostly yes, of
-    groups with high base rates mostly no.
+    Counter-stereotypical examples change the gap most: of groups with low base rates they are
+    mostly yes, of groups with high base rates mostly no.
     """
     usable = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
-    chosen = usable if names is None else list(names)
+    if names is None:
+        chosen = usable
+    else:
+        chosen = list(names)
     for name in chosen:
         if is_per_row(name):
-            raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")
+            raise FwcError(
+                f"{name} chooses anew for every row: there would be no shots.json to keep"
+            )
         if name in _LEFT_OUT:
-            raise FwcError(f"tune does not try {name}: it has no examples, or needs the ids of rows")
-    counter, others = list[Recipe](), list[Recipe]()
+            raise FwcError(
+                f"tune does not try {name}: it has no examples, or needs the ids of rows"
+            )
+    counter = list[Recipe]()
+    others = list[Recipe]()
     for name in chosen:
         if name == "strata":
             for share, more in COUNTER_TABLES:
@@ -137,7 +150,8 @@ def choose_candidates(
 ) -> tuple[list[Candidate], list[str]]:
     """Choose `count` candidates; also return the reasons for kinds that failed.
 
-    With `alone`, which has no examples, every wording but the first is also a candidate without examples.
+    With `alone`, which has no examples, every wording but the first is also a candidate without
+    examples.
     """
     by_size = [recipes(task, m, names) for m in sizes]
     kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
@@ -148,10 +162,13 @@ def choose_candidates(
     extra = wordings[1:] if alone else []
     if alone and count <= len(wordings):
         raise FwcError(
-            f"candidates is {count}: {len(wordings)} wordings need at least {len(wordings) + 1} candidates"
+            f"candidates is {count}: {len(wordings)} wordings need at least {len(wordings) + 1} "
+            f"candidates"
         )
     chosen = [
-        Candidate(f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction)
+        Candidate(
+            f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
+        )
         for place, (template, instruction) in enumerate(extra, 1)
         if alone
     ]
@@ -168,14 +185,27 @@ def choose_candidates(
         order = orders[turn % len(orders)]
         try:
             shots = select_shots(
-                task, recipe.strategy, m, recipe.epsilon, own, split.pool, split.candidates,
-                order=order, progress=False, **recipe.options,
-            )  # fmt: skip
+                task,
+                recipe.strategy,
+                m,
+                recipe.epsilon,
+                own,
+                split.pool,
+                split.candidates,
+                order=order,
+                progress=False,
+                **recipe.options,
+            )
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        # Every kind meets every pair of order and wording: after a full cycle of both, wordings shift by one.
-        place = number % len(kinds) // (2 * len(sizes)) + turn + turn // math.lcm(len(orders), len(wordings))
+        # Every kind meets every pair of order and wording: after a full cycle of both, wordings
+        # shift by one.
+        place = (
+            number % len(kinds) // (2 * len(sizes))
+            + turn
+            + turn // math.lcm(len(orders), len(wordings))
+        )
         template, instruction = wordings[place % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
         chosen.append(Candidate(name, recipe, own, order, template, shots, instruction))

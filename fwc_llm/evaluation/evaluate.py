@@ -13,8 +13,20 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, StorageError
-from fwc_llm.evaluation.experiment_file import FILE_NAME, experiment_text, relative, saved_name, task_option
+from fwc_llm.errors import (
+    FwcError,
+    IncompleteRunError,
+    InterruptedRunError,
+    ProviderError,
+    StorageError,
+)
+from fwc_llm.evaluation.experiment_file import (
+    FILE_NAME,
+    experiment_text,
+    relative,
+    saved_name,
+    task_option,
+)
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
@@ -61,35 +73,44 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
-    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the messages
-    that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files of saved
-    shots (ending in .json) or `Shots`. The run's folder is `out`, by default ./runs/<time>-<task>-<model>.
-    If `out` has an interrupted run, that run continues. The function also works inside a running event
-    loop.
+    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the
+    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy
+    names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
+    ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The function
+    also works inside a running event loop.
 
-    `settings` has the options of the experiment, `client` those of the service. An option of either may also
-    be passed by name, which overrides `settings` or `client`.
+    `settings` has the options of the experiment, `client` those of the service. An option of either
+    may also be passed by name, which overrides `settings` or `client`.
 
-    `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data has
-    changed. With `max_prompt_tokens`, m is reduced until no prompt has more tokens. `cancel_batch` stops
-    batches of an interrupted call; by default, the run waits for their replies. `reference` adds reference
-    models' answers about the same rows to the results.
+    `data_dir` is the folder of the data. `allow_changed_data` accepts saved shots although the data
+    has changed. With `max_prompt_tokens`, m is reduced until no prompt has more tokens.
+    `cancel_batch` stops batches of an interrupted call; by default, the run waits for their
+    replies. `reference` adds reference models' answers about the same rows to the results.
 
-    Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
-    `on_progress(progress)` receive it instead.
+    Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)`
+    and `on_progress(progress)` receive it instead.
 
-    Errors: `FwcError` for bad input, before any request; `ProviderError` if the provider rejects the run;
-    `InterruptedRunError` on Ctrl-C. The answers before one of the last two are saved, and scored in the
-    error's attribute `result`.
+    Errors: `FwcError` for bad input, before any request; `ProviderError` if the provider rejects
+    the run; `InterruptedRunError` on Ctrl-C. The answers before one of the last two are saved, and
+    scored in the error's attribute `result`.
     """
     settings, client = split_options(options, settings or Settings(), client or Client())
     taken = on_step is not None or on_progress is not None
     shown = choose(False if progress is None and taken else progress)
     with shown.working("reading the table") as step:
         job = prepare(
-            task, model, arms, settings, client, data_dir, allow_changed_data, on_step or step, shown.say,
-            reference, max_prompt_tokens=max_prompt_tokens,
-        )  # fmt: skip
+            task,
+            model,
+            arms,
+            settings,
+            client,
+            data_dir,
+            allow_changed_data,
+            on_step or step,
+            shown.say,
+            reference,
+            max_prompt_tokens=max_prompt_tokens,
+        )
     for note in job.plan.notes:
         shown.say(note)
     with shown.asking(job.plan.n_calls) as state:
@@ -114,12 +135,15 @@ def prepare(
 ) -> "Job":
     """Plan a run as `evaluate` does; send no request and write no file.
 
-    `named` is the name or file of a task that is passed as a `Task`. `fail_if` are the gates (conditions that
-    no arm may meet), by which reports choose the best arm.
+    `named` is the name or file of a task that is passed as a `Task`. `fail_if` are the gates
+    (conditions that no arm may meet), by which reports choose the best arm.
     """
     named_chat = isinstance(model, str) and settings.api == "chat"
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
-    client = client.updated(logprobs=True) if needs_p else client
+    if needs_p:
+        client = client.updated(logprobs=True)
+    else:
+        client = client
     if isinstance(model, str):
         answerer = open_model(model, client, api=settings.api, notice=notice)
     else:
@@ -129,14 +153,22 @@ def prepare(
     if notice is not None and gives:
         notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
-    table = task if isinstance(task, Task) else load_task(task, data_dir)
-    plan = make_plan(table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens)
+    if isinstance(task, Task):
+        table = task
+    else:
+        table = load_task(task, data_dir)
+    plan = make_plan(
+        table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens
+    )
     asked = {
-        "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
-        "no_rows": no_rows, "fail_if": list(fail_if) or None,
+        "task": task_option(named or task),
+        "data_dir": data_dir,
+        "allow_changed_data": allow_changed_data,
+        "no_rows": no_rows,
+        "fail_if": list(fail_if) or None,
         "reference": reference,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
-    }  # fmt: skip
+    }
     return Job(plan, answerer, client, asked, reference, notice)
 
 
@@ -147,7 +179,9 @@ class Job:
     plan: Plan
     model: Model
     client: Client
-    asked: Mapping[str, Any] = field(default_factory=dict)  # options that are not in plan and client
+    asked: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # options that are not in plan and client
     reference: bool = False
     notice: Callable[[str], None] | None = None
 
@@ -156,19 +190,24 @@ class Job:
         """The model's price; None if unknown."""
         if traits(self.model).local:
             return no_price(self.model.name)
-        return price_of(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
+        return price_of(
+            self.model.name, self.client.prices, self.plan.settings.api, self.client.params
+        )
 
     @property
     def why_unpriced(self) -> str:
         """Why `price` is None, and what to do."""
-        return why_unpriced(self.model.name, self.client.prices, self.plan.settings.api, self.client.params)
+        return why_unpriced(
+            self.model.name, self.client.prices, self.plan.settings.api, self.client.params
+        )
 
     @cached_property
     def expected_questions(self) -> dict[str, Any] | None:
         """The expected rows of a run with `until_decided`; see `questions_until_decided`."""
         from fwc_llm.runs.sample_sizes import questions_until_decided
 
-        settings, arms = self.plan.settings, [arm.name for arm in self.plan.arms]
+        settings = self.plan.settings
+        arms = [arm.name for arm in self.plan.arms]
         drawn = settings.n_test, settings.base_parity, settings.repeats, settings.min_group
         return questions_until_decided(design_of(self.plan.task, *drawn), settings, arms)
 
@@ -186,18 +225,24 @@ class Job:
     ) -> Result:
         """Ask the questions that have no reply in the folder `out`; score all answers.
 
-        The run first waits for batches of an earlier pass, whose replies are paid for. `on_resume` gets the
-        number of questions that a continued run has answered before. `elsewhere` is the cost of other runs
-        under the same limit, in dollars.
+        The run first waits for batches of an earlier pass, whose replies are paid for. `on_resume`
+        gets the number of questions that a continued run has answered before. `elsewhere` is the
+        cost of other runs under the same limit, in dollars.
         """
         budget = self.budget(elsewhere)
-        folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
+        if out:
+            folder = RunFolder(Path(out))
+        else:
+            folder = RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
             self.preflight()
         folder.create()
         until = self.plan.settings.until_decided
-        part = self.plan.part(self.plan.looks[0]) if until else self.plan
+        if until:
+            part = self.plan.part(self.plan.looks[0])
+        else:
+            part = self.plan
         with Journal(folder.path, self.plan.task.spellings) as journal:
             before = folder.describe() if begun else {}
             self.settle_format(self.plan.first_calls, journal, before.get("parameters"), budget)
@@ -212,15 +257,24 @@ class Job:
                 write_questions(folder, part)
                 folder.begin(described)  # last: a folder with a run.json is complete
                 if until:
-                    folder.change(calls=part.n_questions, ended="", expected=self.expected_questions)
-            except StorageError as error:  # before the first request, this is bad input (exit code 2)
+                    folder.change(
+                        calls=part.n_questions, ended="", expected=self.expected_questions
+                    )
+            except (
+                StorageError
+            ) as error:  # before the first request, this is bad input (exit code 2)
                 raise FwcError(str(error)) from None
             if begun and on_resume is not None:
                 on_resume(min(len(journal), self.plan.n_calls))
-            watch = None if self.client.no_watch else Watch(self.model, journal)
+            if self.client.no_watch:
+                watch = None
+            else:
+                watch = Watch(self.model, journal)
             ask = partial(self.ask, journal=journal, budget=budget, watch=watch)
             try:
-                live = traits(self.model).api == "chat" and not self.client.batch  # batches take hours
+                live = (
+                    traits(self.model).api == "chat" and not self.client.batch
+                )  # batches take hours
                 if live and self.plan.settings.threshold is not None:
                     calls = list(islice(self.plan.calls(), TRIED))
                     ask(lambda: iter(calls), len(calls))
@@ -231,7 +285,10 @@ class Job:
                 else:
                     outcome = ask(self.plan.calls, self.plan.n_calls)
             except (FwcError, KeyboardInterrupt, asyncio.CancelledError) as caught:
-                stopped = caught if isinstance(caught, FwcError) else interrupted(folder.path)
+                if isinstance(caught, FwcError):
+                    stopped = caught
+                else:
+                    stopped = interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     stopped.result = self._result(folder, journal)  # type: ignore[assignment]
                 raise stopped from None
@@ -251,17 +308,19 @@ class Job:
     ) -> ExecutionSummary:
         """Ask about more rows, in order, until a look (see `Plan.looks`) decides all conditions.
 
-        All answers up to a look come before any further row is asked, so that fast answers have no more
-        weight.
+        All answers up to a look come before any further row is asked, so that fast answers have no
+        more weight.
         """
         from fwc_llm.gates.decide import all_decided
         from fwc_llm.runs.recorded_run import read_run, score_run
 
-        asked, arms = 0, len(self.plan.arms)
+        asked = 0
+        arms = len(self.plan.arms)
         for rows in self.plan.looks:
             if self.client.batch and asked and rows < min(2 * asked, self.plan.looks[-1]):
                 continue  # a batch may take hours: few looks
-            part, before = self.plan.part(rows), arms * asked
+            part = self.plan.part(rows)
+            before = arms * asked
 
             def tell(news: Progress, before: int = before) -> None:
                 if on_progress is not None:
@@ -284,12 +343,16 @@ class Job:
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         from fwc_llm.runs.recorded_run import score_run
 
-        table = self.plan.task if self.plan.settings.assist else None
+        if self.plan.settings.assist:
+            table = self.plan.task
+        else:
+            table = None
         return Result(folder.path, score_run(folder, journal, stopped, table), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> Budget | None:
         """The run's cost limit; None without a limit, or for a model that costs nothing."""
-        most, about = self.client.max_cost, traits(self.model)
+        most = self.client.max_cost
+        about = traits(self.model)
         if most is None or about.simulated or about.reference or about.local:
             return None
         if self.price is None:
@@ -307,13 +370,17 @@ class Job:
         watch: Watch | None = None,
     ) -> ExecutionSummary:
         """Send those of the `total` calls in `calls()` that have no reply in the journal."""
-        model, batch, folder = self.model, self.client.batch, journal.path.parent
+        model = self.model
+        batch = self.client.batch
+        folder = journal.path.parent
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> ExecutionSummary:
             if batch or cancel_batch or batches_under_way(folder):
                 begin = batch and not cancel_batch
-                batches = BatchRun(model, calls(), journal, on_progress, budget, begin, cancel_batch)
+                batches = BatchRun(
+                    model, calls(), journal, on_progress, budget, begin, cancel_batch
+                )
                 await batches.run()
                 left, answered = self._unanswered(calls(), journal)
                 if left and begin and not self.client.finish_live:
@@ -321,14 +388,24 @@ class Job:
                     return ExecutionSummary(0, len(left), answered, stopped)
                 if left and begin and self.notice is not None:
                     self.notice(f"asked live, because batches left them: {self._price_of(left)}")
-            asked = self.client.concurrency, on_progress, total, budget, None if here else self.price
+            asked = (
+                self.client.concurrency,
+                on_progress,
+                total,
+                budget,
+                None if here else self.price,
+            )
             return await Execution(model, calls(), journal, *asked, watch).run()
 
         return run_async(work())
 
-    def _unanswered(self, calls: Iterable[PlannedCall], journal: Journal) -> tuple[list[PlannedCall], int]:
+    def _unanswered(
+        self, calls: Iterable[PlannedCall], journal: Journal
+    ) -> tuple[list[PlannedCall], int]:
         """The calls without a reply, and the number of those with one."""
-        parameters, left, answered = parameters_json(self.model), list[PlannedCall](), 0
+        parameters = parameters_json(self.model)
+        left = list[PlannedCall]()
+        answered = 0
         for call in calls:
             if journal.answered(call_id(parameters, call)):
                 answered += 1
@@ -360,10 +437,11 @@ class Job:
     ) -> None:
         """Set the answer format of the whole run, by the client's `answer_format`.
 
-        For "json" and "auto", up to four of the `calls` are sent live with the JSON format; their replies
-        belong to the run. A continued run keeps the format in its `recorded` parameters.
+        For "json" and "auto", up to four of the `calls` are sent live with the JSON format; their
+        replies belong to the run. A continued run keeps the format in its `recorded` parameters.
         """
-        wanted, answer_in = self.client.answer_format, traits(self.model).answer_in
+        wanted = self.client.answer_format
+        answer_in = traits(self.model).answer_in
         if wanted == "word" or answer_in is None:
             return
         words = tuple(self.plan.task.words.values())
@@ -373,7 +451,9 @@ class Job:
         asked = list(islice(calls, _TRIALS))
         problem = self._tried(asked, journal, budget)
         if not problem:
-            answer_in("json", words, f"in a trial it answered {len(asked)} questions of the run in JSON")
+            answer_in(
+                "json", words, f"in a trial it answered {len(asked)} questions of the run in JSON"
+            )
         elif wanted == "auto":
             journal.set_aside()
             answer_in("word", words, f"it gives no answer in JSON ({problem})")
@@ -395,10 +475,15 @@ class Job:
             if outcome.stopped:
                 raise IncompleteRunError(outcome.stopped)
             request = call_id(parameters, call)
-            reply = next(each for each in reversed([*journal.records()]) if each["request"] == request)
+            reply = next(
+                each for each in reversed([*journal.records()]) if each["request"] == request
+            )
             if reply["reason"] in KEPT_BACK:
                 continue
-            if reply["text"] is None or json_answer(reply["text"]) not in self.plan.task.words.values():
+            if (
+                reply["text"] is None
+                or json_answer(reply["text"]) not in self.plan.task.words.values()
+            ):
                 text = replace_invisible(" ".join((reply["text"] or "").split()))
                 return str(reply["error"] or f"it replied “{text[:80]}”")
         return ""
@@ -406,7 +491,9 @@ class Job:
     def _description(self, folder: Path) -> dict[str, Any]:
         """The content of run.json for a run in `folder`."""
         task, model, about = self.plan.task, self.model, traits(self.model)
-        described = describe_asked(self.plan, model.name, model.parameters, about.simulated, about.reference)
+        described = describe_asked(
+            self.plan, model.name, model.parameters, about.simulated, about.reference
+        )
         told = {
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
@@ -454,7 +541,9 @@ class Job:
 
 def interrupted(folder: Path) -> InterruptedRunError:
     """The error for an interruption, with the way to continue in `folder`."""
-    return InterruptedRunError(f"interrupted; the same command with --out {quote(str(folder))} continues")
+    return InterruptedRunError(
+        f"interrupted; the same command with --out {quote(str(folder))} continues"
+    )
 
 
 def check_api(model: Model, settings: Settings, client: Client) -> None:

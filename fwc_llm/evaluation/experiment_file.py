@@ -14,15 +14,17 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, task_names
 
 FILE_NAME = "experiment.toml"
-_HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
+_HEAD = (
+    f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
+)
 _PATHS = {"prices", "data-dir"}
 
 
 def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
     """The text of the experiment file of a run in `folder`; paths are relative to it.
 
-    The file has all options of `Settings`; of the options of `Client` and the `others` (including the task),
-    it has those that differ from their default.
+    The file has all options of `Settings`; of the options of `Client` and the `others` (including
+    the task), it has those that differ from their default.
     """
     task = others.pop("task", None)
     values: dict[str, Any] = {
@@ -33,9 +35,12 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     for name, value in plan.settings.as_json().items():
         if value is not None or facts_of(Settings.model_fields[name])["none"]:
             values[_flag(name)] = "none" if value is None else value
-    if until := values.pop("until-decided"):
+    until = values.pop("until-decided")
+    if until:
         values |= {"until-decided": True, "fail-if": [text for text in until if text != "verdict"]}
-    wordings = [relative(name, folder) if Path(name).is_dir() else name for name in plan.settings.wordings]
+    wordings = [
+        relative(name, folder) if Path(name).is_dir() else name for name in plan.settings.wordings
+    ]
     values |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
     values |= {_flag(name): value for name, value in client if value != getattr(bare, name)}
@@ -48,15 +53,21 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
 def placed_model(name: str, place: Callable[[str], str]) -> str:
     """Apply `place` to the path in gguf:FILE or replay:FOLDER; keep other names."""
     kind, colon, path = name.partition(":")
-    return kind + colon + place(path) if kind in {"gguf", "replay"} and "," not in name else name
+    if kind in {"gguf", "replay"} and "," not in name:
+        return kind + colon + place(path)
+    return name
 
 
 def task_option(task: str | Path | Task) -> str | None:
     """The task as an option: a built-in name, a task file's absolute path, or None."""
     if isinstance(task, str | Path):
         path = Path(task).expanduser()
-        return str(path.absolute()) if path.suffix == ".toml" else str(task)
-    return task.name if task.name in task_names() else None
+        if path.suffix == ".toml":
+            return str(path.absolute())
+        return str(task)
+    if task.name in task_names():
+        return task.name
+    return None
 
 
 def saved_name(arm: Arm) -> str:
@@ -71,7 +82,10 @@ def _bare(arm: Arm) -> str:
 
 def _source(plan: Plan, arm: Arm) -> str:
     """The arm's text for `--shots`, without orders and templates of all arms."""
-    name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
+    if arm.order and not plan.settings.orders:
+        name = f"{arm.family}@{arm.order}"
+    else:
+        name = arm.family
     if arm.source not in plan.saved:
         return name
     first = next(other for other in plan.arms if other.source == arm.source)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Result:
     """The outcome of a run.
 
-    `data` is the content of results.json. `task` is the run's task; None if another process made the run.
+    `data` is the content of results.json. `task` is the run's task; None if another process made
+    the run.
     """
 
     folder: Path
@@ -42,7 +43,9 @@ class Result:
         """A table with a row per arm, a column per metric, and one per SD over repeats (`_sd`)."""
         import pandas as pd
 
-        simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
+        simple = [
+            {k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms
+        ]
         return pd.DataFrame(simple).set_index("arm")
 
     def answers(self) -> "pd.DataFrame":
@@ -50,7 +53,8 @@ class Result:
         import pandas as pd
 
         columns = [*ANSWER_COLUMNS, *[THRESHOLD_COLUMN] * ("threshold" in self.data)]
-        # The package's reader undoes the escape of formulas, and accepts zero bytes; pandas' does not.
+        # The package's reader undoes the escape of formulas, and accepts zero bytes; pandas' does
+        # not.
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
@@ -68,17 +72,22 @@ class Result:
     ) -> Path:
         """Write the report to `path`, by default report.html in the run's folder.
 
-        The file's ending selects the format: html, md, json or csv. `task` (a task or its name) replaces the
-        run's task; `data_dir` is the folder of its data. An HTML page contains every row with prompt and
-        replies, which may be personal data; `rows=False` leaves them out. `reference` adds reference models'
-        answers about the same rows, and saves them in the run's folder.
+        The file's ending selects the format: html, md, json or csv. `task` (a task or its name)
+        replaces the run's task; `data_dir` is the folder of its data. An HTML page contains every
+        row with prompt and replies, which may be personal data; `rows=False` leaves them out.
+        `reference` adds reference models' answers about the same rows, and saves them in the run's
+        folder.
 
-        Errors: `FwcError` for an unknown ending, a run without any reply, or a file that cannot be written.
+        Errors: `FwcError` for an unknown ending, a run without any reply, or a file that cannot be
+        written.
         """
         from fwc_llm.files import write_whole
         from fwc_llm.report.formats import choose_format, render
 
-        where = self.folder / "report.html" if path is None else Path(path)
+        if path is None:
+            where = self.folder / "report.html"
+        else:
+            where = Path(path)
         format = choose_format(None, where)
         text = render([self.folder], format, task or self.task, data_dir, rows, reference)
         write_whole(text, where)
@@ -87,7 +96,8 @@ class Result:
     def compare(self, other: "Result | str | Path") -> "RunComparison":
         """Compare this run with `other`, a result or a run's folder.
 
-        Errors: `FwcError` for a run of another task, a run without any reply, a folder without a run.
+        Errors: `FwcError` for a run of another task, a run without any reply, a folder without a
+        run.
         """
         from fwc_llm.report.compare import compare_runs
         from fwc_llm.runs.recorded_run import read_run
@@ -119,8 +129,9 @@ class Result:
     def assisted(self) -> "Audit":
         """Prediction-powered estimates, with predicted answers for unasked rows.
 
-        Intervals are narrower if answers can be predicted from the table's columns (docs/fewer-questions.md,
-        "Assisted"). Errors: `FwcError` if the table is missing or has changed.
+        Intervals are narrower if answers can be predicted from the table's columns
+        (docs/fewer-questions.md, "Assisted"). Errors: `FwcError` if the table is missing or has
+        changed.
         """
         from fwc_llm.report.audit_answers import Audit
         from fwc_llm.report.document import find_task
@@ -133,11 +144,12 @@ class Result:
     def check(self, condition: str) -> "Check":
         """Check a gate, a `condition` that must not hold, such as "dp > 0.1".
 
-        The 95 % interval decides: `outcome` is "failed" if all its values meet the condition, "passed" if no
-        value meets the condition, else "undecided"; `reason` is one line (docs/gates.md).
+        The 95 % interval decides: `outcome` is "failed" if all its values meet the condition,
+        "passed" if no value meets the condition, else "undecided"; `reason` is one line
+        (docs/gates.md).
 
-        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid condition or an
-        unknown arm.
+        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for an invalid
+        condition or an unknown arm.
         """
         if self.unanswered:
             raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")
@@ -171,7 +183,10 @@ class Result:
     def __repr__(self) -> str:
         names = ", ".join(str(arm["arm"]) for arm in self.arms)
         label = "".join(f", {mark}" for mark in self._marked)
-        missing = f"; {self._missing}" if self.unanswered else ""
+        if self.unanswered:
+            missing = f"; {self._missing}"
+        else:
+            missing = ""
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
@@ -179,7 +194,11 @@ class Result:
         from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import Section, notebook
 
-        notes, shown = [self._missing] if self.unanswered else [], []
+        if self.unanswered:
+            notes = [self._missing]
+        else:
+            notes = []
+        shown = []
         try:
             audited = self.audit().to_dict()
             shown = [first(audited), rates(audited)]

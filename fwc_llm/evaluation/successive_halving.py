@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Value = TypeVar("Value", float, Floats)
-TARGETS = {metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"}
+TARGETS = {
+    metric.gate: metric.title for metric in TABLE if metric.headline and metric.kind != "share"
+}
 _DIGITS = 9  # decimals by which values are compared: further ones depend on the order of summation
 
 
@@ -37,12 +39,20 @@ class Goal:
     @property
     def words(self) -> str:
         """The goal in words."""
-        side = "at least" if self.metric == "dp_ratio" else "at most"
-        return f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
+        if self.metric == "dp_ratio":
+            side = "at least"
+        else:
+            side = "at most"
+        return (
+            f"{TARGETS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} "
+            f"points lost"
+        )
 
     def shortfall(self, value: Value) -> Value:
         """How far values of the metric miss the target; 0 or less means reached."""
-        return self.target - value if self.metric == "dp_ratio" else value - self.target
+        if self.metric == "dp_ratio":
+            return self.target - value
+        return value - self.target
 
 
 def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> Goal:
@@ -56,7 +66,9 @@ def read_goal(target_dp: float | None, target: str | None, max_loss: float) -> G
         value = float(text)
     except ValueError:
         raise FwcError(f"the target {name}={text} has no number: write {name}=0.1") from None
-    within, span = (0.0 < value <= 1.0, "(0, 1]") if name == "dp_ratio" else (0.0 <= value < 1.0, "[0, 1)")
+    within, span = (
+        (0.0 < value <= 1.0, "(0, 1]") if name == "dp_ratio" else (0.0 <= value < 1.0, "[0, 1)")
+    )
     if not within:
         raise FwcError(f"the target {name}={text} is outside {span}: write a share, such as 0.1")
     if not 0.0 <= max_loss <= 100.0:
@@ -96,22 +108,33 @@ class Measured(NamedTuple):
 
 
 def measure_many(
-    goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
+    goal: Goal,
+    yes: Floats,
+    labels: npt.NDArray[np.int8],
+    groups: npt.NDArray[np.str_],
+    counts: Floats,
 ) -> tuple[Floats, Floats]:
     """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n) to n rows.
 
-    `counts` (b, n) has b sets of weights of the rows. An unread answer (NaN) counts as wrong and as not yes,
-    so that no candidate gains by unread answers.
+    `counts` (b, n) has b sets of weights of the rows. An unread answer (NaN) counts as wrong and as
+    not yes, so that no candidate gains by unread answers.
     """
-    share, right = (yes == 1.0).astype(np.float64), (yes == labels).astype(np.float64)
+    share = (yes == 1.0).astype(np.float64)
+    right = (yes == labels).astype(np.float64)
     accuracy = counts @ right.T / counts.sum(1, keepdims=True)
-    parts = [labels == 1, labels == 0] if goal.metric == "eo" else [np.ones(len(labels), dtype=bool)]
+    if goal.metric == "eo":
+        parts = [labels == 1, labels == 0]
+    else:
+        parts = [np.ones(len(labels), dtype=bool)]
     metrics = []
     for part in parts:  # groups are compared within each part of the rows
         own = [part & (groups == group) for group in np.unique(groups[part])]
-        rates = [counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in own]
+        rates = [
+            counts[:, rows] @ share[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in own
+        ]
         if rates:
-            low, high = np.min(rates, axis=0), np.max(rates, axis=0)
+            low = np.min(rates, axis=0)
+            high = np.max(rates, axis=0)
             ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
             metrics.append(ratio if goal.metric == "dp_ratio" else high - low)
     return accuracy, np.max(metrics, axis=0)
@@ -122,11 +145,12 @@ def rank(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Indices (…, c) of candidates, best first; mask (…, c), in input order: goal reached.
 
-    Candidates that reach the target with acceptable accuracy come first, by accuracy. Others with acceptable
-    accuracy follow, nearest to the target first; then all others, by accuracy. `allowed` (…, 1) is the
-    lowest acceptable accuracy.
+    Candidates that reach the target with acceptable accuracy come first, by accuracy. Others with
+    acceptable accuracy follow, nearest to the target first; then all others, by accuracy. `allowed`
+    (…, 1) is the lowest acceptable accuracy.
     """
-    accuracy, short = accuracy.round(_DIGITS), goal.shortfall(metric).round(_DIGITS)
+    accuracy = accuracy.round(_DIGITS)
+    short = goal.shortfall(metric).round(_DIGITS)
     within = accuracy >= allowed.round(_DIGITS)
     reached = within & (short <= 0.0)
     near = within & ~reached
@@ -135,8 +159,10 @@ def rank(
     return np.lexsort(keys, axis=-1), reached
 
 
-ZERO, BALANCED = "zero", "balanced"
-# For each round: the cumulative share of pool rows that are asked, and the share of candidates that are kept.
+ZERO = "zero"
+BALANCED = "balanced"
+# For each round: the cumulative share of pool rows that are asked, and the share of candidates that
+# are kept.
 ROUNDS = ((0.3, 0.3), (0.6, 0.15), (1.0, 1.0))
 FEWEST_KEPT = 4
 _TIMES = 1000  # random draws: imputations of unasked rows, or exchanges of answers
@@ -161,14 +187,17 @@ class Pool:
 
         A row's influence is the derivative of the value with respect to the row's weight.
         """
-        k, step = len(yes), 1e-6
+        k = len(yes)
+        step = 1e-6
         kinds = np.char.add(self.cells[:k], yes.astype(str))  # equal rows have equal influence
         _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
         weights = np.ones((1 + len(first), k))
         weights[1 + np.arange(len(first)), first] += step
         both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
         values = (each[:, 0] for each in both)
-        accuracy, metric = (Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values)
+        accuracy, metric = (
+            Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values
+        )
         return Measured(accuracy, metric)
 
     @property
@@ -181,14 +210,19 @@ Ask = Callable[[Iterable[str], int], Mapping[str, Floats]]
 
 
 def successive_halving(
-    names: Sequence[str], pool: Pool, goal: Goal, ask: Ask, rounds: Sequence[tuple[float, float]] = ROUNDS
+    names: Sequence[str],
+    pool: Pool,
+    goal: Goal,
+    ask: Ask,
+    rounds: Sequence[tuple[float, float]] = ROUNDS,
 ) -> dict[str, Floats]:
     """Ask the candidates `names`, zero-shot and balanced in rounds; return answers.
 
-    `ask(names, k)` returns each candidate's answers about the first k rows of the pool: 1, 0 or NaN. A single
-    round with all rows is exhaustive search.
+    `ask(names, k)` returns each candidate's answers about the first k rows of the pool: 1, 0 or
+    NaN. A single round with all rows is exhaustive search.
     """
-    total, left = len(pool.rows), list(names)
+    total = len(pool.rows)
+    left = list(names)
     answers: dict[str, Floats] = {}
     for share, share_left in rounds:
         k = max(1, round(share * total))
@@ -206,11 +240,13 @@ def _promising(
 ) -> list[str]:
     """Candidates that may win once all rows are asked, most likely first.
 
-    For each candidate, the answers about unasked rows are imputed 1,000 times from its answers about the
-    first k rows, by cell; each imputation uses the same rows for all candidates.
+    For each candidate, the answers about unasked rows are imputed 1,000 times from its answers
+    about the first k rows, by cell; each imputation uses the same rows for all candidates.
     """
     yes = np.array([answers[name] for name in (*names, BALANCED)])
-    accuracy, metric = measure_many(goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k))
+    accuracy, metric = measure_many(
+        goal, yes, pool.labels[:k], pool.groups[:k], _completed(pool, k)
+    )
     order = rank(goal, metric, accuracy, accuracy[:, -1:] - goal.max_loss)[0]
     won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
     ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
@@ -233,17 +269,23 @@ def _completed(pool: Pool, k: int) -> Floats:
 def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, pool: Pool) -> bool:
     """Whether any candidate is significantly better than zero-shot.
 
-    One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both metrics: if a
-    candidate's prompt has no effect, its answer about a row and that of zero-shot are exchangeable.
+    One-sided permutation tests at 5 %, with Bonferroni correction over all candidates and both
+    metrics: if a candidate's prompt has no effect, its answer about a row and that of zero-shot are
+    exchangeable.
     """
-    rng, n = np.random.default_rng(0), len(pool.rows)
+    rng = np.random.default_rng(0)
+    n = len(pool.rows)
     every = np.ones((1, n))
 
     def gains(first: Floats, second: Floats) -> Floats:
         """Gains (2, b) in accuracy and metric of answers `first` (b, n) over `second`."""
-        sides = [measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)]
+        sides = [
+            measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)
+        ]
         accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
-        return np.vstack([accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])])
+        return np.vstack(
+            [accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])]
+        )
 
     zero = answers[ZERO]
     for name in names:
@@ -251,8 +293,11 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
         if len(yes) < n or np.array_equal(yes, zero, equal_nan=True):
             continue
         observed = gains(yes[None], zero[None]) - 10.0**-_DIGITS
-        as_good, times = np.ones((2, 1)), 1
-        for _ in range(1 + len(names) // 5):  # times 1,000 exchanges: enough for the corrected level
+        as_good = np.ones((2, 1))
+        times = 1
+        for _ in range(
+            1 + len(names) // 5
+        ):  # times 1,000 exchanges: enough for the corrected level
             swap = rng.random((_TIMES, n)) < 0.5
             exchanged = gains(np.where(swap, zero, yes), np.where(swap, yes, zero))
             as_good += (exchanged >= observed).sum(1, keepdims=True)
@@ -267,10 +312,11 @@ def smallest_gains(
 ) -> tuple[float, float] | None:
     """The gains in metric and accuracy that `any_better` detects with power 80 %.
 
-    They follow from the median standard error of the candidates asked about all rows. None if none of these
-    changed an answer.
+    They follow from the median standard error of the candidates asked about all rows. None if none
+    of these changed an answer.
     """
-    zero, errors = pool.measure(goal, answers[ZERO]), list[tuple[float, float]]()
+    zero = pool.measure(goal, answers[ZERO])
+    errors = list[tuple[float, float]]()
     for name in names:
         yes = answers[name]
         if len(yes) == len(pool.rows) and not np.array_equal(yes, answers[ZERO], equal_nan=True):
@@ -295,11 +341,16 @@ def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
 def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
     """The Pareto front: candidates that no other one dominates."""
     values = {
-        name: (round(each.accuracy.value, _DIGITS), round(-goal.shortfall(each.metric.value), _DIGITS))
+        name: (
+            round(each.accuracy.value, _DIGITS),
+            round(-goal.shortfall(each.metric.value), _DIGITS),
+        )
         for name, each in finalists.items()
     }
     return {
         name
         for name, (accuracy, near) in values.items()
-        if not any(a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values())
+        if not any(
+            a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values()
+        )
     }

@@ -13,10 +13,24 @@ import numpy as np
 
 from fwc_llm.errors import FwcError, IncompleteRunError
 from fwc_llm.evaluation import successive_halving as halving
-from fwc_llm.evaluation.candidates import NO_EXAMPLES, Candidate, Recipe, choose_candidates, read_instructions
+from fwc_llm.evaluation.candidates import (
+    NO_EXAMPLES,
+    Candidate,
+    Recipe,
+    choose_candidates,
+    read_instructions,
+)
 from fwc_llm.evaluation.evaluate import Job, interrupted, prepare
 from fwc_llm.evaluation.result import Result
-from fwc_llm.evaluation.successive_halving import BALANCED, TARGETS, ZERO, Floats, Goal, Measured, Pool
+from fwc_llm.evaluation.successive_halving import (
+    BALANCED,
+    TARGETS,
+    ZERO,
+    Floats,
+    Goal,
+    Measured,
+    Pool,
+)
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.functions import BatchFunction, Function
@@ -45,7 +59,10 @@ if TYPE_CHECKING:
 
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
-FIXED = {ZERO: NO_EXAMPLES, BALANCED: Recipe(BALANCED, BALANCED)}  # arms that candidates are compared with
+FIXED = {
+    ZERO: NO_EXAMPLES,
+    BALANCED: Recipe(BALANCED, BALANCED),
+}  # arms that candidates are compared with
 _FEWEST_A_GROUP = 20
 
 
@@ -53,10 +70,11 @@ _FEWEST_A_GROUP = 20
 class Tuned:
     """The outcome of tuning; `folder` has shots.json, tuning.json and the test run.
 
-    `shots` are the chosen examples; None if no candidate is better than no examples. `template` is their
-    template set. `verdict` is a sentence on the outcome. `reached` tells whether the target is reached on the
-    pool rows. `tuning` is the content of tuning.json; its `front` has accuracy and metric of each arm
-    on the pool rows, with 95 % intervals. `result` is the test on held-out test rows.
+    `shots` are the chosen examples; None if no candidate is better than no examples. `template` is
+    their template set. `verdict` is a sentence on the outcome. `reached` tells whether the target
+    is reached on the pool rows. `tuning` is the content of tuning.json; its `front` has accuracy
+    and metric of each arm on the pool rows, with 95 % intervals. `result` is the test on held-out
+    test rows.
     """
 
     folder: Path
@@ -69,7 +87,9 @@ class Tuned:
 
     @property
     def front(self) -> list[dict[str, Any]]:
-        """One dict per arm: candidates asked about all rows, by distance to target; then all others."""
+        """One dict per arm: candidates asked about all rows, by distance to target; then all
+        others.
+        """
         return list(self.tuning["front"])
 
     def to_frame(self) -> "pd.DataFrame":
@@ -109,13 +129,17 @@ class _Tuning:
         with Journal(folder.path, self.job.plan.task.spellings) as journal:
             begun = len(journal) or batches_under_way(folder.path)
             taken_up = begun and (folder.path / FILE_NAME).is_file()
-            before = folder.read_json(FILE_NAME) if taken_up else {}
+            if taken_up:
+                before = folder.read_json(FILE_NAME)
+            else:
+                before = {}
             trials = self._calls(list(FIXED), 2)
             self.job.settle_format(trials, journal, before.get("parameters"), budget)
             self.asked["parameters"] = _plain(dict(self.job.model.parameters))
             watch = Watch(self.job.model, journal, [f"pool {name}" for name in FIXED])
             if taken_up:
-                if other := [name for name, value in self.asked.items() if before.get(name) != value]:
+                other = [name for name, value in self.asked.items() if before.get(name) != value]
+                if other:
                     what = f"{folder.path} holds another tuning ({other[0]} differs)"
                     raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
             else:  # without any reply, the tuning begins again
@@ -126,9 +150,14 @@ class _Tuning:
                 arms = list(names)
                 with self.show.asking(len(arms) * k) as state:
                     outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state,
-                        self.cancel_batch, None if self.job.client.no_watch else watch,
-                    )  # fmt: skip
+                        lambda: self._calls(arms, k),
+                        len(arms) * k,
+                        journal,
+                        budget,
+                        state,
+                        self.cancel_batch,
+                        None if self.job.client.no_watch else watch,
+                    )
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
                     again = f"the same command with --out {quote(str(folder.path))} continues"
@@ -149,18 +178,23 @@ class _Tuning:
     def _prompt(self, name: str) -> tuple[Shots, str]:
         """The examples and the template set of an arm."""
         each = self.arms[name]
-        return each.shots, str(self.folder.path / each.wording) if each.instruction else each.template
+        return each.shots, str(
+            self.folder.path / each.wording
+        ) if each.instruction else each.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
         for name in names:
-            prompt = Prompt(plan.task, *self._prompt(name), question_apart=plan.settings.question_apart)
+            prompt = Prompt(
+                plan.task, *self._prompt(name), question_apart=plan.settings.question_apart
+            )
             fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
                 yield PlannedCall(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, Floats]:
-        replies, rows = Replies(journal), self.pool.rows.index[:k].astype(str)
+        replies = Replies(journal)
+        rows = self.pool.rows.index[:k].astype(str)
 
         def answer(name: str, row: str) -> float:
             question = {"arm": f"pool {name}", "repeat": 0, "row": row, "variant": ""}
@@ -185,7 +219,10 @@ class _Tuning:
         result = None
         if shots is not None:
             save_shots(shots, self.folder.path / "shots.json")
-            result = self._test(shots, template, split) if split else None
+            if split:
+                result = self._test(shots, template, split)
+            else:
+                result = None
         return Tuned(self.folder.path, verdict, reached, shots, template, tuning, result)
 
     def _choose(self, answers: Mapping[str, Floats]) -> tuple[str | None, bool, str]:
@@ -194,12 +231,15 @@ class _Tuning:
         if not halving.any_better(*compared):
             rows = len(self.pool.rows)
             verdict = f"Nothing chosen: on {rows:,} rows no candidate beat zero-shot clearly. "
-            if (gains := halving.smallest_gains(*compared)) is None:
+            gains = halving.smallest_gains(*compared)
+            if gains is None:
                 return None, False, f"{verdict}None changed an answer"
             of_metric, of_accuracy = (100 * gain for gain in gains)
             more = 4 * rows  # for gains half as large
             enough = more <= self.job.plan.repeats[0].split.candidates.sum()
-            verdict += f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            verdict += (
+                f"Gains under about {of_metric:.0f} points of {TARGETS[self.goal.metric]} or "
+            )
             verdict += f"{of_accuracy:.0f} points of accuracy cannot be seen"
             try_more = f"; try --rows {more}, which shows gains half as large"
             return None, False, verdict + try_more * bool(enough)
@@ -215,9 +255,11 @@ class _Tuning:
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
         """One dict per arm: finalists by distance to the target; then all others."""
-        best, lines = halving.front(self._finalists(answers), self.goal), list[tuple[Any, dict[str, Any]]]()
+        best = halving.front(self._finalists(answers), self.goal)
+        lines = list[tuple[Any, dict[str, Any]]]()
         for name, yes in answers.items():
-            values, k = self.pool.measure(self.goal, yes), len(yes)
+            values = self.pool.measure(self.goal, yes)
+            k = len(yes)
             beside = self.pool.measure(self.goal, answers[BALANCED][:k])
             lost = beside.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
@@ -239,44 +281,62 @@ class _Tuning:
         return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
-        goal, best = self.goal, finalists[winner]
-        kind, chosen = "balanced examples", self.arms[winner]
+        goal = self.goal
+        best = finalists[winner]
+        kind = "balanced examples"
+        chosen = self.arms[winner]
         if winner != BALANCED:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
             kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
         near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
-        how = "is nearest to the target, which no candidate reaches" + " within the allowed loss" * near
+        how = (
+            "is nearest to the target, which no candidate reaches"
+            + " within the allowed loss" * near
+        )
         lost = finalists[BALANCED].accuracy.less(best.accuracy)
-        side = "below" if lost.value >= 0 else "above"
-        low, high = sorted(100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0))
+        if lost.value >= 0:
+            side = "below"
+        else:
+            side = "above"
+        low, high = sorted(
+            100 * end * (1 if lost.value >= 0 else -1) for end in lost.interval(low=-1.0)
+        )
         return (
-            f"{kind} {'reaches the target' if reached else how}, by answers to {len(self.pool.rows)} pool "
+            f"{kind} {'reaches the target' if reached else how}, by answers to "
+            f"{len(self.pool.rows)} pool "
             f"rows ({goal.words}): {TARGETS[goal.metric]} {best.metric.value:.3f} at "
-            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * abs(lost.value):.1f} points {side} balanced "
+            f"{100 * best.accuracy.value:.1f} % accuracy, {100 * abs(lost.value):.1f} points "
+            f"{side} balanced "
             f"({low:.1f} to {high:.1f})"
         )
 
     def _test_plan(self, shots: Shots, template: str, split: Split) -> Plan:
         """The plan of the test: the winner, zero-shot, balanced and FWC on the test rows."""
         arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
-        task, settings = self.job.plan.task, self.job.plan.settings.updated(template=template)
+        task = self.job.plan.task
+        settings = self.job.plan.settings.updated(template=template)
         with self.show.working("choosing the examples of the test") as step:
             return make_plan(task, arms, settings, progress=step, split=split)
 
     def forecast(self, split: Split | None) -> Forecast:
         """Forecast the largest possible use of candidates and test: requests, tokens, cost."""
         self._write_wordings()
-        count, total = TokenCounter(self.job.model.name).count, len(self.pool.rows)
-        tokens = {each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates}
+        count = TokenCounter(self.job.model.name).count
+        total = len(self.pool.rows)
+        tokens = {
+            each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates
+        }
         longest = sorted(tokens, key=lambda name: -tokens[name])
 
         def calls() -> Iterator[PlannedCall]:
-            done, left = 0, len(longest)
+            done = 0
+            left = len(longest)
             for share, kept in halving.ROUNDS:
                 k = max(1, round(share * total))
                 for name in (*FIXED, *longest[:left]):
                     yield from islice(self._calls([name], k), done, None)
-                done, left = k, max(halving.FEWEST_KEPT, round(kept * len(longest)))
+                done = k
+                left = max(halving.FEWEST_KEPT, round(kept * len(longest)))
             if split is not None:
                 yield from self._test_plan(*self._prompt(longest[0]), split).calls()
 
@@ -284,7 +344,10 @@ class _Tuning:
 
     def _test(self, shots: Shots, template: str, split: Split) -> Result:
         plan = self._test_plan(shots, template, split)
-        settled = "json" if asks_json(self.job.model.parameters) else "word"
+        if asks_json(self.job.model.parameters):
+            settled = "json"
+        else:
+            settled = "word"
         client = self.job.client.updated(answer_format=settled)
         job = Job(plan, self.job.model, client, reference=True)
         with self.show.asking(plan.n_calls) as state:
@@ -305,8 +368,12 @@ def _expected(job: Job, numbers: Forecast) -> str:
     if about.local or (about.simulated and job.client.base_url is None):
         return f"{requests}: they cost nothing"
     unknown = "; cost unknown: give a price file with --prices"
-    cost = unknown if numbers.dollars_most is None else f", ${numbers.dollars_most:.2f}"
-    prompts, replies = f"{numbers.prompt_tokens:,}", f"{numbers.completion_tokens:,}"
+    if numbers.dollars_most is None:
+        cost = unknown
+    else:
+        cost = f", ${numbers.dollars_most:.2f}"
+    prompts = f"{numbers.prompt_tokens:,}"
+    replies = f"{numbers.completion_tokens:,}"
     return f"{requests}: {prompts} prompt tokens{exact}, {replies} completion tokens{cost}"
 
 
@@ -340,29 +407,30 @@ def tune(
     """Find examples that reach a fairness target at the least loss of accuracy.
 
     `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo=0.1",
-    "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points below the arm
-    `balanced` on the same rows.
+    "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points
+    below the arm `balanced` on the same rows.
 
-    `candidates` is the number of sets of examples to try. They are chosen by all strategies, or by those in
-    `strategies`; numbers of examples (`m`, by default that of `evaluate`), `orders` and template sets
-    alternate. The model answers with each candidate about `rows` rows of the pool (by default the number of
-    test rows). These are drawn like the test rows; none equals a test row or an example. Successive halving
-    drops poor candidates early. Then the winner is tested once on `n_test` test rows (by default 200, or the
-    nearest number that the table allows), together with zero-shot, balanced and FWC in the same template set;
-    `test` False skips the test.
+    `candidates` is the number of sets of examples to try. They are chosen by all strategies, or by
+    those in `strategies`; numbers of examples (`m`, by default that of `evaluate`), `orders` and
+    template sets alternate. The model answers with each candidate about `rows` rows of the pool (by
+    default the number of test rows). These are drawn like the test rows; none equals a test row or
+    an example. Successive halving drops poor candidates early. Then the winner is tested once on
+    `n_test` test rows (by default 200, or the nearest number that the table allows), together with
+    zero-shot, balanced and FWC in the same template set; `test` False skips the test.
 
-    `client` has the options of the service, `api` its protocol ("chat"; "decisions" or "systemone" for
-    decision models). `cancel_batch` cancels the folder's pending batches and sends their requests live.
-    `instructions` are sentences for the end of the system message, a file with one per line, or a folder of
-    template sets. Each instruction is tried without examples; among the candidates, instructions alternate
-    with prompts without an instruction.
+    `client` has the options of the service, `api` its protocol ("chat"; "decisions" or "systemone"
+    for decision models). `cancel_batch` cancels the folder's pending batches and sends their
+    requests live. `instructions` are sentences for the end of the system message, a file with one
+    per line, or a folder of template sets. Each instruction is tried without examples; among the
+    candidates, instructions alternate with prompts without an instruction.
 
-    All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is shots.json. The
-    same call with the folder of an interrupted tuning continues that tuning. `dry_run` sends and writes
-    nothing; `verdict` then has the largest number of requests and their cost.
+    All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is
+    shots.json. The same call with the folder of an interrupted tuning continues that tuning.
+    `dry_run` sends and writes nothing; `verdict` then has the largest number of requests and their
+    cost.
 
-    Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those of
-    `evaluate`.
+    Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those
+    of `evaluate`.
     """
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
@@ -375,24 +443,36 @@ def tune(
     for order in orders or ():
         check_order(order)
     show = shown or choose_progress(progress)
-    sizes = [m] if isinstance(m, int) else list(m or ())
+    if isinstance(m, int):
+        sizes = [m]
+    else:
+        sizes = list(m or ())
     chosen: dict[str, Any] = {"m": sizes[0]} if sizes else {}
     chosen |= {"n_test": n_test} if n_test is not None else {}
     chosen |= {"base_parity": base_parity} if base_parity != "task" else {}
     settings = Settings(seed=seed, template=templates[0], api=api, **chosen)
     with show.working("reading the table") as step:
-        arms = (ZERO,) if sizes else (ZERO, BALANCED)  # the default of m is that of arms with examples
+        arms = (
+            (ZERO,) if sizes else (ZERO, BALANCED)
+        )  # the default of m is that of arms with examples
         bare = prepare(
             task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
         if traits(bare.model).reference:
             raise FwcError(
-                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model"
+                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language "
+                f"model"
             )
-        table, settings, drawn = bare.plan.task, bare.plan.settings, bare.plan.repeats[0].split
+        table = bare.plan.task
+        settings = bare.plan.settings
+        drawn = bare.plan.repeats[0].split
         for template in templates[1:]:  # before any request
             traits(bare.model).check(bare_prompt(table, template, settings.question_apart))
-        rows, fewest = settings.n_test if rows is None else rows, _FEWEST_A_GROUP * len(table.groups)
+        if rows is None:
+            rows = settings.n_test
+        else:
+            rows = rows
+        fewest = _FEWEST_A_GROUP * len(table.groups)
         sizes = sizes or [settings.m]
         if rows < fewest:
             least = f"comparing candidates takes at least {fewest}, {_FEWEST_A_GROUP} per group"
@@ -400,7 +480,9 @@ def tune(
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                show.say(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
+                show.say(
+                    f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn"
+                )
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
@@ -408,19 +490,39 @@ def tune(
             raise FwcError(f"rows (--rows): {error}") from None
         free = int(split.candidates.sum())
         if max(sizes) > free:
-            raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")
+            raise FwcError(
+                f"m is {max(sizes)}, but only {free} rows may become examples: lower --m"
+            )
         pool = Pool.of(table, pool_rows)
-        folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
+        if out:
+            folder = RunFolder(Path(out))
+        else:
+            folder = RunFolder.default(table.name, bare.model.name)
         fixed = {}
         for name, recipe in FIXED.items():
             shots = select_shots(
-                table, name, sizes[0], seed=seed, pool=split.pool, candidates=split.candidates, progress=False
+                table,
+                name,
+                sizes[0],
+                seed=seed,
+                pool=split.pool,
+                candidates=split.candidates,
+                progress=False,
             )
             fixed[name] = Candidate(name, recipe, seed, "given", templates[0], shots)
         tried, refused = choose_candidates(
-            table, split, candidates, sizes, templates, orders, seed, strategies, step, sentences,
+            table,
+            split,
+            candidates,
+            sizes,
+            templates,
+            orders,
+            seed,
+            strategies,
+            step,
+            sentences,
             fixed[ZERO].shots if instructions is not None else None,
-        )  # fmt: skip
+        )
     for line in refused:
         show.say(line)
     asked = {
@@ -441,7 +543,9 @@ def tune(
     tuning = _Tuning(bare, folder, _plain(asked), goal, pool, named, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
-            numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(split if test else None)
+            numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(
+                split if test else None
+            )
         forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
         told = {**tuning.asked, "forecast": forecasted, "front": []}
         return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], told)

@@ -1,8 +1,9 @@
-"""Recomputes a run or an audit in a temporary folder and compares it with the recorded one, file by file.
+"""Recomputes a run or an audit in a temporary folder and compares it with the recorded one, file
+by file.
 
-No request is sent, and the folder is not changed. A run's rows, examples and prompts follow from its settings
-and its table, its answers and numbers from the replies in its journal. What nothing else confirms (replies,
-times, settings) is taken as the folder states it.
+No request is sent, and the folder is not changed. A run's rows, examples and prompts follow from
+its settings and its table, its answers and numbers from the replies in its journal. What nothing
+else confirms (replies, times, settings) is taken as the folder states it.
 """
 
 import json
@@ -46,12 +47,24 @@ NOT_CHECKED = "not checked"
 _MOST = 10  # most differences of one file that are listed
 _DIGITS = 6  # the order of summation depends on the machine
 _RECOMPUTED = {
-    "run.json", "questions.jsonl", "pool.jsonl", "answers.csv", "results.json", "assisted.json",
-}  # fmt: skip
+    "run.json",
+    "questions.jsonl",
+    "pool.jsonl",
+    "answers.csv",
+    "results.json",
+    "assisted.json",
+}
 # Keys of run.json that describe the model and the moment, or are the folder's own.
 _STATED = {
-    "created", "versions", "command", "parser", "task_folder", "task_file", "sources", "simulated",
-}  # fmt: skip
+    "created",
+    "versions",
+    "command",
+    "parser",
+    "task_folder",
+    "task_file",
+    "sources",
+    "simulated",
+}
 
 
 @dataclass(frozen=True)
@@ -73,19 +86,26 @@ class _Files(BaseModel):
 
 
 def verify(
-    folder: Path, task: "str | Path | Task | None" = None, data_dir: Any = None, data: Path | None = None
+    folder: Path,
+    task: "str | Path | Task | None" = None,
+    data_dir: Any = None,
+    data: Path | None = None,
 ) -> dict[str, Any]:
     """Verify the folder of a run or of audits; return the findings, ready for JSON.
 
-    `task` and `data_dir` are yours and replace those that the run names, `data` the table of an audit.
+    `task` and `data_dir` are yours and replace those that the run names, `data` the table of an
+    audit.
     """
     if RunFolder(folder).begun:
         findings = list(_of_run(RunFolder.existing(folder), task, data_dir))
     else:
-        audits = [path for path in sorted(folder.glob("*.json")) if _content(path).get("format") == AUDIT]
+        audits = [
+            path for path in sorted(folder.glob("*.json")) if _content(path).get("format") == AUDIT
+        ]
         if not audits:
             raise FwcError(
-                f"{folder} is no folder of a run (run.json) or of an audit (`audit --out` writes one)"
+                f"{folder} is no folder of a run (run.json) or of an audit (`audit --out` writes "
+                f"one)"
             )
         findings = [finding for path in audits for finding in _of_audit(path, data)]
     statuses = [finding.status for finding in findings]
@@ -98,12 +118,16 @@ def verify(
     }
 
 
-def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) -> Iterator[Finding]:
+def _of_run(
+    folder: RunFolder, task: "str | Path | Task | None", data_dir: Any
+) -> Iterator[Finding]:
     """Check hashes, then recompute the run in a temporary folder and compare the files."""
     for name, digest in folder.hashes().items():
         yield from _hashed(folder.path, name, digest)
     if folder.hashes("changing"):
-        why = "the command that last wrote here was stopped: it, or `fwc-llm rescore`, ends the work"
+        why = (
+            "the command that last wrote here was stopped: it, or `fwc-llm rescore`, ends the work"
+        )
         yield Finding(HASHES, NOT_CHECKED, why)
     lacking = [name for name in (JOURNAL, "results.json") if not is_file(folder.path / name)]
     if lacking:
@@ -122,7 +146,9 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
     table, missing = find_task(run, task, data_dir)
     if table is None:
         status = DIFFERS if "not the table" in missing else NOT_CHECKED
-        yield Finding("questions.jsonl", status, f"rows, examples and prompts need the table: {missing}")
+        yield Finding(
+            "questions.jsonl", status, f"rows, examples and prompts need the table: {missing}"
+        )
     sources = _sources(folder, described)
     functions = [name for name in sources if ":" in name and not name.endswith(".json")]
     with tempfile.TemporaryDirectory() as temporary:
@@ -132,7 +158,9 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
             requests: set[str] | None = None
             if is_file(folder.path / TUNING) or "epochs" in described:
                 yield Finding(
-                    "questions.jsonl", NOT_CHECKED, "tuning and logs of Inspect are not planned again"
+                    "questions.jsonl",
+                    NOT_CHECKED,
+                    "tuning and logs of Inspect are not planned again",
                 )
             elif functions:
                 why = f"arm {functions[0]!r} is a function, and what a folder names is not run"
@@ -140,7 +168,10 @@ def _of_run(folder: RunFolder, task: "str | Path | Task | None", data_dir: Any) 
             elif table is not None:
                 plan = make_plan(table, sources, _settings(folder, described))
                 until = run.results.get("until_decided")
-                plan = plan.part(until["rows"]) if until else plan
+                if until:
+                    plan = plan.part(until["rows"])
+                else:
+                    plan = plan
                 plan, chosen = _with_kept_examples(folder, plan)
                 yield from chosen
                 _write_plan(again, described, plan)
@@ -173,7 +204,11 @@ def _sources(folder: RunFolder, described: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(folder: RunFolder, described: Mapping[str, Any]) -> Settings:
-    options = {name: value for name, value in described["settings"].items() if name in Settings.model_fields}
+    options = {
+        name: value
+        for name, value in described["settings"].items()
+        if name in Settings.model_fields
+    }
     if options["weight"] is None and "weight" in next(folder.read_questions(), {}):
         del options["weight"]  # the task's weight was used
     return Settings(**options)
@@ -181,14 +216,17 @@ def _settings(folder: RunFolder, described: Mapping[str, Any]) -> Settings:
 
 def _with_kept_examples(folder: RunFolder, plan: Plan) -> tuple[Plan, list[Finding]]:
     """The plan with the folder's examples, and where others are chosen here."""
-    findings, repeats = [], []
+    findings = []
+    repeats = []
     for repeat in plan.repeats:
         shots = dict(repeat.shots)
         for arm, chosen in repeat.shots.items():
             name = f"shots/{file_name(arm)}-{repeat.index}.json"
             shots[arm] = load_shots(folder.path / name, plan.task, allow_changed_data=True)
             if [e.row for e in shots[arm].examples] != [e.row for e in chosen.examples]:
-                why = "other rows are chosen here: another processor can decide near-ties differently"
+                why = (
+                    "other rows are chosen here: another processor can decide near-ties differently"
+                )
                 findings.append(Finding(name, NOT_CHECKED, why))
         repeats.append(replace(repeat, shots=shots))
     return replace(plan, repeats=tuple(repeats)), findings
@@ -210,7 +248,9 @@ def _model(described: Mapping[str, Any]) -> str:
     return json.dumps([described["model"], described.get("parameters") or {}], sort_keys=True)
 
 
-def _requests(folder: RunFolder, described: Mapping[str, Any], planned: set[str] | None) -> Iterator[str]:
+def _requests(
+    folder: RunFolder, described: Mapping[str, Any], planned: set[str] | None
+) -> Iterator[str]:
     """Yield records whose prompt is not that of their request, or whose request is not planned."""
     prefixes: dict[tuple[Any, Any], list[Any]] = {}
     for number, record in enumerate(read_records(folder.path / JOURNAL), 2):
@@ -222,7 +262,10 @@ def _requests(folder: RunFolder, described: Mapping[str, Any], planned: set[str]
             messages = [*prefixes.get(key, ()), *record["prompt"]]
             question = [record.get(name) for name in ("repeat", "arm", "row", "variant")]
             if request_id(_model(described), *question, messages) != record["request"]:
-                yield f"{where}: its prompt, the model or its parameters are not those that were asked"
+                yield (
+                    f"{where}: its prompt, the model or its parameters are not those that were "
+                    f"asked"
+                )
         if planned is not None and record["text"] is not None and record["request"] not in planned:
             yield f"{where}: the request is not in the plan"
 
@@ -230,11 +273,15 @@ def _requests(folder: RunFolder, described: Mapping[str, Any], planned: set[str]
 def _compare(folder: RunFolder, again: RunFolder) -> Iterator[Finding]:
     """Compare the run's files with the recomputed ones; list files that nothing confirms."""
     made_by = (folder.describe().get("versions") or {}).get("fwc-llm", __version__)
-    status = DIFFERS if made_by == __version__ else NOT_CHECKED  # versions draw and count differently
+    status = (
+        DIFFERS if made_by == __version__ else NOT_CHECKED
+    )  # versions draw and count differently
     files = (path for path in sorted(folder.path.rglob("*")) if path.is_file())
     for name in (path.relative_to(folder.path).as_posix() for path in files):
         if name in _RECOMPUTED or name.startswith(("shots/", "prompts/")):
-            yield from _changed(name, _statements(folder.path / name), _statements(again.path / name), status)
+            yield from _changed(
+                name, _statements(folder.path / name), _statements(again.path / name), status
+            )
         elif name not in (JOURNAL, HASHES):
             yield Finding(name, NOT_CHECKED, "nothing else confirms its content")
 
@@ -260,7 +307,9 @@ def _values(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
         yield at, f"{value:.{_DIGITS}g}" if isinstance(value, float) else repr(value)
 
 
-def _changed(file: str, was: dict[str, str], now: dict[str, str], status: str = DIFFERS) -> Iterator[Finding]:
+def _changed(
+    file: str, was: dict[str, str], now: dict[str, str], status: str = DIFFERS
+) -> Iterator[Finding]:
     """Yield the first statements that differ, and those that only one side has."""
     different = [
         f"{where}: {was[where]:.60} is recorded, {now[where]:.60} is recomputed"
@@ -268,7 +317,8 @@ def _changed(file: str, was: dict[str, str], now: dict[str, str], status: str = 
         if where in now and was[where] != now[where]
     ]
     yield from _listed(file, different, status)
-    if alone := sorted(was.keys() ^ now.keys()):
+    alone = sorted(was.keys() ^ now.keys())
+    if alone:
         by_version = file.endswith(".json")  # versions write other keys
         why = f"{len(alone):,} recorded or recomputed alone, such as {alone[0]}"
         yield Finding(file, NOT_CHECKED if by_version else DIFFERS, why)
@@ -291,7 +341,9 @@ def _of_audit(path: Path, data: Path | None) -> Iterator[Finding]:
         if role == "predictions" and data is not None:
             file = data
         if not is_file(file):
-            yield Finding(path.name, NOT_CHECKED, f"{file.name} is missing: no number can be recomputed")
+            yield Finding(
+                path.name, NOT_CHECKED, f"{file.name} is missing: no number can be recomputed"
+            )
             return
         yield from _hashed(file.parent, file.name, entry.sha256)
         tables[role] = file

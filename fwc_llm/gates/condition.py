@@ -36,12 +36,20 @@ class GateCondition:
         """Raise `FwcError` for an unknown arm."""
         for name in (self.arm, self.minus):
             if name is not None and name not in arms:
-                there = ", ".join(arms) if arms else "none"
-                raise FwcError(f"{_quoted(self.text)} names the arm {name!r:.80}; the arms are {there}")
+                if arms:
+                    there = ", ".join(arms)
+                else:
+                    there = "none"
+                raise FwcError(
+                    f"{_quoted(self.text)} names the arm {name!r:.80}; the arms are {there}"
+                )
 
     def about(self, arm: str) -> str:
         """Return the condition for one arm, as text."""
-        less = f" - {self.metric}[{self.minus}]" if self.minus is not None else ""
+        if self.minus is not None:
+            less = f" - {self.metric}[{self.minus}]"
+        else:
+            less = ""
         value = f"{self.metric}[{arm}]{less}"
         return f"{f'abs({value})' if self.size else value} {self.operator} {self.bound:g}"
 
@@ -50,9 +58,14 @@ def parse_condition(text: str) -> GateCondition:
     """Parse a condition; raise `FwcError` with the reason if it is invalid."""
     parts = _CONDITION.fullmatch(text)
     if parts is None:
-        percent = ": write a share, 0.1 for 10 %" if text.rstrip().endswith("%") else ""
+        if text.rstrip().endswith("%"):
+            percent = ": write a share, 0.1 for 10 %"
+        else:
+            percent = ""
         raise _refusal(text, f"write METRIC[ARM] OPERATOR NUMBER, such as dp[fwc] > 0.1{percent}")
-    metric, bound, size = parts["metric"], float(parts["bound"]), parts["abs"] is not None
+    metric = parts["metric"]
+    bound = float(parts["bound"])
+    size = parts["abs"] is not None
     arm, minus = (parts[f"double{n}"] or parts[f"single{n}"] or parts[f"arm{n}"] for n in ("", "2"))
     if metric not in KEY_OF:
         raise _refusal(text, f"{metric!r:.40} is not a metric of gates: {', '.join(KEY_OF)}")
@@ -61,7 +74,10 @@ def parse_condition(text: str) -> GateCondition:
             raise _refusal(text, "a difference is that of one metric between two arms")
         if arm is None or minus is None or arm == minus:
             raise _refusal(text, f"a difference names two arms: {metric}[fwc] - {metric}[zero]")
-    least = 0.0 if minus is None or size else -1.0
+    if minus is None or size:
+        least = 0.0
+    else:
+        least = -1.0
     if not least <= bound <= 1.0:
         of = f"a difference of {metric}" if minus is not None else metric
         raise _refusal(text, f"{of} lies from {least:g} to 1 (0.8 is 80 %), {bound:g} does not")
@@ -75,8 +91,13 @@ def check_sequences(texts: Sequence[str]) -> None:
             continue
         condition = parse_condition(text)
         if condition.minus is not None or condition.metric in _UNSEQUENCED:
-            what = "differences between arms" if condition.minus is not None else condition.metric
-            raise _refusal(text, f"--until-decided has no intervals for {what}; ask a fixed number of rows")
+            if condition.minus is not None:
+                what = "differences between arms"
+            else:
+                what = condition.metric
+            raise _refusal(
+                text, f"--until-decided has no intervals for {what}; ask a fixed number of rows"
+            )
 
 
 def check_arms(texts: Sequence[str], arms: Sequence[str]) -> None:
@@ -94,7 +115,8 @@ def sequential_design(
         return None
     if not looks:
         raise FwcError(
-            "this run's intervals are confidence sequences, which fwc-llm no longer has: read it with the "
+            "this run's intervals are confidence sequences, which fwc-llm no longer has: read it "
+            "with the "
             "version that wrote it (run.json names it)"
         )
     return GroupSequential(tuple(looks), ended)

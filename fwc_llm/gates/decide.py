@@ -26,9 +26,9 @@ LARGEST_ERROR = 1 - LEVEL  # largest probability that a check fails though it sh
 class Check:
     """The result of a condition.
 
-    `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it does, else
-    "undecided". `value`, `low` and `high` are NaN where undefined, and in a check that combines several arms.
-    `more_rows`: the check is undecided, and more rows may decide it.
+    `outcome` is "failed" if the whole 95 % interval meets the condition, "passed" if none of it
+    does, else "undecided". `value`, `low` and `high` are NaN where undefined, and in a check that
+    combines several arms. `more_rows`: the check is undecided, and more rows may decide it.
     """
 
     condition: str
@@ -41,9 +41,14 @@ class Check:
 
 
 def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:
-    """Return a check for the condition's arm, or one for every arm; `FwcError` for an unknown arm."""
+    """Return a check for the condition's arm, or one for every arm; `FwcError` for an unknown
+    arm.
+    """
     condition.check_arms(answered.arms)
-    arms = answered.arms if condition.arm is None else (condition.arm,)
+    if condition.arm is None:
+        arms = answered.arms
+    else:
+        arms = (condition.arm,)
     return [_decide(condition, answered, arm) for arm in arms]
 
 
@@ -59,7 +64,9 @@ def all_of(condition: str, checks: Sequence[Check]) -> Check:
 
 
 def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
-    """Whether every condition is decided: "verdict" once the DP gap of every arm has a conclusive verdict."""
+    """Whether every condition is decided: "verdict" once the DP gap of every arm has a
+    conclusive verdict.
+    """
     for text in texts:
         if text == UNTIL_VERDICT:
             arms = map(ArmEstimates, answered.samples.values())
@@ -77,16 +84,20 @@ def several(checks: int) -> str:
         return ""
     share = min(1.0, LARGEST_ERROR * checks)
     return (
-        f"{checks} checks, each at 95 %: if no condition is truly met, one or more checks fail in at most "
+        f"{checks} checks, each at 95 %: if no condition is truly met, one or more checks fail in "
+        f"at most "
         f"{share:.0%} of such runs"
     )
 
 
 def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
-    name, metric = condition.about(arm), BY_KEY[KEY_OF[condition.metric]]
+    name = condition.about(arm)
+    metric = BY_KEY[KEY_OF[condition.metric]]
     arms = [name for name in (arm, condition.minus) if name is not None]
     if not answered.design.labelled and not set(metric.rates) <= set(UNLABELLED):
-        return Check(name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels")
+        return Check(
+            name, "undecided", f"{name}: {condition.metric} is undefined, there are no labels"
+        )
     if metric.source == "replies" and metric.rates != ("coverage",):
         blanks = sum(answered.answers[name].without_reason for name in arms)
         if blanks:
@@ -102,7 +113,10 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         return Check(name, "undecided", f"{name}: {value:.3f} has no interval: it {of}", value)
     if condition.size:
         value, ends, (low, high) = abs(value), _folded(*ends), _folded(low, high)
-    of = of if answered.design.sequential is None else "of the population, valid at every check"
+    if answered.design.sequential is None:
+        of = of
+    else:
+        of = "of the population, valid at every check"
     shown = f"{name}: {value:.3f}, 95 % interval {low:.3f} to {high:.3f} ({of})"
     if metric.kind != "share" and (apart := small_groups(answered)):
         shown += f", not judged: {group_words(apart)}"
@@ -117,16 +131,23 @@ def _decide(condition: GateCondition, answered: RunAnswers, arm: str) -> Check:
         "undecided": f"{condition.bound:g} lies in the interval: too few rows to tell",
     }[outcome]
     more_rows = outcome == "undecided"
-    if metric.source == "answers" and (unread := sum(answered.answers[name].unread.sum() for name in arms)):
+    if metric.source == "answers" and (
+        unread := sum(answered.answers[name].unread.sum() for name in arms)
+    ):
         shown += f", {UNREAD_WORDS[answered.design.unread].format(f'{unread:,}')}"
         if more_rows and outcome_of(condition, *ends) == "undecided":
-            words = f"{condition.bound:g} lies in the interval: these replies are the cause, not too few rows"
+            words = (
+                f"{condition.bound:g} lies in the interval: these replies are the cause, not too "
+                f"few rows"
+            )
             more_rows = False
     return Check(name, outcome, f"{shown}; {words}", value, low, high, more_rows)
 
 
 def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
-    """Return "failed" if all of the interval meets the condition, "passed" if none does, else "undecided"."""
+    """Return "failed" if all of the interval meets the condition, "passed" if none does, else
+    "undecided".
+    """
     bound = condition.bound
     holds, fails = {
         ">": (low > bound, high <= bound),
@@ -137,9 +158,14 @@ def outcome_of(condition: GateCondition, low: float, high: float) -> Outcome:
     return "failed" if holds else "passed" if fails else "undecided"
 
 
-def _measured(condition: GateCondition, answered: RunAnswers, arm: str) -> tuple[Enclosed, float, str]:
-    """Return a metric of one arm, or a difference of two arms: with its interval, its value and its scope."""
-    estimates, key = ArmEstimates(answered.samples[arm]), KEY_OF[condition.metric]
+def _measured(
+    condition: GateCondition, answered: RunAnswers, arm: str
+) -> tuple[Enclosed, float, str]:
+    """Return a metric of one arm, or a difference of two arms: with its interval, its value and
+    its scope.
+    """
+    estimates = ArmEstimates(answered.samples[arm])
+    key = KEY_OF[condition.metric]
     if condition.minus is None:
         of = f"of {scope_words(estimates.sample.scope, answered.with_examples)}"
         return estimates[key], estimates[key].value, of
@@ -158,13 +184,21 @@ def _folded(low: float, high: float) -> Interval:
 
 def _undefined(metric: Metric, answered: RunAnswers, arm: str) -> str:
     reasons = dict(ArmEstimates(answered.samples[arm]).undefined(answered.groups))
-    lacking = "P(yes)" if metric.source == "p_yes" else "answer"
+    if metric.source == "p_yes":
+        lacking = "P(yes)"
+    else:
+        lacking = "answer"
     return reasons.get(metric.key, f"a group has no {lacking} that is counted")
 
 
 def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undecided") -> str:
-    """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check counts."""
-    kinds = {"failed": "failure", "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided)}
+    """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check
+    counts.
+    """
+    kinds = {
+        "failed": "failure",
+        "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided),
+    }
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
         outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]
@@ -178,9 +212,13 @@ def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = "undec
         of = ElementTree.SubElement(root, "testsuite", {"name": name, **counts(checks)})
         for check in checks:
             about = {"classname": name, "name": _legal(check.condition), "time": "0"}
-            case, reason = ElementTree.SubElement(of, "testcase", about), _legal(check.reason)
+            case = ElementTree.SubElement(of, "testcase", about)
+            reason = _legal(check.reason)
             kind = kinds.get(check.outcome, "system-out") or "error"
-            attributes = {} if kind == "system-out" else {"message": reason}
+            if kind == "system-out":
+                attributes = {}
+            else:
+                attributes = {"message": reason}
             attributes |= {"type": check.outcome} if kind in {"failure", "error"} else {}
             ElementTree.SubElement(case, kind, attributes).text = reason
     ElementTree.indent(root)

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 FORMAT = "fwc-llm-inspect/1"
 KEY = "fwc_llm"  # key of this package's content in a log's metadata
 # Options of a model that may hold a key, or do not change a reply.
-_LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "timeout", "attempt_timeout"}
+_LEFT_OUT = {
+    "extra_headers",
+    "extra_body",
+    "max_connections",
+    "max_retries",
+    "timeout",
+    "attempt_timeout",
+}
 
 
 class _Choice(BaseModel):
@@ -50,7 +57,8 @@ class _Content(BaseModel):
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Yield the paths, with logs of Inspect as temporary run folders."""
     logs = [path.resolve() for path in paths if is_file(path)]
-    if twice := [log for log in logs if logs.count(log) > 1]:
+    twice = [log for log in logs if logs.count(log) > 1]
+    if twice:
         raise FwcError(f"the log {twice[0]} is named twice")
     with ExitStack() as stack:
         folders = []
@@ -68,10 +76,12 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
 def import_log(log: str | Path, out: str | Path) -> Result:
     """Create a run's folder `out` from an Inspect `log` of this package's tasks.
 
-    The replies are parsed and scored again. The folder is then like that of any run. Raises `FwcError` for a
-    log that cannot be read, that is about another task, or that has no complete sample.
+    The replies are parsed and scored again. The folder is then like that of any run. Raises
+    `FwcError` for a log that cannot be read, that is about another task, or that has no complete
+    sample.
     """
-    path, out = Path(log), Path(out)
+    path = Path(log)
+    out = Path(out)
     record = read_log(path)
     content = _content(record, path)
     epochs = record.eval.config.epochs or 1
@@ -80,10 +90,16 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     asked = [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
     samples = _whole_rows(asked)
     samples.sort(
-        key=lambda pair: (pair[0]["repeat"], arms.index(pair[0]["arm"]), order.get(str(pair[1].id), 0))
+        key=lambda pair: (
+            pair[0]["repeat"],
+            arms.index(pair[0]["arm"]),
+            order.get(str(pair[1].id), 0),
+        )
     )
     if not samples:
-        raise FwcError(f"{path} holds no row that all arms were asked about: there is nothing to report")
+        raise FwcError(
+            f"{path} holds no row that all arms were asked about: there is nothing to report"
+        )
     described = _described(record, content, [question for question, _ in samples], epochs)
     layout.check_described(described, path)
     folder = layout.RunFolder(out)
@@ -94,14 +110,17 @@ def import_log(log: str | Path, out: str | Path) -> Result:
 
     with Journal(folder.path, described.get("words", YES_NO)) as journal:
         for question, sample in samples:
-            arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
+            arm, repeat, row, variant = (
+                question[name] for name in ("arm", "repeat", "row", "variant")
+            )
             call = PlannedCall(arm, repeat, row, variant, from_chat(sample.input))
             request = request_id(path.name, str(sample.id), sample.epoch)
             journal.append(make_record(request, call, sample_reply(sample), journal.words))
         folder.write_questions([question for question, _ in samples])
         _write_examples(folder, content["shots"], described["arms"], samples, epochs)
         folder.begin(described)
-        planned, stopped = int(content["run"]["calls"]) * epochs, None
+        planned = int(content["run"]["calls"]) * epochs
+        stopped = None
         if len(samples) < planned or record.status != "success":
             part = f"{len(samples):,} of {planned:,} questions are in the log of Inspect"
             stopped = f"{part} (status: {record.status})"
@@ -112,9 +131,12 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     content = (log.eval.metadata or {}).get(KEY)
     if not isinstance(content, dict):
         raise FwcError(
-            f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's (fwc_llm/adult, …): "
-            f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` reads any log "
-            "whose samples have a group in their metadata, and writes a page with --report report.html"
+            f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's "
+            f"(fwc_llm/adult, …): "
+            f"`fwc-llm audit {path.name} --answer decision --label target --protected COLUMN` "
+            f"reads any log "
+            "whose samples have a group in their metadata, and writes a page with --report "
+            "report.html"
         )
     with failing_as(FwcError, f"{path} is damaged: "):
         plain = parse_json(json.dumps(content))  # NaN and infinities become None
@@ -126,8 +148,14 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
     """The question of a sample. An epoch becomes a repeat with the same rows."""
     question = {name: sample.metadata.get(name) for name in layout.QUESTION_COLUMNS}
-    if not layout.is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
-        raise FwcError(f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task")
+    if (
+        not layout.is_question(question)
+        or question["arm"] not in arms
+        or not 1 <= sample.epoch <= epochs
+    ):
+        raise FwcError(
+            f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task"
+        )
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     named = [name for name in layout.ROW_COLUMNS if name in sample.metadata]
     return question | {name: str(sample.metadata[name]) for name in named}
@@ -152,12 +180,16 @@ def _described(
     """The content of run.json: the task's plan with Inspect's model and samples."""
     run: dict[str, Any] = content["run"]
     spec = log.eval
-    simulated = any(is_simulated(sample.output) for sample in log.samples or () if sample.output.choices)
+    simulated = any(
+        is_simulated(sample.output) for sample in log.samples or () if sample.output.choices
+    )
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])
     settings["repeats"] = len({question["repeat"] for question in questions})
     designed = settings.get("base_parity") is not None
-    if len(questions) < run["calls"] * epochs:  # an incomplete log does not have the planned base rates
+    if (
+        len(questions) < run["calls"] * epochs
+    ):  # an incomplete log does not have the planned base rates
         factual = [question for question in questions if not question["variant"]]
         settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
         settings["base_parity"] = None
@@ -192,14 +224,20 @@ def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
 
 
 def _write_examples(
-    folder: layout.RunFolder, shots: Sequence[Any], arms: Sequence[str], samples: _Asked, epochs: int
+    folder: layout.RunFolder,
+    shots: Sequence[Any],
+    arms: Sequence[str],
+    samples: _Asked,
+    epochs: int,
 ) -> None:
     """Write the examples of every arm and repeat, and one full prompt per arm."""
     (folder.path / "shots").mkdir()
     for chosen in shots:
         for epoch in range(epochs):
             repeat = chosen["repeat"] * epochs + epoch
-            folder.write_json(f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
+            folder.write_json(
+                f"shots/{layout.file_name(chosen['arm'])}-{repeat}.json", chosen["shots"]
+            )
     (folder.path / "prompts").mkdir()
     for arm in arms:
         first = next(sample for question, sample in samples if question["arm"] == arm)

@@ -1,7 +1,8 @@
 """Registers tasks, solver, scorer, metrics and surrogate with Inspect.
 
-The tasks `fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm eval` as
-arguments. Their samples are the questions of such a run. Importing this module registers everything.
+The tasks `fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm
+eval` as arguments. Their samples are the questions of such a run. Importing this module registers
+everything.
 """
 
 import logging
@@ -110,7 +111,9 @@ def decision() -> Scorer:
             value=right,
             answer=answer.value,
             explanation=reply.text if reply.text is not None else reply.error,
-            reason=_REASONS.get(answer.reason, "invalid_response_format") if answer.reason else None,
+            reason=_REASONS.get(answer.reason, "invalid_response_format")
+            if answer.reason
+            else None,
             metadata={"reason": answer.reason, "p_yes": p_yes(reply.logprobs, words)},
         )
 
@@ -120,13 +123,16 @@ def decision() -> Scorer:
 def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **options: Any) -> "Plan":
     from fwc_llm.runs.plan import make_plan
 
-    if sets := _names("template", options.pop("template", "")):
+    sets = _names("template", options.pop("template", ""))
+    if sets:
         options |= {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
     try:
         settings = Settings(**options)
     except FwcError as error:
         raise FwcError(f"a task argument of fwc_llm/{name}: {error}") from None
-    plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
+    plan = make_plan(
+        load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data
+    )
     for note in plan.notes:
         logger.warning("%s: %s", name, note)
     if any("name" in message for call in plan.first_calls for message in call.messages):
@@ -136,9 +142,14 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **opti
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:
     """The names in a list, or in a text with commas."""
-    parts = value.split(",") if isinstance(value, str) else value
+    if isinstance(value, str):
+        parts = value.split(",")
+    else:
+        parts = value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise FwcError(f"the task argument {argument!r} is {value!r}: name one, or several with commas")
+        raise FwcError(
+            f"the task argument {argument!r} is {value!r}: name one, or several with commas"
+        )
     return tuple(part.strip() for part in parts if part.strip())
 
 
@@ -151,10 +162,14 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
     places: dict[tuple[int, str], int] = {}
 
     def place(asked: Any) -> tuple[int, int]:
-        repeat, row = asked[0].repeat, asked[0].row
+        repeat = asked[0].repeat
+        row = asked[0].row
         return repeat, places.setdefault((repeat, row), len(places))
 
-    words = {} if plan.task.spellings == spellings("", YES_NO) else {"words": plan.task.spellings}
+    if plan.task.spellings == spellings("", YES_NO):
+        words = {}
+    else:
+        words = {"words": plan.task.spellings}
     samples = [
         Sample(
             input=to_chat(call.messages),
@@ -194,18 +209,26 @@ def _build(name: str) -> Callable[..., Task]:
         try:
             if (file is None) is (name == _OWN):
                 raise FwcError(
-                    f"fwc_llm/{_OWN} takes the task argument 'file', a task file (.toml); no other task does"
+                    f"fwc_llm/{_OWN} takes the task argument 'file', a task file (.toml); no other "
+                    f"task does"
                 )
             plan = _plan(
-                file or name, shots, data_dir, allow_changed_data, orders=_names("order", order),
-                strategy_options=options or {}, **settings,
-            )  # fmt: skip
+                file or name,
+                shots,
+                data_dir,
+                allow_changed_data,
+                orders=_names("order", order),
+                strategy_options=options or {},
+                **settings,
+            )
         except FwcError as error:
             raise refused(str(error)) from error
         return _task(plan, logprobs)
 
     build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
-    parameters = [parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED]
+    parameters = [
+        parameter for parameter in Settings.parameters() if parameter.name not in _RENAMED
+    ]
     registered: Callable[..., Task] = task(name=name)(extended(build, parameters))
     return registered
 
@@ -218,14 +241,23 @@ TASKS = {name: _build(name) for name in (*task_names(), _OWN)}
 class SurrogateAPI(ModelAPI):  # type: ignore[misc]
     """The surrogate as a model of Inspect; a request sets temperature and seed."""
 
-    def __init__(self, model_name: str, config: GenerateConfig | None = None, **options: Any) -> None:
+    def __init__(
+        self, model_name: str, config: GenerateConfig | None = None, **options: Any
+    ) -> None:
         super().__init__(model_name, config=config or GenerateConfig())
         unknown = sorted(options.keys() - {"base_url", "api_key"})
         if model_name != NAME or unknown:
-            subject = f"option {unknown[0]!r}" if unknown else f"model {model_name!r}"
-            raise refused(f"there is no {subject} of fwc: the one model is fwc/{NAME}, without options")
+            if unknown:
+                subject = f"option {unknown[0]!r}"
+            else:
+                subject = f"model {model_name!r}"
+            raise refused(
+                f"there is no {subject} of fwc: the one model is fwc/{NAME}, without options"
+            )
 
-    async def generate(self, input: list[Any], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
+    async def generate(
+        self, input: list[Any], tools: Any, tool_choice: Any, config: GenerateConfig
+    ) -> Any:
         """Answer at once; `UnreadablePromptError` for a prompt without a readable person."""
         messages = from_chat(input)
         reply = Surrogate(config.temperature or 0.0, config.seed or 0).reply(messages)

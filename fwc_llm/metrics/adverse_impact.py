@@ -1,8 +1,8 @@
 """Tables of an audit: selection rates, impact ratios, tests, confusion (docs/statistics.md).
 
-If the design fixes the number of rows of each group and label, the test rows are no sample of people. Within
-a group and label they are a random sample: rates there, weighted by the table's cell shares, estimate the
-table's rates. The cell shares count as estimates too.
+If the design fixes the number of rows of each group and label, the test rows are no sample of
+people. Within a group and label they are a random sample: rates there, weighted by the table's cell
+shares, estimate the table's rates. The cell shares count as estimates too.
 """
 
 import math
@@ -19,15 +19,24 @@ from fwc_llm.metrics.intervals import LEVEL, p_value
 from fwc_llm.metrics.run_answers import CROSSING, RunAnswers, View, is_known, unknown_of, views
 from fwc_llm.metrics.variance import ArmArrays, RateEstimates, rate_shares
 
-AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-NO_PEOPLE = "The test rows were drawn in fixed numbers per group and label: they are not applicants."
+AS_DRAWN = "as drawn"
+REWEIGHTED = "re-weighted"
+WITHHELD = "withheld"
+NO_PEOPLE = (
+    "The test rows were drawn in fixed numbers per group and label: they are not applicants."
+)
 _TEXTS = {
-    AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like these.",
-    REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
-    "of the table from which test rows were drawn; intervals also allow for chance in the table's shares of "
+    AS_DRAWN: "Rows were taken as they occur in the data, so rates and ratios hold for people like "
+    "these.",
+    REWEIGHTED: NO_PEOPLE
+    + " Rates, ratios, precision and shortfall are re-weighted to the {rows:,} rows "
+    "of the table from which test rows were drawn; intervals also allow for chance in the table's "
+    "shares of "
     "groups and labels. Counts are of the test rows.",
-    WITHHELD: NO_PEOPLE + " The table's own shares are not known here, so selection rates, impact ratios and "
-    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, gives them.",
+    WITHHELD: NO_PEOPLE
+    + " The table's own shares are not known here, so selection rates, impact ratios and "
+    "precision are withheld; a run with --base-parity none, or fwc-llm audit on decisions, gives "
+    "them.",
 }
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; Local Law 144 permits leaving smaller groups out of the ratios
@@ -40,7 +49,9 @@ _SCORING = {
     **{"selected": "above_median", "reason": "scoring_reason"},
     **{name: f"scoring_{name}" for name in _RATIO[:3]},
 }
-_NOT_SELECTED = dict.fromkeys(("share", "small", "known", "selection_rate", "low", "high", *_RATIO, *_TESTED))
+_NOT_SELECTED = dict.fromkeys(
+    ("share", "small", "known", "selection_rate", "low", "high", *_RATIO, *_TESTED)
+)
 _CONFUSED = {
     "true_positive_rate": "0/0: no parsed answer to a row with label yes",
     "false_positive_rate": "0/0: no parsed answer to a row with label no",
@@ -59,16 +70,17 @@ def impact_tables(
 ) -> dict[str, Any]:
     """Return the tables of an audit for JSON; undefined is None, with a `reason`.
 
-    `attributes` has one object per protected attribute and, if there are several, one for all crossed. In it,
-    `unknown` is the number of rows of unknown category, and an arm's `reference` is the group with the
-    highest rate of those counted in ratios.
+    `attributes` has one object per protected attribute and, if there are several, one for all
+    crossed. In it, `unknown` is the number of rows of unknown category, and an arm's `reference` is
+    the group with the highest rate of those counted in ratios.
 
-    `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of rows in
-    the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those `read`, `kept` and
-    `lost` before the run per crossed `group`. `of_law`: groups of fewer than `min_group` rows have ratios,
-    too, unless `leave_out_small` leaves out those under 2 % of the rows (Local Law 144, § 5-301). `scored`
-    has the answer yes for scores above the median of all rows; by default P(yes) is the score, if every arm
-    has it. Scoring rates need rates as drawn, and `_asked_once` of every arm.
+    `designed`: the number of rows of each group and label was chosen. `counted` has the numbers of
+    rows in the table that test rows were drawn from: `no` and `yes` per `group`. `lost` has those
+    `read`, `kept` and `lost` before the run per crossed `group`. `of_law`: groups of fewer than
+    `min_group` rows have ratios, too, unless `leave_out_small` leaves out those under 2 % of the
+    rows (Local Law 144, § 5-301). `scored` has the answer yes for scores above the median of all
+    rows; by default P(yes) is the score, if every arm has it. Scoring rates need rates as drawn,
+    and `_asked_once` of every arm.
     """
     if of_law:
         answered = replace(answered, design=replace(answered.design, min_group=1))
@@ -79,14 +91,20 @@ def impact_tables(
         answered = replace(answered, groups=tuple(dict.fromkeys((*answered.groups, *sizes))))
         table = np.array([sizes.get(name, (0, 0)) for name in answered.groups], np.float64)
     kind = WITHHELD if table is None else REWEIGHTED
-    kind = kind if designed or answered.design.labels_fixed else AS_DRAWN
+    if designed or answered.design.labels_fixed:
+        kind = kind
+    else:
+        kind = AS_DRAWN
     asked_once = all(map(_asked_once, answered.plain_samples.values()))
     if kind != AS_DRAWN or not asked_once:
         scored = None
     elif scored is None and all(a.probabilities for a in answered.answers.values()):
-        above_median = {arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()}
+        above_median = {
+            arm: replace(a, answer=over_median(a.p_yes)) for arm, a in answered.answers.items()
+        }
         scored = replace(answered, answers=above_median, assists={}, assist=False)
-    lost, attributes = list(lost), []
+    lost = list(lost)
+    attributes = []
     for place, view in enumerate(views(answered.groups, answered.attributes)):
         arms = [_arm(answered, arm, view, kind, table, leave_out_small) for arm in answered.arms]
         for arm in arms:
@@ -101,13 +119,18 @@ def impact_tables(
             {
                 "attribute": view.name,
                 "crossed": view.crossed,
-                "weighted": any(sample.weight is not None for sample in answered.plain_samples.values()),
+                "weighted": any(
+                    sample.weight is not None for sample in answered.plain_samples.values()
+                ),
                 "lost": _lost(lost, view, len(answered.attributes), place),
                 "unknown": sum(groups[name]["rows"] for name in view.levels if not is_known(name)),
                 "arms": arms,
             }
         )
-    rows = 0 if table is None else int(table.sum())
+    if table is None:
+        rows = 0
+    else:
+        rows = int(table.sum())
     tables: dict[str, Any] = plain(
         {
             "basis": {"kind": kind, "text": _TEXTS[kind].format(rows=rows)},
@@ -124,13 +147,24 @@ def over_median(scores: Floats) -> Floats:
 
 
 def _arm(
-    answered: RunAnswers, arm: str, view: View, kind: str, table: Floats | None, leave_out_small: bool
+    answered: RunAnswers,
+    arm: str,
+    view: View,
+    kind: str,
+    table: Floats | None,
+    leave_out_small: bool,
 ) -> dict[str, Any]:
-    answers, whole = answered.answers[arm], answered.plain_samples[arm]
+    answers = answered.answers[arm]
+    whole = answered.plain_samples[arm]
     sample = replace(
-        whole, group=view.level_of[whole.group], groups=len(view.levels), unknown=unknown_of(view.levels)
+        whole,
+        group=view.level_of[whole.group],
+        groups=len(view.levels),
+        unknown=unknown_of(view.levels),
     )
-    counts = np.bincount(6 * sample.group + sample.kind, minlength=6 * sample.groups).reshape(-1, 2, 3)
+    counts = np.bincount(6 * sample.group + sample.kind, minlength=6 * sample.groups).reshape(
+        -1, 2, 3
+    )
     group = answers.group.set_categories(list(answered.groups)).codes[answers.reason == "error"]
     no_reply = np.bincount(view.level_of[group], minlength=sample.groups)
     in_table = None
@@ -144,7 +178,9 @@ def _arm(
         level = np.repeat(view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)
         rates = _weighted(cells, table, level, level)
-        by_label = arm_estimates.share_limits(_weighted(cells, table, level_and_label, level_and_label))
+        by_label = arm_estimates.share_limits(
+            _weighted(cells, table, level_and_label, level_and_label)
+        )
         confused = {
             "false_positive_rate": by_label[::2],
             "true_positive_rate": by_label[1::2],
@@ -153,13 +189,22 @@ def _arm(
     described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
     selected = dict.fromkeys(view.levels, _NOT_SELECTED | {"reason": "withheld"})
     if kind != WITHHELD:
-        of = people if kind == AS_DRAWN or in_table is None else in_table
+        if kind == AS_DRAWN or in_table is None:
+            of = people
+        else:
+            of = in_table
         described, selected = _selection(
             view, counts, rates, of, kind == AS_DRAWN, sample.eligible_groups, leave_out_small
         )
-    why = _CONFUSED if sample.design.labelled else dict.fromkeys(_CONFUSED, "there are no labels")
+    if sample.design.labelled:
+        why = _CONFUSED
+    else:
+        why = dict.fromkeys(_CONFUSED, "there are no labels")
     if kind == WITHHELD:
-        withheld = "withheld: it depends on the mix of {} in the test rows, and the table's mix is not known"
+        withheld = (
+            "withheld: it depends on the mix of {} in the test rows, and the table's mix is not "
+            "known"
+        )
         mixed = _CONFUSED if len(view.levels) < len(view.level_of) else ["precision"]
         why = why | {r: withheld.format("labels" if r == "precision" else "groups") for r in mixed}
         confused = {rate: own for rate, own in confused.items() if rate not in mixed}
@@ -183,11 +228,20 @@ def _arm(
 def _asked_once(sample: ArmArrays) -> bool:
     """Whether each row is one person, asked about once, without weights or looks."""
     once = sample.repeats < 2 and sample.rows == len(sample.row)
-    return once and sample.weight is None and sample.cluster is None and sample.design.sequential is None
+    return (
+        once
+        and sample.weight is None
+        and sample.cluster is None
+        and sample.design.sequential is None
+    )
 
 
-def _lost(groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int) -> dict[str, Any]:
-    """Sum the rows read, kept and lost before the run from crossed groups to the levels of a view."""
+def _lost(
+    groups: Iterable[Mapping[str, Any]], view: View, width: int, place: int
+) -> dict[str, Any]:
+    """Sum the rows read, kept and lost before the run from crossed groups to the levels of a
+    view.
+    """
     sums: dict[str, dict[str, int]] = {}
     alone = not view.crossed and width > 1
     for group in groups:
@@ -220,32 +274,51 @@ def _selection(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the reference and pairs of one arm in one view, and the view's levels by name.
 
-    `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of `people` (L,):
-    the rows asked about, or the table's. `eligible` groups have enough rows to be judged.
+    `counts` (L, 2, 3) count questions by level, label and answer. `rates` (L,) are those of
+    `people` (L,): the rows asked about, or the table's. `eligible` groups have enough rows to be
+    judged.
     """
-    asked, parsed = counts.sum((1, 2)), counts[..., :UNPARSED].sum((1, 2))
+    asked = counts.sum((1, 2))
+    parsed = counts[..., :UNPARSED].sum((1, 2))
     with np.errstate(invalid="ignore"):
-        answered = parsed / asked if as_drawn else np.ones(len(asked))
-    value, limits = rates.values, arm_estimates.share_limits(rates)
+        if as_drawn:
+            answered = parsed / asked
+        else:
+            answered = np.ones(len(asked))
+    value = rates.values
+    limits = arm_estimates.share_limits(rates)
     known = np.array([is_known(level) for level in view.levels])
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(known, people, np.nan) / people.sum()  # the sum includes people of unknown category
+        share = (
+            np.where(known, people, np.nan) / people.sum()
+        )  # the sum includes people of unknown category
     small = share < LEAST_SHARE - _ROUNDING
     defined = np.flatnonzero(known & ~np.isnan(value))
     large = defined[~small[defined]]
     # With fewer than two large groups there would be no ratio: then small ones count.
     judged = defined[np.isin(defined, eligible)]
-    counted = large if len(large) > 1 and leave_out_small else judged
-    reference = int(counted[np.argmax(value[counted])]) if len(counted) > 1 else -1
-    reference = reference if reference >= 0 and value[reference] > 0 else -1
+    if len(large) > 1 and leave_out_small:
+        counted = large
+    else:
+        counted = judged
+    if len(counted) > 1:
+        reference = int(counted[np.argmax(value[counted])])
+    else:
+        reference = -1
+    if reference >= 0 and value[reference] > 0:
+        reference = reference
+    else:
+        reference = -1
     pairs = _pairs(view, rates, defined, reference, small)
     low, high = _least_ratios(rates, counted)
 
-    unknown, no_ratio = np.isnan(value), np.ones(len(value), dtype=np.bool_)
+    unknown = np.isnan(value)
+    no_ratio = np.ones(len(value), dtype=np.bool_)
     why = {  # why a level has no impact ratio: the first that applies
         "the category of these people is unknown": ~known,
         "no row of this group was asked about": asked == 0,
-        "0/0: no parsed answer to rows of this group with one of the labels": unknown & (parsed > 0),
+        "0/0: no parsed answer to rows of this group with one of the labels": unknown
+        & (parsed > 0),
         "0/0: no parsed answer to rows of this group": unknown,
         "a ratio needs two groups with a rate": no_ratio & (len(defined) < 2),
         "left out: under 2 % of the rows": small & leave_out_small & (len(counted) < len(defined)),
@@ -271,7 +344,10 @@ def _selection(
             shortfall = max(0, math.ceil(lacking - _ROUNDING * max(1.0, people[place])))
             rule = four_fifths(ratio, low[place], high[place])
             groups[name] |= dict(zip(_RATIO, (ratio, *ends, rule, shortfall), strict=True))
-    best = "" if reference < 0 else view.levels[reference]
+    if reference < 0:
+        best = ""
+    else:
+        best = view.levels[reference]
     for pair in pairs:
         if best in (pair["first"], pair["second"]):
             other = groups[pair["second"] if pair["first"] == best else pair["first"]]
@@ -281,8 +357,11 @@ def _selection(
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:
-    """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1 to itself."""
-    low, high = np.ones(len(rates.values)), np.ones(len(rates.values))
+    """Least lower and upper limits (L,) of each counted level's ratios to all counted levels; 1
+    to itself.
+    """
+    low = np.ones(len(rates.values))
+    high = np.ones(len(rates.values))
     kinds, of, _ = arm_estimates.representatives(rates, counted)
     for first, second in arm_estimates.pairs_of(rates, counted):
         under, over = arm_estimates.ratios_of_pairs(rates, first, second, len(counted))
@@ -298,12 +377,17 @@ def _pairs(
     view: View, rates: RateEstimates, places: Codes, reference: int, small: npt.NDArray[np.bool_]
 ) -> list[dict[str, Any]]:
     """List pairs: the later rate minus the earlier, smaller over larger rate, and a test."""
-    number, p = len(places), rates.values
+    number = len(places)
+    p = rates.values
     if number <= MOST_PAIRED:
         second, first = (places[side] for side in np.triu_indices(number, 1))
     else:
-        others = places[places != reference] if reference >= 0 else places[:0]
-        second, first = np.minimum(others, reference), np.maximum(others, reference)
+        if reference >= 0:
+            others = places[places != reference]
+        else:
+            others = places[:0]
+        second = np.minimum(others, reference)
+        first = np.maximum(others, reference)
     if not len(first):
         return []
     gap = arm_estimates.gaps_of_pairs(rates, second, first, number)
@@ -333,9 +417,14 @@ def _pairs(
 
 
 def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
-    """Return whether an impact ratio is `below` four fifths, and whether its interval settles this."""
+    """Return whether an impact ratio is `below` four fifths, and whether its interval settles
+    this.
+    """
     below = ratio < FOUR_FIFTHS - _ROUNDING
-    settled = high < FOUR_FIFTHS - _ROUNDING if below else low >= FOUR_FIFTHS - _ROUNDING
+    if below:
+        settled = high < FOUR_FIFTHS - _ROUNDING
+    else:
+        settled = low >= FOUR_FIFTHS - _ROUNDING
     return {"below": below, "settled": bool(settled)}
 
 
@@ -345,12 +434,17 @@ def _confusion(
     place: int,
     why: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a level's confusion matrix and rates with limits, from `counts` (2, 3) by label and answer."""
+    """Return a level's confusion matrix and rates with limits, from `counts` (2, 3) by label and
+    answer.
+    """
     kinds = "true_negatives", "false_positives", "false_negatives", "true_positives"
     cells = (None,) * 4 if counts is None else counts[:, :UNPARSED].ravel().tolist()
     confused: dict[str, Any] = {**dict(zip(kinds, cells, strict=True)), "reasons": {}}
     for rate, reason in why.items():
-        own = rates[rate][place] if rate in rates else arm_estimates.UNDEFINED
+        if rate in rates:
+            own = rates[rate][place]
+        else:
+            own = arm_estimates.UNDEFINED
         confused |= {rate: own.value, f"{rate}_low": own.low, f"{rate}_high": own.high}
         if math.isnan(own.value):
             confused["reasons"][rate] = reason
@@ -366,7 +460,9 @@ def _precision(joint: RateEstimates) -> list[arm_estimates.MetricEstimate]:
     under, over = arm_estimates.ratios_of_pairs(joint, wrong + 1, wrong)
     with np.errstate(invalid="ignore", divide="ignore"):
         value = joint.values[1::2] / (joint.values[1::2] + joint.values[::2])
-    low, high = np.minimum(under / (1 + under), value), np.maximum(1 / (1 + over), value)
+    low = np.minimum(under / (1 + under), value)
+    high = np.maximum(1 / (1 + over), value)
     return [
-        arm_estimates.MetricEstimate(*numbers, np.zeros(0)) for numbers in zip(value, low, high, strict=True)
+        arm_estimates.MetricEstimate(*numbers, np.zeros(0))
+        for numbers in zip(value, low, high, strict=True)
     ]

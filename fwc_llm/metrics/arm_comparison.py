@@ -1,8 +1,8 @@
 """Compare two arms: differences of their metrics, with intervals and tests.
 
 A test rejects equality exactly if the interval excludes 0, so that test and interval never disagree
-(docs/statistics.md, "Two arms"). A difference is that of the two arms' own values: a reply without an answer
-is missing from the value of its own arm only.
+(docs/statistics.md, "Two arms"). A difference is that of the two arms' own values: a reply without
+an answer is missing from the value of its own arm only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from fwc_llm.metrics.intervals import (
     critical_value,
     p_value,
     verdict,
-)  # fmt: skip
+)
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
@@ -34,7 +34,7 @@ from fwc_llm.metrics.variance import (
     Scope,
     both_answered,
     effective_number,
-)  # fmt: skip
+)
 
 COMPARED = ("accuracy", "demographic_parity_difference")
 ALL = "all"
@@ -46,8 +46,8 @@ _TINY = 1e-12
 class Difference(Enclosed):
     """The second arm's value minus the first's, with 95 % limits and p-value; NaN if undefined.
 
-    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference that a test
-    at 5 % detects with a power of 80 % (see `planning`).
+    The limits exclude 0 exactly if the p-value is below 0.05. `smallest_found` is the difference
+    that a test at 5 % detects with a power of 80 % (see `planning`).
     """
 
     difference: float
@@ -58,22 +58,32 @@ class Difference(Enclosed):
     worst_case: tuple[Interval, Interval] | None = None
 
     @classmethod
-    def of_error(cls, difference: float, error: float, freedom: float, groups: int = 2) -> "Difference":
-        """Make a difference with limits and test from its standard `error`, simultaneous over `groups`."""
+    def of_error(
+        cls, difference: float, error: float, freedom: float, groups: int = 2
+    ) -> "Difference":
+        """Make a difference with limits and test from its standard `error`, simultaneous over
+        `groups`.
+        """
         if np.isnan(difference) or np.isnan(error):
             return cls(difference)
         reach = critical_value(groups, 1, freedom) * error
         chance = p_value(abs(difference) / error, groups, 1, freedom)
         smallest = smallest_difference(error**2, groups, freedom)
-        return cls(difference, max(-1.0, difference - reach), min(1.0, difference + reach), chance, smallest)
+        return cls(
+            difference,
+            max(-1.0, difference - reach),
+            min(1.0, difference + reach),
+            chance,
+            smallest,
+        )
 
 
 @dataclass(frozen=True)
 class ArmComparison:
     """Differences of two arms by metric; `reason` explains the absence of limits and p-values.
 
-    The differences `of_these` always have the scope "these examples": the prompts that were sent, on other
-    rows like these.
+    The differences `of_these` always have the scope "these examples": the prompts that were sent,
+    on other rows like these.
     """
 
     scope: Scope
@@ -86,12 +96,16 @@ class ArmComparison:
 
 
 def compare(
-    first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
+    first: ArmEstimates,
+    second: ArmEstimates,
+    aligned: bool = True,
+    metrics: Sequence[str] = COMPARED,
 ) -> ArmComparison:
     """Compare two arms, second minus first; a row has the same number in both arms.
 
-    `aligned`: both were asked the same questions in the same order, like the arms of one run. Otherwise rows
-    that both were asked about still count as pairs, but the two arms' repeats are unrelated.
+    `aligned`: both were asked the same questions in the same order, like the arms of one run.
+    Otherwise rows that both were asked about still count as pairs, but the two arms' repeats are
+    unrelated.
     """
     samples = first.sample, second.sample
     of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
@@ -100,14 +114,18 @@ def compare(
         return ArmComparison(THESE_EXAMPLES, unknown, unknown, STOPPED)
     drawn = [sample for sample in samples if sample.sets is not None]
     if not drawn:
-        scope = THIS_STRATEGY if any(sample.per_row for sample in samples) else THESE_EXAMPLES
+        if any(sample.per_row for sample in samples):
+            scope = THIS_STRATEGY
+        else:
+            scope = THESE_EXAMPLES
         return ArmComparison(scope, of_these, of_these)
     fewest = min(sample.number_of_sets for sample in drawn)
     if fewest >= MIN_SETS:
         tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
         return ArmComparison(THIS_STRATEGY, tests, of_these)
     few = (
-        f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} repeats, "
+        f"cannot be told with {fewest} draws of examples: to compare strategies takes {MIN_SETS} "
+        f"repeats, "
         "each with its own examples"
     )
     return ArmComparison(THIS_STRATEGY, unknown, of_these, few)
@@ -131,7 +149,10 @@ def _test(
     (least_of_second, most_of_second), (low_of_second, high_of_second) = second.worst_case(metric)
     ends = least_of_second - most, most_of_second - least
     if metric == "accuracy":
-        readings = first.readings("accuracy of all"), second.readings("accuracy of all", raised=True)
+        readings = (
+            first.readings("accuracy of all"),
+            second.readings("accuracy of all", raised=True),
+        )
         net = _Net(readings, -1.0, aligned, strategy)
         limits = net.test(np.array([1])).low, net.test(np.array([0])).high
     elif metric == "demographic_parity_difference":
@@ -157,14 +178,21 @@ def from_intervals(first: MetricEstimate, second: MetricEstimate) -> Difference:
     to_zero = down if value > 0 else up
     errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
     smallest = smallest_difference((max(down, up) / Z) ** 2)
-    return Difference(value, max(-1.0, value - down), min(1.0, value + up), p_value(errors), smallest)
+    return Difference(
+        value, max(-1.0, value - down), min(1.0, value + up), p_value(errors), smallest
+    )
 
 
 def _parity(
-    first: ArmEstimates, second: ArmEstimates, aligned: bool, strategy: bool, ends: Interval | None = None
+    first: ArmEstimates,
+    second: ArmEstimates,
+    aligned: bool,
+    strategy: bool,
+    ends: Interval | None = None,
 ) -> Difference:
     """Return the difference of the DP gaps; with `ends`, limits cover all readings."""
-    key, judged = "demographic_parity_difference", second.sample.eligible_groups
+    key = "demographic_parity_difference"
+    judged = second.sample.eligible_groups
     least, most = ends or (second[key].value - first[key].value,) * 2
     if np.isnan(least):
         return Difference(np.nan)
@@ -173,7 +201,8 @@ def _parity(
     turned = shares = first.counted("rate"), second.counted("rate")
     if ends:
         raised = second.sample.groups
-        lowest, highest = (i, j + raised), (i + raised, j)
+        lowest = (i, j + raised)
+        highest = (i + raised, j)
         shares = first.readings("rate"), second.readings("rate")
         turned = shares[0], second.readings("rate", raised=True)
     apart = _Net(turned, -1.0, aligned, strategy)
@@ -192,10 +221,11 @@ def _parity(
 
 
 def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Difference:
-    """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a (`together`).
+    """Return |b| − |a|, of range `values`, from the tests of b − a (`apart`) and b + a
+    (`together`).
 
-    The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of their signs.
-    It differs from 0 if both b − a and b + a do.
+    The size of |b| − |a| is the smaller size of b − a and b + a, and its sign is the product of
+    their signs. It differs from 0 if both b − a and b + a do.
     """
     if np.isnan(apart.p_value) or np.isnan(together.p_value):
         return Difference(values[0])
@@ -205,7 +235,8 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
         for y in (together.low, together.high)
     ]
     larger = max(apart.p_value, together.p_value)
-    low, high = min(*ends, *values), max(*ends, *values)
+    low = min(*ends, *values)
+    high = max(*ends, *values)
     return Difference(values[0], max(-1.0, low), min(1.0, high), larger, apart.smallest_found)
 
 
@@ -213,8 +244,8 @@ def _of_sizes(values: Interval, apart: Difference, together: Difference) -> Diff
 class _Net:
     """The second arm's shares plus `sign` times the first's.
 
-    The variance is over rows and, if `strategy`, over sets of examples too. The variance over rows includes
-    two added rows that changed, one each way (Agresti & Min 2005), so that it is never 0.
+    The variance is over rows and, if `strategy`, over sets of examples too. The variance over rows
+    includes two added rows that changed, one each way (Agresti & Min 2005), so that it is never 0.
     """
 
     own: tuple[RateEstimates, RateEstimates]
@@ -223,20 +254,26 @@ class _Net:
     strategy: bool
 
     def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return variances (P,) and degrees of freedom of shares `first`, or of `second` minus `first`."""
+        """Return variances (P,) and degrees of freedom of shares `first`, or of `second` minus
+        `first`.
+        """
         first_arm, second_arm = self.own
         sets = None
         if self.strategy and self.aligned:  # a set of both arms together, for each arm's questions
-            redrawn = [share.sample.redrawn for share in self.own if share.sample.redrawn is not None]
+            redrawn = [
+                share.sample.redrawn for share in self.own if share.sample.redrawn is not None
+            ]
             both = np.unique(np.stack(redrawn), axis=1, return_inverse=True)[1].ravel()
             sets = np.resize(both, sum(len(share.influence.psi) for share in self.own))
         one, other = (share.influence for share in self.own)
         psi = np.concatenate([self.sign * one.psi, other.psi])
-        owner, unit = np.concatenate([one.owner, other.owner]), np.concatenate([one.unit, other.unit])
+        owner = np.concatenate([one.owner, other.owner])
+        unit = np.concatenate([one.unit, other.unit])
         net = replace(one, psi=psi, owner=owner, unit=unit, sets=sets)
         by_row = net.over_units + np.nan_to_num((first_arm.two_rows + second_arm.two_rows) / 2)
         of_arms = np.minimum(first_arm.freedom, second_arm.freedom)
-        variance, freedom = by_row[first], of_arms[first]
+        variance = by_row[first]
+        freedom = of_arms[first]
         if second is not None:
             variance = variance + by_row[second] - 2 * net.shared(first, second)
             freedom = np.minimum(freedom, of_arms[second])
@@ -257,8 +294,13 @@ class _Net:
         return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
 
     def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
-        """Return the test of the share `first` (default: share 0), or of the share `second` minus `first`."""
-        place = np.zeros(1, dtype=np.int64) if first is None else first
+        """Return the test of the share `first` (default: share 0), or of the share `second`
+        minus `first`.
+        """
+        if first is None:
+            place = np.zeros(1, dtype=np.int64)
+        else:
+            place = first
         value = self.own[1].values + self.sign * self.own[0].values
         net = float(value[place][0] if second is None else value[second][0] - value[place][0])
         variance, freedom = self.moments(place, second)
@@ -268,8 +310,8 @@ class _Net:
 def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[dict[str, Any]]:
     """Compare every pair of arms by `compare_estimates`, and add verdicts.
 
-    Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one correction
-    for multiple comparisons, all other pairs another one (`adjust`).
+    Pairs with the arm `run.against` have it first, and are `decided`. The decided pairs share one
+    correction for multiple comparisons, all other pairs another one (`adjust`).
     """
     against = run.against or (run.arms[0] if run.arms else "")
     tests = [
@@ -284,17 +326,24 @@ def comparisons(run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> list[
 
 
 def compare_estimates(
-    first: ArmEstimates, second: ArmEstimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
+    first: ArmEstimates,
+    second: ArmEstimates,
+    aligned: bool = True,
+    metrics: Sequence[str] = tuple(BY_KEY),
 ) -> dict[str, Any]:
     """Compare two arms, and return a plain dict."""
     tested = compare(first, second, aligned, metrics)
-    before, after = first.sample.assumed, second.sample.assumed
+    before = first.sample.assumed
+    after = second.sample.assumed
     here, there = both_answered(before, after)
     better = worse = None
     if before.design.labelled:
-        gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[here]
+        gained = (after.yes == after.label)[there].astype(float) - (before.yes == before.label)[
+            here
+        ]
         net = np.bincount(before.row[here], gained)
-        better, worse = int((net > 0).sum()), int((net < 0).sum())
+        better = int((net > 0).sum())
+        worse = int((net < 0).sum())
     return {
         "n": len(here),
         "alike": bool(before.alike or after.alike),
@@ -304,7 +353,9 @@ def compare_estimates(
         "accuracy": vars(tested["accuracy"]) | {"better": better, "worse": worse},
         COMPARED[1]: dict(vars(tested[COMPARED[1]])),
         "these_examples": {metric: dict(vars(tested.of_these[metric])) for metric in COMPARED},
-        "more": {key: dict(vars(test)) for key, test in tested.tests.items() if key not in COMPARED},
+        "more": {
+            key: dict(vars(test)) for key, test in tested.tests.items() if key not in COMPARED
+        },
     }
 
 
@@ -313,17 +364,24 @@ def adjust(comparisons: Sequence[dict[str, Any]], margin: float = MARGIN) -> Non
     for metric in COMPARED:
         tests = [comparison[metric] for comparison in comparisons]
         k = max(1, sum(not np.isnan(test["p_value"]) for test in tests))
-        wider = critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0  # by quantiles
+        wider = (
+            critical_value(2, 1, np.inf, 1 - (1 - LEVEL) / k) / Z if k > 1 else 1.0
+        )  # by quantiles
         for comparison, test in zip(comparisons, tests, strict=True):
-            value, p = test["difference"], test["p_value"]
+            value = test["difference"]
+            p = test["p_value"]
             ends, limits = test.get("worst_case") or ((value, value), (test["low"], test["high"]))
             low, high = (
                 float(np.clip(end + wider * (limit - end), -1, 1))
                 for end, limit in zip(ends, limits, strict=True)
             )
-            differs = None if np.isnan(p) else bool(k * p < 1 - LEVEL)
+            if np.isnan(p):
+                differs = None
+            else:
+                differs = bool(k * p < 1 - LEVEL)
             if differs is False:  # interval and p-value agree despite rounding and folding
-                low, high = min(low, 0.0), max(high, 0.0)
+                low = min(low, 0.0)
+                high = max(high, 0.0)
             elif differs and not test.get("worst_case"):
                 low, high = (max(low, _TINY), high) if value > 0 else (low, min(high, -_TINY))
             told = verdict(low, high, margin)

@@ -1,7 +1,7 @@
 """One arm's metrics with intervals and verdicts (docs/statistics.md, "The method").
 
-A new metric needs only a line in `counts.TABLE`. This module and `arm_comparison` need a few dozen numpy
-operations, so that simulations can call them often.
+A new metric needs only a line in `counts.TABLE`. This module and `arm_comparison` need a few dozen
+numpy operations, so that simulations can call them often.
 """
 
 import math
@@ -23,7 +23,7 @@ from fwc_llm.metrics.counts import (
     Metric,
     levels_of,
     value_of,
-)  # fmt: skip
+)
 from fwc_llm.metrics.intervals import (
     INCONCLUSIVE,
     LEVEL,
@@ -37,9 +37,16 @@ from fwc_llm.metrics.intervals import (
     range_critical_value,
     ratio_limits,
     verdict,
-)  # fmt: skip
+)
 from fwc_llm.metrics.planning import POWER, smallest_difference
-from fwc_llm.metrics.variance import REASONS, ArmArrays, RateEstimates, auc_shares, mean_shares, rate_shares
+from fwc_llm.metrics.variance import (
+    REASONS,
+    ArmArrays,
+    RateEstimates,
+    auc_shares,
+    mean_shares,
+    rate_shares,
+)
 
 MARGIN = 0.05  # largest negligible gap
 _PAIRS = 1_000_000  # pairs of groups in memory at once
@@ -49,10 +56,10 @@ _PAIRS = 1_000_000  # pairs of groups in memory at once
 class MetricEstimate(Enclosed):
     """A metric: value over all repeats, 95 % interval, and value per repeat (R,); NaN if undefined.
 
-    `p_value` tests equality; it is below 0.05 exactly if the interval excludes equality. `half_width` is the
-    longest distance from a pair's difference to a limit, without the widening for looks at the answers. Only
-    `judged` metrics have a verdict.
-    `alike`: a model gave (nearly) all rows one answer, so that the verdict is inconclusive.
+    `p_value` tests equality; it is below 0.05 exactly if the interval excludes equality.
+    `half_width` is the longest distance from a pair's difference to a limit, without the widening
+    for looks at the answers. Only `judged` metrics have a verdict. `alike`: a model gave (nearly)
+    all rows one answer, so that the verdict is inconclusive.
     """
 
     value: float
@@ -75,15 +82,20 @@ class MetricEstimate(Enclosed):
         if not self.judged:
             return None
         told = verdict(*self.decisive, margin)
-        return INCONCLUSIVE if self.alike or (told is None and not np.isnan(self.low)) else told
+        if self.alike or (told is None and not np.isnan(self.low)):
+            return INCONCLUSIVE
+        return told
 
     def rows_needed(self, rows: int, margin: float, groups: int, kinds: int) -> int | None:
         """Return the rows with which 4 in 5 runs would have the verdict "no difference shown".
 
-        The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None if no
-        number is enough, or if the number is unknown.
+        The groups are assumed to be treated alike. `rows` is this estimate's number of rows. None
+        if no number is enough, or if the number is unknown.
         """
-        most = self.worst_case[0][1] if self.worst_case else self.value
+        if self.worst_case:
+            most = self.worst_case[0][1]
+        else:
+            most = self.value
         room = margin - (most - self.value)  # minus the effect of replies without an answer
         if self.alike or not self.half_width >= 0 or room <= 0:
             return None
@@ -105,12 +117,18 @@ class ArmEstimates:
 
     def __getitem__(self, key: str) -> MetricEstimate:
         """Return a metric of `counts.TABLE` or `counts.REPLIES`."""
-        own, metric = self._read(key), BY_KEY[key]
+        own = self._read(key)
+        metric = BY_KEY[key]
         if metric.source != "answers":
             return own
         alike = metric.kind != "share" and bool(self.sample.alike)
-        worst = self.worst_case(key) if self.sample.worst else None
-        return replace(own, alike=alike, worst_case=worst) if alike or worst else own
+        if self.sample.worst:
+            worst = self.worst_case(key)
+        else:
+            worst = None
+        if alike or worst:
+            return replace(own, alike=alike, worst_case=worst)
+        return own
 
     def _read(self, key: str) -> MetricEstimate:
         """A metric of the parsed answers alone."""
@@ -121,46 +139,57 @@ class ArmEstimates:
     def _of_metric(self, metric: Metric) -> MetricEstimate:
         if metric.kind == "share":
             return self.rates(f"{metric.rates[0]} of all")[0]
-        judged, shares = self.sample.eligible_groups, {rate: self.counted(rate) for rate in metric.rates}
+        judged = self.sample.eligible_groups
+        shares = {rate: self.counted(rate) for rate in metric.rates}
         each = value_of(metric, {rate: own.per_repeat[:, judged] for rate, own in shares.items()})
         if len(judged) < 2 or any(np.isnan(own.values[judged]).any() for own in shares.values()):
             return MetricEstimate(np.nan, np.nan, np.nan, each)
         if metric.kind == "ratio":
             (rates,), gap = shares.values(), self._read("demographic_parity_difference")
-            if (p := rates.values[judged]).max() <= 0:
+            p = rates.values[judged]
+            if p.max() <= 0:
                 return MetricEstimate(np.nan, np.nan, np.nan, each)
             low, high = _ratio_ends(rates, judged)
-            high = min(high, 1.0 - gap.low) if gap.low > 0 else 1.0  # below 1 exactly if the gap differs
+            high = (
+                min(high, 1.0 - gap.low) if gap.low > 0 else 1.0
+            )  # below 1 exactly if the gap differs
             value = float(p.min() / p.max())
             return MetricEstimate(value, min(value, low), max(value, high), each, gap.p_value)
         size = len(judged), len(shares)
         pairs = (
-            gaps_of_pairs(own, *pair, *size) for own in shares.values() for pair in pairs_of(own, judged)
+            gaps_of_pairs(own, *pair, *size)
+            for own in shares.values()
+            for pair in pairs_of(own, judged)
         )
         return replace(_largest(self.sample, pairs, *size, each), judged=metric.judged)
 
     def readings(self, rate: str, raised: bool = False) -> RateEstimates:
-        """Return a rate twice: with replies without an answer read as they lower it most, then raise it most.
+        """Return a rate twice: with replies without an answer read as they lower it most, then
+        raise it most.
 
         With `raised`, the raised rate comes first.
         """
-        if (key := f"{rate}, {raised}") not in self._shares:
+        key = f"{rate}, {raised}"
+        if key not in self._shares:
             sides = (_read(self.sample, rate, side) for side in (int(raised), 1 - raised))
             low, high = (ArmEstimates(side).counted(rate) for side in sides)
             self._shares[key] = low.beside(high)
         return self._shares[key]
 
     def worst_case(self, key: str) -> tuple[Interval, Interval]:
-        """Return a metric's (lowest, highest) value over all readings, and limits; NaN if undefined.
+        """Return a metric's (lowest, highest) value over all readings, and limits; NaN if
+        undefined.
 
-        A reading chooses an answer for every reply without one. The limits cover the true value under any
-        reading (Stoye 2009, for each pair of groups), and enclose the limits of the parsed answers. Some
-        reading attains the worst value; the best value is a bound, off by less than one row.
+        A reading chooses an answer for every reply without one. The limits cover the true value
+        under any reading (Stoye 2009, for each pair of groups), and enclose the limits of the
+        parsed answers. Some reading attains the worst value; the best value is a bound, off by less
+        than one row.
         """
         if key not in self._worst:
             (ends, (low, high)), own = self._worst_case(BY_KEY[key]), self._read(key)
             if not np.isnan(own.low):
-                low, high = float(np.minimum(low, own.low)), float(np.maximum(high, own.high))
+                low = float(np.minimum(low, own.low))
+                high = float(np.maximum(high, own.high))
             self._worst[key] = ends, (low, high)
         return self._worst[key]
 
@@ -168,8 +197,10 @@ class ArmEstimates:
         if metric.kind == "share":
             low_end, high_end = share_limits(self.readings(f"{metric.rates[0]} of all"))
             return (low_end.value, high_end.value), (low_end.low, high_end.high)
-        judged, raised = self.sample.eligible_groups, self.sample.groups
-        shares, size = [self.readings(rate) for rate in metric.rates], (len(judged), len(metric.rates))
+        judged = self.sample.eligible_groups
+        raised = self.sample.groups
+        shares = [self.readings(rate) for rate in metric.rates]
+        size = (len(judged), len(metric.rates))
         both = np.concatenate([judged, judged + raised])
         if size[0] < 2 or any(np.isnan(own.values[both]).any() for own in shares):
             return NOWHERE, NOWHERE
@@ -208,7 +239,9 @@ class ArmEstimates:
             for rate in metric.rates if metric.kind != "share" else ():
                 unknown = np.isnan(self.counted(rate).values)
                 silent = [name for name, lost in zip(groups, unknown, strict=True) if lost]
-                lacking += [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
+                lacking += (
+                    [f"no {RATES[rate].among} in group {' and '.join(silent)}"] if silent else []
+                )
             if metric.kind == "share":
                 yield metric.key, "no answer could be parsed"
             elif len(groups) < 2:
@@ -224,24 +257,34 @@ class ArmEstimates:
 
     def _counted(self, rate: str) -> RateEstimates:
         sample, name, n = self.sample, rate.removesuffix(" of all"), len(self.sample.answer)
-        owner, owners = (sample.group, sample.groups) if name == rate else (np.zeros(n, dtype=np.int64), 1)
+        owner, owners = (
+            (sample.group, sample.groups) if name == rate else (np.zeros(n, dtype=np.int64), 1)
+        )
         by_label = sample.design.labels_fixed
         if name in REPLY_RATES:  # of all questions, or of the replies received
-            counted, hits = np.ones(n), sample.parsed
+            counted = np.ones(n)
+            hits = sample.parsed
             if name != "coverage":
                 counted = np.where(sample.unread_rows | sample.parsed, 1.0, 0.0)
                 reason = np.zeros(n) if sample.reason is None else sample.reason
                 hits = sample.unread_rows & (reason == REASONS.index(name))
-            return mean_shares(sample, counted, hits.astype(np.float64), owner, owners, by_label, name)
+            return mean_shares(
+                sample, counted, hits.astype(np.float64), owner, owners, by_label, name
+            )
         sample = sample.assumed
         if rate == "auc":
             return auc_shares(sample)
         if rate == "brier":
-            p = np.full(n, np.nan) if sample.p_yes is None else sample.p_yes
+            if sample.p_yes is None:
+                p = np.full(n, np.nan)
+            else:
+                p = sample.p_yes
             counted = (~np.isnan(p) if sample.design.labelled else np.zeros(n)).astype(np.float64)
             off = np.where(counted > 0, p - sample.label, 0.0) ** 2
             return mean_shares(sample, counted, off, owner, owners, by_label)
-        no, yes, _ = RATES[name].counted.T  # in a precision the answer decides which rows are counted
+        no, yes, _ = RATES[
+            name
+        ].counted.T  # in a precision the answer decides which rows are counted
         return rate_shares(sample, name, owner, owners, by_label and np.array_equal(no, yes))
 
     def rates(self, rate: str = "rate") -> list[MetricEstimate]:
@@ -253,7 +296,9 @@ class ArmEstimates:
         if self.sample.design.sequential is not None:
             return np.nan
         groups = len(self.sample.eligible_groups)
-        error = self["demographic_parity_difference"].half_width / critical_value(groups)  # includes t
+        error = self["demographic_parity_difference"].half_width / critical_value(
+            groups
+        )  # includes t
         return smallest_difference(error**2, groups)
 
 
@@ -263,12 +308,16 @@ def share_limits(shares: RateEstimates) -> list[MetricEstimate]:
     grown = factor * shares.sample.critical_values(freedom) / Z
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
-    each = zip(shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True)
+    each = zip(
+        shares.values.tolist(), low.tolist(), high.tolist(), shares.per_repeat.T, strict=True
+    )
     return [MetricEstimate(*numbers) for numbers in each]
 
 
 class Pairs(NamedTuple):
-    """Differences (P,) of pairs, their simultaneous limits, and their sizes in standard `errors`."""
+    """Differences (P,) of pairs, their simultaneous limits, and their sizes in standard
+    `errors`.
+    """
 
     value: Floats
     low: Floats
@@ -288,8 +337,9 @@ def gaps_of_pairs(
 ) -> Pairs:
     """Return the gaps of pairs of shares (P,), second minus first, by MOVER (Zou & Donner 2008).
 
-    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width` (P,), each
-    gap is one end of a range of that width over the readings of replies without an answer.
+    Limits hold simultaneously for all pairs of `groups` and all `kinds` of rates. With a `width`
+    (P,), each gap is one end of a range of that width over the readings of replies without an
+    answer.
     """
     factor, freedom = shares.spread(first, second)
     critical = shares.sample.critical_values(freedom, groups, kinds)
@@ -301,19 +351,24 @@ def gaps_of_pairs(
     if width is not None and (groups, kinds, shares.sample.design.sequential) == (2, 1, None):
         wide = width / np.maximum(np.maximum(down, up) / Z, 1e-12)
         critical = np.array(
-            [range_critical_value(w, f) for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)]
+            [
+                range_critical_value(w, f)
+                for w, f in zip(wide.tolist(), freedom.tolist(), strict=True)
+            ]
         )
-    low, high = value - critical / Z * down, value + critical / Z * up
+    low = value - critical / Z * down
+    high = value + critical / Z * up
     return Pairs(value, np.maximum(low, -1.0), np.minimum(high, 1.0), errors, freedom, critical)
 
 
 def representatives(
     shares: RateEstimates, places: Codes, owners: int | None = None
 ) -> tuple[Codes, Codes, Codes]:
-    """Group the shares at `places` into kinds of equal value and error: thousands of groups have few kinds.
+    """Group the shares at `places` into kinds of equal value and error: thousands of groups have
+    few kinds.
 
-    Returns the index of one share per kind (K,), each share's kind (P,), and the size of each kind (K,). With
-    `owners`, owner g has the shares g, g + owners, ….
+    Returns the index of one share per kind (K,), each share's kind (P,), and the size of each kind
+    (K,). With `owners`, owner g has the shares g, g + owners, ….
     """
     if len(places) <= 50 or shares.influence.sets is not None or shares.influence.spans:
         return places, np.arange(len(places)), np.ones(len(places), dtype=np.int64)
@@ -330,12 +385,14 @@ def pairs_of(
 ) -> Iterator[tuple[Codes, Codes]]:
     """Yield all pairs of the shares at `places`, in blocks that fit into memory.
 
-    One of several equal shares represents them all, and is also paired with itself (`representatives`).
+    One of several equal shares represents them all, and is also paired with itself
+    (`representatives`).
     """
     places, _, count = representatives(shares, places, owners)
     if len(twice := places[count > 1]):
         yield twice, twice
-    n, sets = len(places), len(shares.influence.of_sets)
+    n = len(places)
+    sets = len(shares.influence.of_sets)
     rows = max(1, _PAIRS // max(n, 1) // (1 + sets // 50))
     for start in range(0, n - 1, rows):
         first, second = np.triu_indices(min(rows, n - start), 1, n - start)
@@ -355,49 +412,70 @@ def _largest(
         value = max(value, float(np.abs(pair.value).max()))
         low = max(low, float(np.maximum(pair.low, -pair.high).max()))
         high = max(high, float(np.maximum(pair.high, -pair.low).max()))
-        half_width = max(half_width, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max()))
+        half_width = max(
+            half_width, float(np.maximum(pair.high - pair.value, pair.value - pair.low).max())
+        )
         most = int(np.argmax(pair.errors / pair.critical))
         if pair.errors[most] / pair.critical[most] > beyond:
             beyond = float(pair.errors[most] / pair.critical[most])
-            errors, freedom = float(pair.errors[most]), float(pair.freedom[most])
+            errors = float(pair.errors[most])
+            freedom = float(pair.freedom[most])
     p = p_value(errors, groups, kinds, freedom)
-    if looks := sample.design.sequential:  # tests for a fixed number of rows are invalid
-        half_width *= critical_value(groups, kinds) / looks.critical_value(sample.rows, groups, kinds)
+    looks = sample.design.sequential
+    if looks:  # tests for a fixed number of rows are invalid
+        half_width *= critical_value(groups, kinds) / looks.critical_value(
+            sample.rows, groups, kinds
+        )
         p = np.nan
-    p = min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)  # agree despite rounding
-    return MetricEstimate(value, min(low, value), min(1.0, max(high, value)), each, p, True, half_width)
+    p = (
+        min(p, np.nextafter(1 - LEVEL, 0)) if low > 0 else max(p, 1 - LEVEL)
+    )  # agree despite rounding
+    return MetricEstimate(
+        value, min(low, value), min(1.0, max(high, value)), each, p, True, half_width
+    )
 
 
 def ratios_of_pairs(
     shares: RateEstimates, first: Codes, second: Codes, groups: int = 2
 ) -> tuple[Floats, Floats]:
-    """Return the lower limits of first over second and of second over first, for pairs of shares (P,).
+    """Return the lower limits of first over second and of second over first, for pairs of shares
+    (P,).
 
     An upper limit is 1 over the lower limit of the inverse ratio.
     """
-    relative, p = shares, shares.values
+    relative = shares
+    p = shares.values
     if shares.influence.sets is not None and (np.minimum(p[first], p[second]) > 0).all():
         # Over sets of examples, a ratio varies with the relative deviations of its rates.
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = shares.combined(np.arange(len(p)), np.where(p > 0, 1.0 / p, 0.0), len(p))
     factor, freedom = relative.spread(first, second)
     grown = factor * shares.sample.critical_values(freedom, groups) / Z
-    under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
-    over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
+    under = ratio_limits(
+        p[first], grown * shares.below[first], p[second], grown * shares.above[second]
+    )
+    over = ratio_limits(
+        p[second], grown * shares.below[second], p[first], grown * shares.above[first]
+    )
     return under, over
 
 
 def _read(sample: ArmArrays, rate: str, side: int) -> ArmArrays:
-    """The sample with replies without an answer read as they lower (side 0) or raise (side 1) a rate most."""
+    """The sample with replies without an answer read as they lower (side 0) or raise (side 1) a
+    rate most.
+    """
     kinds = RATES[rate.removesuffix(" of all")]
-    # By label and answer: a hit raises the rate, another counted answer lowers it, others do not count.
+    # By label and answer: a hit raises the rate, another counted answer lowers it, others do not
+    # count.
     effect = np.where(kinds.hits, 1, np.where(kinds.counted, -1, 0))[:, :UNPARSED]
     answer = (effect.argmax(1) if side else effect.argmin(1))[sample.label]
     return replace(sample, answer=np.where(sample.unread_rows, answer, sample.answer), assist=None)
 
 
 def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interval:
-    """Limits of the smallest ratio of pairs of groups; `raised` is the offset of raised readings."""
+    """Limits of the smallest ratio of pairs of groups; `raised` is the offset of raised
+    readings.
+    """
     low = high = 1.0
     for first, second in pairs_of(shares, judged, raised or None):
         under = ratios_of_pairs(shares, first, raised + second, len(judged))[0]
@@ -411,39 +489,55 @@ def _ratio_ends(shares: RateEstimates, judged: Codes, raised: int = 0) -> Interv
 def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, Any] | None:
     """Return the DP gap within strata (Mantel & Haenszel 1959); None without strata.
 
-    Its variance is Sato's (1989), times the design effect of the gap without strata, from weights, people,
-    repeats and examples. Strata in which some judged group has no answer are `dropped`.
+    Its variance is Sato's (1989), times the design effect of the gap without strata, from weights,
+    people, repeats and examples. Strata in which some judged group has no answer are `dropped`.
     """
     if sample.strata is None:
         return None
     names, code = levels_of(sample.strata)
-    eligible, shape = sample.eligible_groups, (len(names), sample.groups)
+    eligible = sample.eligible_groups
+    shape = (len(names), sample.groups)
     known = replace(sample.assumed, assist=None)
     rates = rate_shares(known, "rate", sample.group, sample.groups, False)
 
     def counts(arm: ArmArrays) -> tuple[Floats, Floats]:
-        """Yes and answers (K, G) by stratum and group, with weights scaled to the number of answers."""
+        """Yes and answers (K, G) by stratum and group, with weights scaled to the number of
+        answers.
+        """
         weight = arm.parsed * (1.0 if arm.weight is None else arm.weight)
         weight = weight * (arm.parsed.sum() / max(weight.sum(), 1e-300))
         cell = np.ravel_multi_index((code, arm.group), shape)
-        yes, n = (np.bincount(cell, w, shape[0] * shape[1]) for w in (weight * arm.yes, 1.0 * weight))
+        yes, n = (
+            np.bincount(cell, w, shape[0] * shape[1]) for w in (weight * arm.yes, 1.0 * weight)
+        )
         return np.asarray(yes.reshape(shape), float), np.asarray(n.reshape(shape), float)
 
     yes, n = counts(known)
-    readings = [counts(_read(sample, "rate", side)) for side in (0, 1)] if sample.worst else []
+    if sample.worst:
+        readings = [counts(_read(sample, "rate", side)) for side in (0, 1)]
+    else:
+        readings = []
     kept = (n[:, eligible] > 0).all(1)
     described: dict[str, Any] = {
         "strata": int(kept.sum()),
         "dropped": [names[index] for index in np.flatnonzero(~kept)],
         **dict.fromkeys(("value", "low", "high", "p_value", "verdict", "first", "second")),
     }
-    gaps, worst = list[Pairs](), list[Pairs]()
-    pairs = [np.array(pair) for pair in combinations(eligible, 2)] if kept.any() else []
+    gaps = list[Pairs]()
+    worst = list[Pairs]()
+    if kept.any():
+        pairs = [np.array(pair) for pair in combinations(eligible, 2)]
+    else:
+        pairs = []
     for pair in pairs:
         factor, freedom = rates.spread(pair[:1], pair[1:])
-        p, questions = rates.values[pair], n[:, pair].sum(0)
+        p = rates.values[pair]
+        questions = n[:, pair].sum(0)
         independent = float((p * (1 - p) / questions).sum())
-        effect = float(factor[0] ** 2 * rates.plain[pair].sum()) / independent if independent > 0 else 1.0
+        if independent > 0:
+            effect = float(factor[0] ** 2 * rates.plain[pair].sum()) / independent
+        else:
+            effect = 1.0
         of_pair = (effect, sample.critical_values(freedom, len(eligible)), freedom)
         gaps.append(_mantel_haenszel(yes[kept][:, pair], n[kept][:, pair], *of_pair))
         worst.append(gaps[-1])
@@ -459,19 +553,24 @@ def conditional_parity(sample: ArmArrays, groups: Sequence[str]) -> dict[str, An
         largest = _largest(sample, gaps, len(eligible), 1, np.zeros(0))
         described |= {name: getattr(largest, name) for name in ("value", "low", "high", "p_value")}
         first, second = pairs[int(np.argmax([abs(gap.value[0]) for gap in gaps]))]
-        decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(sample.design.margin)
+        decided = _largest(sample, worst, len(eligible), 1, np.zeros(0)).verdict(
+            sample.design.margin
+        )
         described |= {"verdict": decided, "first": groups[first], "second": groups[second]}
     return described
 
 
-def _mantel_haenszel(yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats) -> Pairs:
+def _mantel_haenszel(
+    yes: Floats, n: Floats, effect: float, critical: Floats, freedom: Floats
+) -> Pairs:
     """Return the difference of two rates within strata (K, 2), second minus first.
 
-    The variance is Sato's (1989) plus that of two rows that changed, one each way, so that it is never 0;
-    `effect` multiplies it.
+    The variance is Sato's (1989) plus that of two rows that changed, one each way, so that it is
+    never 0; `effect` multiplies it.
     """
     (x, other), (m, k) = yes.T, n.T
-    share, rest = k / (m + k), m / (m + k)
+    share = k / (m + k)
+    rest = m / (m + k)
     total = (m * share).sum(keepdims=True)
     value = (other * rest - x * share).sum() / total
     sparse = (x * share**2 - other * rest**2 + share * rest * (m - k) / 2).sum()

@@ -21,7 +21,7 @@ from fwc_llm.metrics.run_answers import (
     names_of,
     one_name,
     questions_of,
-)  # fmt: skip
+)
 from fwc_llm.metrics.sampling_design import MIN_GROUP, WORST, SamplingDesign, Unread
 from fwc_llm.metrics.variance import UNREAD_WORDS
 from fwc_llm.sanitize import listed
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 DESIGNS = ("group", "group and label")
 FILE_ROW = "row of the file"  # name of an index that has row numbers of the file
 _SHOWN = 8  # values that an error lists, at most
-_PERSON = "if the column has people with several rows, name it as cluster, and give every line its own row"
+_PERSON = (
+    "if the column has people with several rows, name it as cluster, and give every line its own "
+    "row"
+)
 _LOOKS = {
     "weight": ("weight", "fnlwgt", "wgt"),
     "cluster": ("person_id", "applicant_id", "user_id", "person"),
@@ -44,9 +47,9 @@ _LOOKS = {
 class OutcomeRules:
     """How columns of answers and labels are read.
 
-    `rule` holds for all columns together, `positive` has values of single columns ("answer", "label").
-    Errors call the table `where` and its columns by their `titles`. `known` are values that other tables
-    of the same kind have; those of a table that is read are added.
+    `rule` holds for all columns together, `positive` has values of single columns ("answer",
+    "label"). Errors call the table `where` and its columns by their `titles`. `known` are values
+    that other tables of the same kind have; those of a table that is read are added.
     """
 
     rule: MeaningRule = field(default_factory=MeaningRule)
@@ -55,7 +58,9 @@ class OutcomeRules:
     titles: Mapping[str, str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
 
-    def meaning(self, names: Sequence[str], counts: Mapping[str, int], first: Mapping[str, Any]) -> Meaning:
+    def meaning(
+        self, names: Sequence[str], counts: Mapping[str, int], first: Mapping[str, Any]
+    ) -> Meaning:
         """What the values of the columns `names`, taken together, mean."""
         rule = self.rule
         if self.positive:
@@ -93,7 +98,10 @@ def from_frame(
         raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
     if label == "label" and label not in frame.columns and protected:
         label = None
-    protected = [protected] if isinstance(protected, str) else list(protected)
+    if isinstance(protected, str):
+        protected = [protected]
+    else:
+        protected = list(protected)
     groups = protected or ["group"]
     columns = [answer, *([label] if label is not None else [])]
     needed = [*groups, *columns, *(name for name in (weight, cluster, given) if name is not None)]
@@ -102,8 +110,11 @@ def from_frame(
     for name in needed:
         if name not in frame.columns:
             raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
-    if twice := [name for name in groups if [*groups, *columns].count(name) > 1]:
-        raise FwcError(f"the protected column {twice[0]!r} is named twice, or is the answer or the label")
+    twice = [name for name in groups if [*groups, *columns].count(name) > 1]
+    if twice:
+        raise FwcError(
+            f"the protected column {twice[0]!r} is named twice, or is the answer or the label"
+        )
     if unread not in UNREAD_WORDS:
         raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
     if not 0 <= margin < 1:
@@ -116,14 +127,23 @@ def from_frame(
     n = len(frame)
     usual = {"arm": "answers", "repeat": "0", "examples": ""}
     names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
-    row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
+    if "row" in frame.columns:
+        row = _text(frame, "row")
+    else:
+        row = names_of(np.arange(n), list(map(str, range(n))))
     levels = [_text(frame, name) for name in groups]
     for place, name in enumerate(protected if unknown is not None else ()):
         levels[place], merged = _merged(name, levels[place], unknown or ())
         notes += merged
-    group = _crossed(levels) if protected else levels[0]
+    if protected:
+        group = _crossed(levels)
+    else:
+        group = levels[0]
     answers = _two_kinds(frame, answer, True)
-    truth = np.zeros(n) if label is None else _two_kinds(frame, label, False)
+    if label is None:
+        truth = np.zeros(n)
+    else:
+        truth = _two_kinds(frame, label, False)
     reason = _text(frame, "reason", "", True)
     whole = ArmAnswers(
         repeat=_in_order(names["repeat"]),
@@ -133,7 +153,9 @@ def from_frame(
         label=truth.astype(np.int8),
         answer=answers,
         reason=empty_but(reason, np.isnan(answers)),
-        p_yes=np.full(n, np.nan) if p_yes not in frame.columns else _numbers(frame, str(p_yes), 0.0, 1.0),
+        p_yes=np.full(n, np.nan)
+        if p_yes not in frame.columns
+        else _numbers(frame, str(p_yes), 0.0, 1.0),
         examples=names["examples"],
         weight=None if weight is None else _numbers(frame, weight, 0.0, np.inf),
         cluster=None if cluster is None else _text(frame, cluster),
@@ -146,7 +168,9 @@ def from_frame(
     check_arms(by_arm)
     for name, level in zip(groups, levels, strict=True):
         if len(level.categories) < least_groups:
-            raise FwcError(f"all rows have the {name} {level[0]!r}: there are no two groups to compare")
+            raise FwcError(
+                f"all rows have the {name} {level[0]!r}: there are no two groups to compare"
+            )
     first = next(iter(by_arm.values()))
     if against not in ("", "all", *by_arm):
         raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
@@ -161,7 +185,10 @@ def from_frame(
             unread=unread,
         ),
         attributes=tuple(attributes or protected),
-        unused=(*notes, *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster)),
+        unused=(
+            *notes,
+            *unused_columns(map(str, frame.columns), {*needed, *names, "row"}, weight, cluster),
+        ),
         against=against,
     )
 
@@ -173,10 +200,14 @@ def with_population(
     lacking = [name for name in columns if name not in frame.columns and name in population.columns]
     if not lacking or key not in frame.columns or key not in population.columns:
         return frame
-    rows, asked = population[key].astype(str), frame[key].astype(str)
+    rows = population[key].astype(str)
+    asked = frame[key].astype(str)
     if rows.duplicated().any():
-        raise FwcError(f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one")
-    if lost := asked[~asked.isin(rows)].tolist():
+        raise FwcError(
+            f"the population has two rows {rows[rows.duplicated()].iloc[0]!r} in {key}: keep one"
+        )
+    lost = asked[~asked.isin(rows)].tolist()
+    if lost:
         raise FwcError(f"the population lacks the row {lost[0]!r}, which has an answer")
     found = population.set_axis(rows)[lacking].reindex(asked).set_axis(frame.index)
     return frame.join(found)  # not `assign`, because a column may have any name
@@ -193,13 +224,17 @@ def of_population(
 ) -> RunAnswers:
     """Assist every value by predictions for the rows of `population` that were not asked about.
 
-    Its column `key` names rows like the answers' `row`. All its columns but this one, the protected ones,
-    `label` and `cluster` are features.
+    Its column `key` names rows like the answers' `row`. All its columns but this one, the protected
+    ones, `label` and `cluster` are features.
     """
     groups = list(answered.attributes) or ["group"]
-    target = label if answered.design.labelled else None
+    if answered.design.labelled:
+        target = label
+    else:
+        target = None
     used = [key, *groups, *filter(None, (cluster, target))]
-    if missing := [name for name in used if name not in population.columns]:
+    missing = [name for name in used if name not in population.columns]
+    if missing:
         raise FwcError(f"the population has no column {missing[0]!r}: it needs {', '.join(used)}")
     for name in used:
         if population[name].isna().to_numpy().any():
@@ -218,17 +253,31 @@ def of_population(
     tells = others[~rows.isin(asked)].head(MOST).astype(str).nunique() > 1
     titles = list(map(str, others.columns[tells.to_numpy()]))
     features = others.loc[:, tells.to_numpy()].set_axis(map(str, range(tells.sum())), axis=1)
-    people = np.asarray(_text(population, cluster), object) if cluster else None
+    if cluster:
+        people = np.asarray(_text(population, cluster), object)
+    else:
+        people = None
     table = FeatureTable(rows, group, truth.astype(np.int64), features, people, titles)
     return assisted_answers(answered, table)
 
 
 def groups_by_rate(answers: ArmAnswers, labelled: bool = True) -> tuple[str, ...]:
-    """Return the groups, sorted by rising (weighted) base rate or, without labels, by rising rate of yes."""
+    """Return the groups, sorted by rising (weighted) base rate or, without labels, by rising
+    rate of yes.
+    """
     names, member = levels_of(answers.group)
-    yes = answers.label if labelled else np.nan_to_num(answers.answer)
-    counted = np.ones(len(answers)) if labelled else ~np.isnan(answers.answer)
-    weight = counted if answers.weight is None else answers.weight * counted
+    if labelled:
+        yes = answers.label
+    else:
+        yes = np.nan_to_num(answers.answer)
+    if labelled:
+        counted = np.ones(len(answers))
+    else:
+        counted = ~np.isnan(answers.answer)
+    if answers.weight is None:
+        weight = counted
+    else:
+        weight = answers.weight * counted
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = np.bincount(member, weight * yes) / np.bincount(member, weight)
     return tuple(names[place] for place in np.argsort(rates, kind="stable"))
@@ -239,7 +288,8 @@ def by_attribute(crossed: RunAnswers) -> dict[str, RunAnswers]:
     names = crossed.attributes
     if len(names) < 2:
         return dict.fromkeys(names, crossed)
-    alone, whole = {}, replace(crossed, assists={}, assist=False)
+    alone = {}
+    whole = replace(crossed, assists={}, assist=False)
     for place, name in enumerate(names):
         answers = {
             arm: replace(a, group=mapped(a.group, lambda group: group.split(CROSSING)[place]))  # noqa: B023
@@ -258,7 +308,9 @@ def empty_but(names: "Names", mask: Any) -> "Names":
 def _merged(
     name: str, levels: "Names", unknown: Collection[str], several: bool = False
 ) -> "tuple[Names, list[str]]":
-    """Merge spellings of a group, and of unknown, in one attribute; return its levels, and notes."""
+    """Merge spellings of a group, and of unknown, in one attribute; return its levels, and
+    notes.
+    """
     notes = list[str]()
     counts = Counter(
         dict(
@@ -276,26 +328,39 @@ def _merged(
     merged = merged_categories(levels.categories, unknown, several)
     if merged and merged != [UNKNOWN]:
         others = listed([level for level in merged if level != UNKNOWN], _SHOWN, repr)
-        notes.append(f"In {name}, {others} count as {UNKNOWN}: the category of these people is not known.")
+        notes.append(
+            f"In {name}, {others} count as {UNKNOWN}: the category of these people is not known."
+        )
         levels = mapped(levels, lambda level: UNKNOWN if level in merged else level)
     return levels, notes
 
 
 def _crossed(columns: Sequence["Names"]) -> "Names":
     """Cross several columns: join their levels by " & "."""
-    whole, *others = [mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns]
+    whole, *others = [
+        mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns
+    ]
     for names in others:
         many = len(names.categories)
-        pairs, place = np.unique(whole.codes.astype(np.int64) * many + names.codes, return_inverse=True)
-        texts = [f"{whole.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs]
+        pairs, place = np.unique(
+            whole.codes.astype(np.int64) * many + names.codes, return_inverse=True
+        )
+        texts = [
+            f"{whole.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs
+        ]
         whole = names_of(place, texts)
     return whole
 
 
 def _in_order(names: "Names") -> Codes:
-    """Number the repeats from 0, in the order of their numbers, or of their names if not all are numbers."""
+    """Number the repeats from 0, in the order of their numbers, or of their names if not all are
+    numbers.
+    """
     different, _ = levels_of(names)
-    ordered = sorted(different, key=int) if all(name.isdecimal() for name in different) else different
+    if all(name.isdecimal() for name in different):
+        ordered = sorted(different, key=int)
+    else:
+        ordered = different
     return names.set_categories(ordered).codes.astype(np.int64)
 
 
@@ -311,7 +376,8 @@ def _text(frame: pd.DataFrame, name: str, otherwise: str = "", empty: bool = Fal
     if (code < 0).any():
         if not empty:
             raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-        code, values = np.where(code < 0, len(values), code), [*values, ""]
+        code = np.where(code < 0, len(values), code)
+        values = [*values, ""]
     return names_of(code, list(map(str, values)))
 
 
@@ -353,11 +419,15 @@ def decided(
     by_group = ", ".join(f"{CROSSING.join(group)} {n:,}" for group, n in lost.most_common(_SHOWN))
     titles = " or ".join(outcomes.titles.get(name, name) for name in names)
     rows = f"{lost.total():,} of {len(frame):,} rows"
-    return frame[~left_out], [f"{rows} are left out, whose {titles} is neither yes nor no: {by_group}."]
+    return frame[~left_out], [
+        f"{rows} are left out, whose {titles} is neither yes nor no: {by_group}."
+    ]
 
 
 def _two_kinds(frame: pd.DataFrame, name: str, unknown: bool) -> Floats:
-    """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else refused."""
+    """Return a column of `decided` as 1 and 0; a missing value is NaN if `unknown`, else
+    refused.
+    """
     code = frame[name].cat.codes.to_numpy(np.float64)
     if (code < 0).any() and not unknown:
         raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
@@ -371,13 +441,17 @@ def _column(frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
 
 
 def _coded(frame: pd.DataFrame, name: str) -> tuple[Any, list[Any]]:
-    """Return codes of a column's distinct values, −1 for missing and empty ones, and these values."""
+    """Return codes of a column's distinct values, −1 for missing and empty ones, and these
+    values.
+    """
     column = _column(frame, name)
     categories = isinstance(column.dtype, pd.CategoricalDtype)
     code, different = pd.factorize(column.array if categories else column.to_numpy(dtype=object))
     values: list[Any] = different.tolist()
     if "" in values:
-        code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))
+        code = np.where(
+            code == values.index(""), -1, np.where(code > values.index(""), code - 1, code)
+        )
         values.remove("")
     return code, values
 
@@ -391,9 +465,11 @@ def _numbers(frame: pd.DataFrame, name: str, least: float, most: float) -> Float
         raise FwcError(
             f"{name} must hold numbers from {least:g} to {most:g}; correct the texts in it"
         ) from None
-    if (wrong := (numbers < least) | (numbers > most)).any():
+    wrong = (numbers < least) | (numbers > most)
+    if wrong.any():
         raise FwcError(
-            f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, {most:g}]"
+            f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, "
+            f"{most:g}]"
         )
     return numbers
 
@@ -402,24 +478,33 @@ def unused_columns(
     columns: Iterable[str], used: Collection[str], weight: str | None, cluster: str | None
 ) -> tuple[str, ...]:
     """Return notes on unused columns that look like weights or a person's id."""
-    others, notes = [name for name in columns if name not in used], []
+    others = [name for name in columns if name not in used]
+    notes = []
     for kind, own in (("weight", weight), ("cluster", cluster)):
         if own is None and (like := [name for name in others if name.lower() in _LOOKS[kind]]):
             notes.append(
-                f"The column {like[0]!r} looks like a {kind} and is not used: name it with --{kind}."
+                f"The column {like[0]!r} looks like a {kind} and is not used: name it with "
+                f"--{kind}."
             )
     return tuple(notes)
 
 
 def _check_rows(answers: ArmAnswers, index: "pd.Index[Any]") -> None:
-    """Refuse a row with two groups or labels in its arms and repeats; `index` is that of the table."""
+    """Refuse a row with two groups or labels in its arms and repeats; `index` is that of the
+    table.
+    """
     for name, values in (("label", answers.label), ("group", answers.group.codes)):
         first = pd.Series(values).groupby(answers.row.codes).transform("first")
-        if (other := first.to_numpy() != values).any():
+        other = first.to_numpy() != values
+        if other.any():
             place = int(np.argmax(other))
-            where = f" (row {index[place]} of the file)" if index.name == FILE_ROW else ""
+            if index.name == FILE_ROW:
+                where = f" (row {index[place]} of the file)"
+            else:
+                where = ""
             raise FwcError(
-                f"the row id {answers.row[place]!r} has two {name}s{where}, but an id has one group and one "
+                f"the row id {answers.row[place]!r} has two {name}s{where}, but an id has one "
+                f"group and one "
                 f"label: {_PERSON}"
             )
 
@@ -429,9 +514,12 @@ def check_arms(by_arm: Mapping[str, ArmAnswers]) -> None:
     names = list(by_arm)
     asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
     for arm, keys in asked.items():
-        if (again := pd.Series(keys).duplicated()).any():
+        again = pd.Series(keys).duplicated()
+        if again.any():
             row = by_arm[arm].row[int(again.argmax())]
-            raise FwcError(f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {_PERSON}")
+            raise FwcError(
+                f"the arm {arm!r} has two answers to the row {row!r} in one repeat; {_PERSON}"
+            )
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
             lost = ~np.isin(asked[having], asked[lacking])

@@ -1,7 +1,7 @@
 """Definitions of all rates and metrics.
 
-Rates of answers are shares of the parsed answers. Undefined values are NaN, never 0, and a sentence explains
-them (docs/statistics.md, "What is estimated").
+Rates of answers are shares of the parsed answers. Undefined values are NaN, never 0, and a sentence
+explains them (docs/statistics.md, "What is estimated").
 """
 
 import math
@@ -16,15 +16,17 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
 
-NO, YES, UNPARSED = 0, 1, 2
+NO = 0
+YES = 1
+UNPARSED = 2
 
 
 @dataclass(frozen=True)
 class Rate:
     """A share of answers: `hits` among those that are `counted`.
 
-    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed). `among` names what is counted,
-    for the reason why a rate is undefined.
+    Both are flags (2, 3) by label (no, yes) and answer (no, yes, unparsed). `among` names what is
+    counted, for the reason why a rate is undefined.
     """
 
     hits: npt.NDArray[np.bool_]
@@ -36,13 +38,18 @@ def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
     return np.array([[letter == "x" for letter in row] for row in (no, yes)])
 
 
-# First the text for rows with label no, then for label yes; its letters: answered no, yes, not parsed.
+# First the text for rows with label no, then for label yes; its letters: answered no, yes, not
+# parsed.
 RATES: Mapping[str, Rate] = {
     "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
     "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
     "rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
-    "true_positive_rate": Rate(_kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"),
-    "false_positive_rate": Rate(_kinds(".x.", "..."), _kinds("xx.", "..."), "parsed answer with label no"),
+    "true_positive_rate": Rate(
+        _kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"
+    ),
+    "false_positive_rate": Rate(
+        _kinds(".x.", "..."), _kinds("xx.", "..."), "parsed answer with label no"
+    ),
     "precision": Rate(_kinds("...", ".x."), _kinds(".x.", ".x."), "yes"),
 }
 
@@ -51,10 +58,10 @@ RATES: Mapping[str, Rate] = {
 class Metric:
     """A metric of an arm: key in documents, name in gates, title in tables.
 
-    `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest over
-    largest) of the groups' rates. A gap of several `rates` is the largest of their gaps. `source`: answers,
-    P(yes), or all replies, with or without an answer. `headline` metrics are in every table. Tables show
-    shares in per cent, and all values with `digits` decimals.
+    `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest
+    over largest) of the groups' rates. A gap of several `rates` is the largest of their gaps.
+    `source`: answers, P(yes), or all replies, with or without an answer. `headline` metrics are in
+    every table. Tables show shares in per cent, and all values with `digits` decimals.
     """
 
     key: str
@@ -68,13 +75,17 @@ class Metric:
 
     @property
     def judged(self) -> bool:
-        """Whether a value has a verdict: the impact ratio judges ratios, and Brier scores differ anyway."""
+        """Whether a value has a verdict: the impact ratio judges ratios, and Brier scores differ
+        anyway.
+        """
         return self.kind == "gap" and self.key != "brier_difference"
 
     @property
     def scale(self) -> int:
         """Factor of a value in tables."""
-        return 100 if self.kind == "share" else 1
+        if self.kind == "share":
+            return 100
+        return 1
 
 
 _ODDS = "true_positive_rate", "false_positive_rate"
@@ -91,12 +102,32 @@ TABLE: tuple[Metric, ...] = (
 )
 REPLY_RATES = "coverage", "refused", "filtered"  # shares of all replies, with or without an answer
 REPLIES: tuple[Metric, ...] = (
-    Metric("coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1),
-    Metric("coverage_difference", "coverage_gap", "Coverage gap", "gap", ("coverage",), source="replies"),
+    Metric(
+        "coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1
+    ),
+    Metric(
+        "coverage_difference",
+        "coverage_gap",
+        "Coverage gap",
+        "gap",
+        ("coverage",),
+        source="replies",
+    ),
     Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", digits=1),
-    Metric("refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"),
-    Metric("filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", digits=1),
-    Metric("filtered_difference", "filtered_gap", "Filtered gap", "gap", ("filtered",), source="replies"),
+    Metric(
+        "refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"
+    ),
+    Metric(
+        "filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", digits=1
+    ),
+    Metric(
+        "filtered_difference",
+        "filtered_gap",
+        "Filtered gap",
+        "gap",
+        ("filtered",),
+        source="replies",
+    ),
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
@@ -118,12 +149,15 @@ def value_of(metric: Metric, rates: Mapping[str, Floats]) -> Floats:
 
 
 def levels_of(names: Any) -> tuple[list[str], Codes]:
-    """Return the distinct names, sorted, and the index (n,) of each name; names are texts or categories."""
+    """Return the distinct names, sorted, and the index (n,) of each name; names are texts or
+    categories.
+    """
     import pandas as pd
 
     if hasattr(names, "categories"):
         occurs = np.bincount(names.codes, minlength=len(names.categories)) > 0
-        code, texts = (np.cumsum(occurs) - 1)[names.codes], names.categories[occurs]
+        code = (np.cumsum(occurs) - 1)[names.codes]
+        texts = names.categories[occurs]
     else:
         code, different = pd.factorize(np.asarray(names), use_na_sentinel=False)
         place, texts = pd.factorize(pd.Index(different.astype(np.str_), dtype="str"))

@@ -1,7 +1,7 @@
 """Decision thresholds on P(yes): resulting rates, and candidate thresholds.
 
-The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers as one of
-them. A threshold looks better on the rows on which it was chosen than on other rows.
+The thresholds of a curve are all values of P(yes), so every other threshold gives the same answers
+as one of them. A threshold looks better on the rows on which it was chosen than on other rows.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ _DIGITS = 12  # decimals of comparisons: equal shares may differ in their last b
 class Curve:
     """The results of T ascending thresholds: the answer is yes if p ≥ threshold.
 
-    The last threshold is infinite: all answers are no. `share` (T,) is the rate of yes of all rows, `rates`
-    (T, G) that of each group, and `gap` (T,) the largest minus the smallest of these (NaN for one group).
-    `ties` (T,) counts the rows whose P(yes) equals the threshold. `base_rate` is the share of label yes.
+    The last threshold is infinite: all answers are no. `share` (T,) is the rate of yes of all rows,
+    `rates` (T, G) that of each group, and `gap` (T,) the largest minus the smallest of these (NaN
+    for one group). `ties` (T,) counts the rows whose P(yes) equals the threshold. `base_rate` is
+    the share of label yes.
     """
 
     thresholds: Floats
@@ -44,15 +45,23 @@ def threshold_curve(
 ) -> Curve:
     """Compute the results of every threshold on `p` (n,)."""
     score, truth, (names, code) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
-    weight = np.ones(len(score)) if weights is None else weights
+    if weights is None:
+        weight = np.ones(len(score))
+    else:
+        weight = weights
     values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
 
     def yes(here: npt.NDArray[np.bool_]) -> Floats:
         """Weight (T,) of the rows `here` that each threshold answers yes."""
-        return np.append(np.bincount(place[here], weight[here], len(values))[::-1].cumsum()[::-1], 0.0)
+        return np.append(
+            np.bincount(place[here], weight[here], len(values))[::-1].cumsum()[::-1], 0.0
+        )
 
-    right, wrong = yes(truth == 1.0), yes(truth == 0.0)
-    rates = np.stack([yes(code == group) / weight[code == group].sum() for group in range(len(names))], 1)
+    right = yes(truth == 1.0)
+    wrong = yes(truth == 0.0)
+    rates = np.stack(
+        [yes(code == group) / weight[code == group].sum() for group in range(len(names))], 1
+    )
     return Curve(
         thresholds=np.append(values, np.inf),
         accuracy=(right + wrong[0] - wrong) / weight.sum(),

@@ -45,8 +45,8 @@ def verdict(low: float, high: float, margin: float) -> Verdict | None:
 class Enclosed:
     """A value with an interval and, if verdicts must hold in the worst case, a `worst_case`.
 
-    `worst_case` has the lowest and highest value over all answers that the replies without an answer might
-    have had, and limits for all these values.
+    `worst_case` has the lowest and highest value over all answers that the replies without an
+    answer might have had, and limits for all these values.
     """
 
     low: float
@@ -56,20 +56,25 @@ class Enclosed:
     @property
     def decisive(self) -> Interval:
         """The interval that decides verdicts and gates."""
-        return (self.low, self.high) if self.worst_case is None else self.worst_case[1]
+        if self.worst_case is None:
+            return (self.low, self.high)
+        return self.worst_case[1]
 
 
 def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return Wilson's limits (1927) of shares of `n` rows each.
 
-    A limit at which fewer than three events are expected is Clopper and Pearson's (1934) instead, because
-    Wilson's coverage there is 0.87 to 0.93. `n` need not be whole. Limits are NaN if n is 0.
+    A limit at which fewer than three events are expected is Clopper and Pearson's (1934) instead,
+    because Wilson's coverage there is 0.87 to 0.93. `n` need not be whole. Limits are NaN if n is
+    0.
     """
-    p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    p = np.asarray(share, np.float64)
+    size = np.asarray(n, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)
         half = Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
-        low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+        low = np.maximum(centre - half, 0.0)
+        high = np.minimum(centre + half, 1.0)
         exact_low, exact_high = clopper_pearson(p, size)
         low = np.where(size * low < FEW_EVENTS, exact_low, low)
         high = np.where(size * (1 - high) < FEW_EVENTS, exact_high, high)
@@ -77,9 +82,13 @@ def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN if n is 0."""
-    p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
-    yes, no = p * size, (1.0 - p) * size
+    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN if n is
+    0.
+    """
+    p = np.asarray(share, np.float64)
+    size = np.asarray(n, np.float64)
+    yes = p * size
+    no = (1.0 - p) * size
     with np.errstate(invalid="ignore"):
         low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, (1 - LEVEL) / 2), 0.0)
         high = np.where(no > _ROUNDING, betaincinv(yes + 1.0, no, (1 + LEVEL) / 2), 1.0)
@@ -90,37 +99,50 @@ def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Flo
 def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
     """Return the lower limits of the ratios p / q, by MOVER-R (Donner & Zou 2012).
 
-    `below` is the distance from p to its lower limit, `above` that from q to its upper limit. The limit r
-    solves p − r q = √(below² + r² above²). An upper limit of p / q is 1 over the lower limit of q / p.
+    `below` is the distance from p to its lower limit, `above` that from q to its upper limit. The
+    limit r solves p − r q = √(below² + r² above²). An upper limit of p / q is 1 over the lower
+    limit of q / p.
     """
     # The smaller root of a r² − 2 b r + c, in a form without cancellation.
-    a, b, c = q**2 - above**2, p * q, p**2 - below**2
+    a = q**2 - above**2
+    b = p * q
+    c = p**2 - below**2
     root = b + np.sqrt(np.maximum(0.0, b**2 - a * c))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(root > 0, np.maximum(0.0, c) / root, 0.0))
 
 
 @lru_cache(maxsize=1024)
-def critical_value(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
-    """Return the critical value, in standard errors, of all pairwise differences of groups together.
+def critical_value(
+    groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL
+) -> float:
+    """Return the critical value, in standard errors, of all pairwise differences of groups
+    together.
 
-    For two groups, Student's quantile. For more, Tukey's studentized range over √2, for `kinds` independent
-    sets of groups together (Tukey 1953; Kramer 1956 for unequal sizes, for which it is conservative).
+    For two groups, Student's quantile. For more, Tukey's studentized range over √2, for `kinds`
+    independent sets of groups together (Tukey 1953; Kramer 1956 for unequal sizes, for which it is
+    conservative).
     """
     if groups <= 2 and kinds == 1:
-        return float(ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2))
+        return float(
+            ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2)
+        )
     return root(lambda at: coverage_of_pairs(at, groups, kinds, freedom) - level, 0.0, 1e3)
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of an increasing function by bisection; `scipy.optimize` is slow to import."""
+    """Return the zero of an increasing function by bisection; `scipy.optimize` is slow to
+    import.
+    """
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < 0 else (low, middle)
     return (low + high) / 2
 
 
-def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: float = np.inf) -> float:
+def coverage_of_pairs(
+    critical: float, groups: int, kinds: int = 1, freedom: float = np.inf
+) -> float:
     """Return P(all pairwise differences < `critical` standard errors), by the studentized range."""
     if groups <= 2 and kinds == 1:
         return float(1 - 2 * (ndtr(-critical) if freedom == np.inf else stdtr(freedom, -critical)))
@@ -136,15 +158,19 @@ def coverage_of_pairs(critical: float, groups: int, kinds: int = 1, freedom: flo
 
 
 def range_critical_value(width: float, freedom: float = np.inf) -> float:
-    """Return the critical value to cover any one value in a range of `width` standard errors at 95 %.
+    """Return the critical value to cover any one value in a range of `width` standard errors at
+    95 %.
 
-    It falls from 1.96 for a point to 1.64 for a wide range (Imbens & Manski 2004; the ends of the range are
-    always in order, as in Stoye 2009, lemma 3).
+    It falls from 1.96 for a point to 1.64 for a wide range (Imbens & Manski 2004; the ends of the
+    range are always in order, as in Stoye 2009, lemma 3).
     """
 
     def within(critical: float) -> float:
         x = np.array([critical + width, -critical])
-        chances = ndtr(x) if freedom == np.inf else stdtr(freedom, x)
+        if freedom == np.inf:
+            chances = ndtr(x)
+        else:
+            chances = stdtr(freedom, x)
         return float(chances[0] - chances[1]) - LEVEL
 
     return root(within, 0.0, critical_value(2, 1, freedom) + 1e-9)

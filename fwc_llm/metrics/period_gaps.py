@@ -28,8 +28,9 @@ _TIGHTEST = 1_000  # decisions, of two equally large groups, at which an interva
 def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     """Return value, low and high (3, ...) of a metric, from counts (..., P, G, 2, 3).
 
-    The counts are by period, group, label and answer (no, yes, unread). `error` (...) is shared by the pairs
-    of groups and by the rates of the metric. Without two groups of `MIN_DECISIONS`, a gap or ratio is NaN.
+    The counts are by period, group, label and answer (no, yes, unread). `error` (...) is shared by
+    the pairs of groups and by the rates of the metric. Without two groups of `MIN_DECISIONS`, a gap
+    or ratio is NaN.
     """
     level = np.asarray(error, np.float64) / len(metric.rates)
     if metric.kind == "share":
@@ -37,7 +38,9 @@ def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
     pairs = list(combinations(range(counts.shape[-3]), 2))
     if not pairs:
         return np.full((3, *counts.shape[:-4]), np.nan)
-    compared = [_pairs(counts, rate, metric.kind, pairs, level / len(pairs)) for rate in metric.rates]
+    compared = [
+        _pairs(counts, rate, metric.kind, pairs, level / len(pairs)) for rate in metric.rates
+    ]
     together = np.concatenate(compared, axis=-1)
     pick = np.fmin if metric.kind == "ratio" else np.fmax
     return np.asarray(np.clip(pick.reduce(together, axis=-1), 0.0, 1.0))
@@ -68,7 +71,9 @@ def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
 
 
 @np.errstate(invalid="ignore", divide="ignore")
-def _pairs(counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], level: Floats) -> Floats:
+def _pairs(
+    counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], level: Floats
+) -> Floats:
     """Value, low and high (3, ..., pairs) of the gap or ratio of each pair of groups."""
     counted, hits = _counted(counts, rate)
     rates = np.nan_to_num(hits / counted)
@@ -87,7 +92,9 @@ def _pairs(counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], le
     one_low, one_high = _limits(one, n_effective, critical)
     other_low, other_high = _limits(other, m_effective, critical)
     if kind == "ratio":
-        return _ratio(one, one - one_low, one_high - one, other, other - other_low, other_high - other)
+        return _ratio(
+            one, one - one_low, one_high - one, other, other - other_low, other_high - other
+        )
     gap = one - other
     down = np.hypot(one - one_low, other_high - other)
     up = np.hypot(one_high - one, other - other_low)
@@ -97,7 +104,12 @@ def _pairs(counts: Codes, rate: str, kind: str, pairs: list[tuple[int, int]], le
 
 
 def _ratio(
-    one: Floats, one_below: Floats, one_above: Floats, other: Floats, other_below: Floats, other_above: Floats
+    one: Floats,
+    one_below: Floats,
+    one_above: Floats,
+    other: Floats,
+    other_below: Floats,
+    other_above: Floats,
 ) -> Floats:
     """Value, low and high of the smaller over the larger rate."""
     value = np.minimum(one, other) / np.maximum(one, other)
@@ -114,7 +126,9 @@ def _critical_value(decisions: Floats, level: Floats) -> Floats:
 
 
 def _limits(share: Floats, n: Floats, critical: Floats) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits (1934) of shares of n, at the normal level of a critical value."""
+    """Clopper and Pearson's limits (1934) of shares of n, at the normal level of a critical
+    value.
+    """
     tail = ndtr(-critical)
     yes = share * n
     no = n - yes

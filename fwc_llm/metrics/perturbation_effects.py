@@ -21,7 +21,8 @@ def repetition_statistics(
     a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign
 ) -> dict[str, Any] | None:
     """Return how consistent answers to repeated prompts are; None without such prompts."""
-    if (times := design.times) < 2:
+    times = design.times
+    if times < 2:
         return None
     (prompt,) = questions_of([replace(a, repeat=a.repeat // times)])
     unit, first, place = np.unique(prompt, return_index=True, return_inverse=True)
@@ -30,7 +31,8 @@ def repetition_statistics(
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.bincount(place[known], a.answer[known], len(unit)) / count
         same = 1.0 - 2.0 * share * (1.0 - share) * count / (count - 1.0)
-    twice, averaged = count > 1, a.where(first)
+    twice = count > 1
+    averaged = a.where(first)
     agreement = _share(same[twice], averaged.unit[twice])
     return {
         "times": times,
@@ -47,8 +49,12 @@ def _share(value: Floats, units: Any) -> MetricEstimate:
     """Mean of shares (n,), with limits over rows or other `units` (n,)."""
     if not len(value):
         return UNDEFINED
-    none, unit = np.zeros(len(value), dtype=np.int64), codes(units)
-    several = unit if len(np.unique(unit)) < len(unit) else None
+    none = np.zeros(len(value), dtype=np.int64)
+    unit = codes(units)
+    if len(np.unique(unit)) < len(unit):
+        several = unit
+    else:
+        several = None
     sample = ArmArrays(value, none, none, none, unit, 1, cluster=several)
     return share_limits(mean_shares(sample, np.ones(len(value)), value, none, 1, False))[0]
 
@@ -61,7 +67,8 @@ def flips(factual: ArmAnswers, changed: ArmAnswers) -> list[dict[str, Any]]:
     described = []
     for group, other in dict.fromkeys(zip(changed.group, told_as, strict=True)):
         here = both & (changed.group == group) & (told_as == other)
-        before, after = factual.answer[here], changed.answer[here]
+        before = factual.answer[here]
+        after = changed.answer[here]
         moved = _share((before != after).astype(np.float64), changed.unit[here])
         described.append(
             {
@@ -88,22 +95,30 @@ def _twins(factual: ArmAnswers, changed: ArmAnswers) -> tuple[ArmAnswers, ArmAns
 
 def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
     """Return the effects of first names and exchanged proxies."""
-    asked, factual = run.probes[arm], run.answers[arm]
+    asked = run.probes[arm]
+    factual = run.answers[arm]
     kinds = list(asked.variant.categories)
     described: list[dict[str, Any]] = []
 
-    def add(probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers) -> None:
+    def add(
+        probe: str, parts: tuple[str, ...], told_as: str, first: ArmAnswers, second: ArmAnswers
+    ) -> None:
         first, second = _twins(first, second)
         cluster = second.unit.codes.astype(np.int64)
         for group in parts:
             of_group = probe != "names" and group in run.groups
-            here = np.asarray(second.group == group) if of_group else second.repeat >= 0
+            if of_group:
+                here = np.asarray(second.group == group)
+            else:
+                here = second.repeat >= 0
             if here.any():
                 shown = changes(first.where(here), second.where(here), cluster[here])
                 described.append({"probe": probe, "group": group, "told_as": told_as, **shown})
 
     def answers_to(beginning: str) -> ArmAnswers:
-        return asked.where(asked.variant.isin([kind for kind in kinds if kind.startswith(beginning)]))
+        return asked.where(
+            asked.variant.isin([kind for kind in kinds if kind.startswith(beginning)])
+        )
 
     named = [kind for kind in kinds if kind.startswith("names:")]
     for first, second in combinations(named, 2):
@@ -119,13 +134,17 @@ def probes(run: RunAnswers, arm: str) -> list[dict[str, Any]]:
 def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[str, Any]:
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
-    `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of the rate
-    of yes, of accuracy and of the mean P(yes). Limits are paired, with one `cluster` (n,) as one observation.
-    All but `p_yes` leave out pairs with a missing answer; `lost` counts those without the second answer only.
+    `changed` is the share of answers that differ; `yes`, `accuracy` and `p_yes` are the changes of
+    the rate of yes, of accuracy and of the mean P(yes). Limits are paired, with one `cluster` (n,)
+    as one observation. All but `p_yes` leave out pairs with a missing answer; `lost` counts those
+    without the second answer only.
     """
-    before_all, after_all = factual.answer, changed.answer
+    before_all = factual.answer
+    after_all = changed.answer
     both = ~np.isnan(before_all) & ~np.isnan(after_all)
-    before, after, label = before_all[both], after_all[both], factual.label[both]
+    before = before_all[both]
+    after = after_all[both]
+    label = factual.label[both]
     moved = np.asarray(after != before, dtype=np.float64)
     right = np.asarray(after == label, dtype=np.float64)
     described = {
@@ -136,19 +155,29 @@ def changes(factual: ArmAnswers, changed: ArmAnswers, cluster: Codes) -> dict[st
         "accuracy": _mean(moved * (2.0 * right - 1.0), cluster[both], _TWO).ends,
     }
     known = ~np.isnan(factual.p_yes) & ~np.isnan(changed.p_yes)
-    return described | {"p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends}
+    return described | {
+        "p_yes": _mean(changed.p_yes[known] - factual.p_yes[known], cluster[known]).ends
+    }
 
 
 def _mean(change: Floats, units: Any, rows: int = 0) -> MetricEstimate:
     """Mean of changes (n,), with t limits by the clustered variance over at least two units.
 
-    The variance includes `rows` added rows that changed, half of them each way (Agresti & Min 2005).
+    The variance includes `rows` added rows that changed, half of them each way (Agresti & Min
+    2005).
     """
     code = codes(units)
-    n, number, error = len(change), len(np.unique(code)), np.nan
-    value = float(change.mean()) if n else np.nan
+    n = len(change)
+    number = len(np.unique(code))
+    error = np.nan
+    if n:
+        value = float(change.mean())
+    else:
+        value = np.nan
     if number > 1:
         squares = (np.bincount(code, change - value) ** 2).sum()
-        error = np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+        error = (
+            np.sqrt(number / (number - 1) * squares + rows) / n * critical_value(2, 1, number - 1.0)
+        )
     low, high = np.clip([value - error, value + error], -1.0, 1.0).tolist()
     return MetricEstimate(value, low, high)

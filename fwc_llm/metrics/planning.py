@@ -5,19 +5,20 @@ A test at 5 % detects a difference of variance V with a power of 80 % if the dif
 
     V = Σ_c a_c² π_d / n_c
 
-over cells c (group × label), with n_c effective rows. The coefficients a_c depend on the metric: accuracy, or
-the gap of two groups. If all cells are sampled at one rate, V is π_d / n for accuracy and
-π_d (1/n_A + 1/n_B) for the gap. For one arm's gap, the variance of its answers within a cell replaces π_d.
-With G groups, the gap is the largest of their differences, and the 95 % quantile of the range of G normal
-deviates over √2 replaces z.975.
+over cells c (group × label), with n_c effective rows. The coefficients a_c depend on the metric:
+accuracy, or the gap of two groups. If all cells are sampled at one rate, V is π_d / n for accuracy
+and π_d (1/n_A + 1/n_B) for the gap. For one arm's gap, the variance of its answers within a cell
+replaces π_d. With G groups, the gap is the largest of their differences, and the 95 % quantile of
+the range of G normal deviates over √2 replaces z.975.
 
-R repeats draw from a table with N_c rows in cell c, so rows recur. If the answers to one row have the
-correlation ρ, the M_c questions of all repeats count as
+R repeats draw from a table with N_c rows in cell c, so rows recur. If the answers to one row have
+the correlation ρ, the M_c questions of all repeats count as
 
     n_c = M_c / (1 + ρ (R − 1) M_c / (R N_c)),    at most N_c / ρ.
 
-For a strategy, with new examples in every repeat, the variance is V + τ² / R, and quantiles of Student's t
-with R − 1 degrees of freedom replace z. τ is the standard deviation of the difference over sets of examples.
+For a strategy, with new examples in every repeat, the variance is V + τ² / R, and quantiles of
+Student's t with R − 1 degrees of freedom replace z. τ is the standard deviation of the difference
+over sets of examples.
 """
 
 import math
@@ -34,7 +35,13 @@ from scipy.special import ndtri, stdtrit
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.intervals import critical_value
-from fwc_llm.metrics.variance import MIN_SETS, THESE_EXAMPLES, THIS_STRATEGY, ArmArrays, both_answered
+from fwc_llm.metrics.variance import (
+    MIN_SETS,
+    THESE_EXAMPLES,
+    THIS_STRATEGY,
+    ArmArrays,
+    both_answered,
+)
 
 POWER = 0.8  # of tests at 5 %
 _ENDLESS = 10**9  # repeats that count as infinitely many
@@ -78,14 +85,14 @@ class Design:
 class Assumptions:
     """Assumptions of the power.
 
-    `discordant` is the share of rows that two arms answer differently, `variance` the variance of one arm's
-    answers within a cell, `correlation` the correlation of an arm's answers to one row in two repeats, and
-    `examples_sd` the standard deviation of the difference over sets of examples.
+    `discordant` is the share of rows that two arms answer differently, `variance` the variance of
+    one arm's answers within a cell, `correlation` the correlation of an arm's answers to one row in
+    two repeats, and `examples_sd` the standard deviation of the difference over sets of examples.
     """
 
-    # gpt-4-0314 on Adult answers 14 of 56 rows differently with and without examples. The variance of its
-    # answers within group and label is 0.16 to 0.19. Asked again without examples it changes 2 of 116
-    # answers, so a second question about a row adds almost no information.
+    # gpt-4-0314 on Adult answers 14 of 56 rows differently with and without examples. The variance
+    # of its answers within group and label is 0.16 to 0.19. Asked again without examples it changes
+    # 2 of 116 answers, so a second question about a row adds almost no information.
     discordant: float = 0.25
     variance: float = 0.17
     correlation: float = 1.0
@@ -99,12 +106,15 @@ class Assumptions:
                 words = name.replace("_", " ")
                 raise FwcError(f"{words} is {value:g}: it must lie between 0 and {most:g}")
         if self.discordant == 0.0:
-            raise FwcError("discordant is 0, as of arms that answer every row alike: give a share above 0")
+            raise FwcError(
+                "discordant is 0, as of arms that answer every row alike: give a share above 0"
+            )
 
 
 def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
     """Estimate the assumptions from the two arms of a run that differ most."""
-    shares, spread = [], [0.0]
+    shares = []
+    spread = [0.0]
     for first, second in combinations(samples.values(), 2):
         here, there = both_answered(first, second)
         shares += [float(np.mean(first.yes[here] != second.yes[there]))] if len(here) else []
@@ -115,9 +125,12 @@ def observed(samples: Mapping[str, ArmArrays]) -> Assumptions:
         spread.append(float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0))
     if not shares:
         raise FwcError(
-            "no two arms of the run answered the same rows: give the discordant share with --discordant"
+            "no two arms of the run answered the same rows: give the discordant share with "
+            "--discordant"
         )
-    return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
+    return Assumptions(
+        discordant=max(shares), variance=min(0.25, max(spread)), source="as observed"
+    )
 
 
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dict[str, Any]]:
@@ -125,14 +138,18 @@ def smallest(design: Design, assumptions: Assumptions | None = None) -> list[dic
     assumed = assumptions or Assumptions()
     scopes = [THESE_EXAMPLES, *[THIS_STRATEGY] * (design.repeats >= MIN_SETS)]
     return [
-        {"of": of, **{name: smallest_of(name, design, assumed, of == THIS_STRATEGY) for name in QUESTIONS}}
+        {
+            "of": of,
+            **{name: smallest_of(name, design, assumed, of == THIS_STRATEGY) for name in QUESTIONS},
+        }
         for of in scopes
     ]
 
 
 def smallest_of(question: str, design: Design, assumptions: Assumptions, strategy: bool) -> float:
     """Return the smallest difference detected with a power of 80 %, for one of `QUESTIONS`."""
-    variance, groups = variance_of(question, design, assumptions), int(design.judged.sum())
+    variance = variance_of(question, design, assumptions)
+    groups = int(design.judged.sum())
     groups = 2 if question == "accuracy" else groups
     if not strategy:
         return smallest_difference(variance, groups)
@@ -147,11 +164,19 @@ def smallest_difference(variance: float, groups: int = 2, freedom: float = math.
 
 
 def variance_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return V for one of `QUESTIONS`; for a gap, V of the two groups with the largest variances."""
-    spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
+    """Return V for one of `QUESTIONS`; for a gap, V of the two groups with the largest
+    variances.
+    """
+    if question == "gap_of_one":
+        spread = assumptions.variance
+    else:
+        spread = assumptions.discordant
     again = 1 + assumptions.correlation * (design.repeats - 1) * design.drawn
     rows = design.rows * design.repeats / again  # effective rows of each cell
-    of = design.rows.sum() if question == "accuracy" else design.rows.sum(1, keepdims=True)
+    if question == "accuracy":
+        of = design.rows.sum()
+    else:
+        of = design.rows.sum(1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):  # a cell without questions adds 0
         of_groups = np.where(rows > 0, (design.rows / of) ** 2 * spread / rows, 0.0).sum(1)
     if question == "accuracy":
@@ -161,7 +186,9 @@ def variance_of(question: str, design: Design, assumptions: Assumptions) -> floa
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
-    """Return the smallest difference detected after infinitely many repeats, with these examples."""
+    """Return the smallest difference detected after infinitely many repeats, with these
+    examples.
+    """
     asked = design.judged | (question == "accuracy")
     names = tuple(group for group, judged in zip(design.groups, asked, strict=True) if judged)
     endless = Design(names, design.rows[asked], design.table[asked], _ENDLESS, 1)
@@ -173,7 +200,9 @@ def steps_needed(
 ) -> int | None:
     """Return the least multiple of `step` that detects `difference`; None without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
+        most = math.floor(
+            float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9
+        )
 
     def finds(steps: int) -> bool:  # with `FEW` rows or more of at least two groups
         design = replace(step, rows=step.rows * steps)
@@ -181,7 +210,10 @@ def steps_needed(
         return bool(enough and smallest_of(question, design, assumptions, strategy) <= difference)
 
     # Power may fall with more rows: when a further group becomes large enough to be judged.
-    tried = np.unique(np.geomspace(1, most, 60).round()).astype(int).tolist() if most else []
+    if most:
+        tried = np.unique(np.geomspace(1, most, 60).round()).astype(int).tolist()
+    else:
+        tried = []
     place = next((place for place, steps in enumerate(tried) if finds(steps)), None)
     if place is None:
         return None

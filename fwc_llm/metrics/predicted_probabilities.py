@@ -1,7 +1,7 @@
 """Statistics of P(yes): ranking, calibration, thresholds, and warnings.
 
-P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values use the rows' weights; in
-intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
+P(yes) `p` (n,) is from 0 to 1; callers leave out rows without P(yes). Values use the rows' weights;
+in intervals a row, or a person, counts once (docs/statistics.md, "P(yes)").
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,8 @@ BINS = 10
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
 _GAP = "demographic_parity_difference"
-_STILL = 0.01  # range of P(yes) without dependence on rows: the step of services that round to 2 decimals
+# range of P(yes) without dependence on rows: the step of services that round to 2 decimals
+_STILL = 0.01
 _STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row
 _ROUNDING = 1e-9
 LEAST_CERTAIN = 0.01  # P(yes) below this value, or above 1 minus this value, counts as clipped
@@ -40,14 +41,18 @@ def probability_statistics(
     known = a.where(~np.isnan(a.p_yes))
     if len(known) < MIN_PROBABILITIES:
         return None
-    p, labels, groups, weight = known.p_yes, known.label, known.group, known.weight
+    p = known.p_yes
+    labels = known.label
+    groups = known.group
+    weight = known.weight
     of_all = calibrate(known, design)
     bins = of_all["bins"]
     return {
         "n": len(known),
         "coverage": len(known) / len(a),
         "coverage_by_group": {
-            name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
+            name: float((~np.isnan(a.p_yes[a.group == name])).mean())
+            for name in levels_of(a.group)[0]
         },
         "clipped": float(np.mean((p < LEAST_CERTAIN) | (p > 1 - LEAST_CERTAIN))),
         "auc": area(p, labels, weight)[0] if np.ptp(labels) else np.nan,
@@ -61,7 +66,9 @@ def probability_statistics(
         "labels_fixed": design.labels_fixed,
         "calibration_of_all": of_all,
         "calibration_by_group": {
-            name: calibrate(known.where(here), design) for name in order if (here := groups == name).any()
+            name: calibrate(known.where(here), design)
+            for name in order
+            if (here := groups == name).any()
         },
         "thresholds": _thresholds(known, order, design),
     }
@@ -70,7 +77,8 @@ def probability_statistics(
 def _thresholds(a: ArmAnswers, order: tuple[str, ...], design: SamplingDesign) -> dict[str, Any]:
     """Return accuracy, rates and gap at candidate thresholds.
 
-    Only 0.5 has limits: the others are chosen on the same rows, on which they look better than on new rows.
+    Only 0.5 has limits: the others are chosen on the same rows, on which they look better than on
+    new rows.
     """
     curve = thresholds.threshold_curve(a.p_yes, a.label, a.group, a.weight)
     chosen = {
@@ -107,21 +115,34 @@ def _point(curve: thresholds.Curve, threshold: float) -> dict[str, Any]:
 def probability_gap(p: npt.ArrayLike, groups: Any, weights: Floats | None = None) -> float:
     """Return the largest minus the smallest mean P(yes) of the groups; NaN for one group."""
     score, (names, level) = np.asarray(p, float), levels_of(groups)
-    means = np.bincount(level, score if weights is None else weights * score) / np.bincount(level, weights)
-    return float(np.ptp(means)) if len(names) > 1 else np.nan
+    means = np.bincount(level, score if weights is None else weights * score) / np.bincount(
+        level, weights
+    )
+    if len(names) > 1:
+        return float(np.ptp(means))
+    return np.nan
 
 
 def calibrate(a: ArmAnswers, design: SamplingDesign = AS_THEY_FALL) -> dict[str, Any]:
     """Return the calibration of answers that all have P(yes).
 
-    `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95 % limits
-    over rows or people, within groups and labels if the design fixed their numbers. `error` is the expected
-    calibration error over the non-empty `bins`; noise raises it, the more the fewer rows there are.
+    `difference` is the mean P(yes) minus the share of label yes (calibration in the large), with 95
+    % limits over rows or people, within groups and labels if the design fixed their numbers.
+    `error` is the expected calibration error over the non-empty `bins`; noise raises it, the more
+    the fewer rows there are.
     """
-    p, labels = a.p_yes, a.label.astype(np.float64)
-    row, unit = levels_of(a.row)[1], levels_of(a.unit)[1]
-    strata = 2 * levels_of(a.group)[1] + a.label if design.labels_fixed else np.zeros(len(a), dtype=np.int64)
-    weight = np.full(len(a), 1.0 / len(a)) if a.weight is None else a.weight / a.weight.sum()
+    p = a.p_yes
+    labels = a.label.astype(np.float64)
+    row = levels_of(a.row)[1]
+    unit = levels_of(a.unit)[1]
+    if design.labels_fixed:
+        strata = 2 * levels_of(a.group)[1] + a.label
+    else:
+        strata = np.zeros(len(a), dtype=np.int64)
+    if a.weight is None:
+        weight = np.full(len(a), 1.0 / len(a))
+    else:
+        weight = a.weight / a.weight.sum()
     difference = float(weight @ (p - labels))
     reach = Z * float(np.sqrt(_variance(p - labels, weight, unit, strata)))
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
@@ -146,9 +167,13 @@ def _variance(off: Floats, weight: Floats, unit: Codes, strata: Codes) -> float:
     for stratum in np.unique(strata):
         here = strata == stratum
         units, code = np.unique(unit[here], return_inverse=True)
-        k, part = len(units), float(weight[here].sum())
+        k = len(units)
+        part = float(weight[here].sum())
         own = np.bincount(code, weight[here] * (off[here] - weight[here] @ off[here] / part))
-        spread = k / (k - 1) * float(own @ own) if k > 1 else part**2
+        if k > 1:
+            spread = k / (k - 1) * float(own @ own)
+        else:
+            spread = part**2
         total += spread + 2.0 * part * (part / k) ** 2
     return total
 
@@ -163,7 +188,8 @@ def _bins(
     pairs, of = np.unique(unit * BINS + place, return_inverse=True)
     squares = np.bincount(pairs % BINS, np.bincount(of, weight) ** 2, BINS)[filled]
     size, yes, stated = (np.bincount(place, weight * x, BINS)[filled] for x in (1.0, labels, p))
-    share, mean = np.clip(yes / size, 0.0, 1.0), stated / size
+    share = np.clip(yes / size, 0.0, 1.0)
+    mean = stated / size
     low, high = clopper_pearson(share, size**2 / squares)
     rows = np.bincount(np.unique(row * BINS + place) % BINS, minlength=BINS)[filled]
     ends = np.minimum(low, share), np.maximum(high, share)
@@ -177,20 +203,30 @@ def decision_notes(run: RunAnswers) -> Iterator[str]:
     for arm, a in run.answers.items():
         known = a.where(~np.isnan(a.p_yes))
         ties = known.p_yes == thresholds.HALF
-        if tied := int(ties.sum()):
+        tied = int(ties.sum())
+        if tied:
             count = f"{tied:,} of {len(known):,} P(yes)"
-            counted = " and count as yes" if (known.answer[ties] == 1.0).all() else ""
+            if (known.answer[ties] == 1.0).all():
+                counted = " and count as yes"
+            else:
+                counted = ""
             lie = "lies" if tied == 1 else "lie"
             yield f"{arm}: {count} {lie} exactly on the threshold {thresholds.HALF:g}{counted}."
         if 0 < len(known) < MIN_PROBABILITIES:
             few = f"{len(known)} of {len(a)} answers {'has' if len(known) == 1 else 'have'} P(yes)"
             yield f"{arm}: {few}: too few for an AUC, a Brier score or calibration."
         if _is_still(known):
-            lowest, highest = f"{known.p_yes.min():.3g}", f"{known.p_yes.max():.3g}"
-            values = f"is {lowest}" if lowest == highest else f"lies from {lowest} to {highest}"
+            lowest = f"{known.p_yes.min():.3g}"
+            highest = f"{known.p_yes.max():.3g}"
+            if lowest == highest:
+                values = f"is {lowest}"
+            else:
+                values = f"lies from {lowest} to {highest}"
             yield (
-                f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly depends on the "
-                "row, as when a service cuts its input off (try fewer examples or a shorter template)."
+                f"{arm}: P(yes) {values} whatever the row ({len(known):,} answers): it hardly "
+                f"depends on the "
+                "row, as when a service cuts its input off (try fewer examples or a shorter "
+                "template)."
             )
 
 
@@ -199,7 +235,11 @@ def _is_still(known: ArmAnswers) -> bool:
     for repeat in np.unique(known.repeat):
         p = known.p_yes[known.repeat == repeat]
         odds = logit(np.clip(p, _ROUNDING, 1.0 - _ROUNDING))
-        if len(p) < MIN_PROBABILITIES or np.ptp(p) > _STILL + _ROUNDING or np.ptp(odds) > _STILL_ODDS:
+        if (
+            len(p) < MIN_PROBABILITIES
+            or np.ptp(p) > _STILL + _ROUNDING
+            or np.ptp(odds) > _STILL_ODDS
+        ):
             return False
     return len(known) > 0
 
@@ -207,23 +247,29 @@ def _is_still(known: ArmAnswers) -> bool:
 def centred(sample: ArmArrays, groups: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the results of answers by centred log-odds; None if P(yes) is unknown or constant.
 
-    The answer is yes if the log-odds exceed their mean over the arm's rows: about half of all answers,
-    whatever the share of true yes, so no gate uses them (docs/statistics.md). Batch calibration (Zhou et al.
-    2024) divides by the mean of P(yes) instead, which depends on few rows if most P(yes) are near 0 or 1. The
-    limits of `accuracy` and `gap` are percentiles of a bootstrap of rows (people), which recomputes the
-    centre.
+    The answer is yes if the log-odds exceed their mean over the arm's rows: about half of all
+    answers, whatever the share of true yes, so no gate uses them (docs/statistics.md). Batch
+    calibration (Zhou et al. 2024) divides by the mean of P(yes) instead, which depends on few rows
+    if most P(yes) are near 0 or 1. The limits of `accuracy` and `gap` are percentiles of a
+    bootstrap of rows (people), which recomputes the centre.
     """
     known = np.flatnonzero(~np.isnan(np.nan if sample.p_yes is None else sample.p_yes))
     if sample.p_yes is None or not len(known) or not sample.design.labelled:
         return None
-    p, label, group = sample.p_yes[known], sample.label[known], sample.group[known]
+    p = sample.p_yes[known]
+    label = sample.label[known]
+    group = sample.group[known]
     odds = logit(np.clip(p, _ROUNDING, 1 - _ROUNDING))
     if np.ptp(odds) < _ROUNDING or not 0 < label.sum() < len(label):
         return None
-    weight = np.ones(len(known)) if sample.weight is None else sample.weight[known]
+    if sample.weight is None:
+        weight = np.ones(len(known))
+    else:
+        weight = sample.weight[known]
     members = (group[:, None] == np.arange(sample.groups)).astype(np.float64)
     unit = codes(sample.unit[known])
-    units, rng = int(unit.max()) + 1, np.random.default_rng(0)
+    units = int(unit.max()) + 1
+    rng = np.random.default_rng(0)
 
     def measured(weights: Floats) -> Floats:
         """The groups' rates of yes, then the accuracy (D, G + 1), under weights (D, n) of rows."""

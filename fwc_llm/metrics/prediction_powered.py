@@ -1,15 +1,17 @@
 """Prediction-powered inference: rows not asked about reduce the variance.
 
-Features, group and label of all rows of the table are known. A cross-fitted predictor, trained on the rows
-that were asked about, predicts the model's answers for all rows. Survey statistics call the method the
-difference estimator (Särndal, Swensson & Wretman 1992); machine learning calls it prediction-powered
-inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a stratum
+Features, group and label of all rows of the table are known. A cross-fitted predictor, trained on
+the rows that were asked about, predicts the model's answers for all rows. Survey statistics call
+the method the difference estimator (Särndal, Swensson & Wretman 1992); machine learning calls it
+prediction-powered inference (Angelopoulos et al. 2023; cross-fitted: Zrnic & Candès 2024). In a
+stratum
 
     p = mean of the answers − λ (mean prediction of asked rows − mean prediction of rows not asked).
 
-The term with λ has mean 0 for every predictor, even if some answers are not parsed. λ minimises the variance
-on the other folds (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance is expressed as effective rows, so
-that limits, gaps, ratios, verdicts and tests are those of any sample (`variance`).
+The term with λ has mean 0 for every predictor, even if some answers are not parsed. λ minimises the
+variance on the other folds (PPI++, Angelopoulos, Duchi & Zrnic 2023). The variance is expressed as
+effective rows, so that limits, gaps, ratios, verdicts and tests are those of any sample
+(`variance`).
 """
 
 from collections.abc import Sequence
@@ -44,8 +46,9 @@ RATES_ASSISTED = ("accuracy", "rate", "true_positive_rate", "false_positive_rate
 class FeatureTable:
     """All N rows that test rows are drawn from; none may be an example.
 
-    `features` has a column of numbers or texts per feature, without the outcome. `people` (N,) names the
-    person of each row, if a person may have several. If the columns are numbered, `titles` are their names.
+    `features` has a column of numbers or texts per feature, without the outcome. `people` (N,)
+    names the person of each row, if a person may have several. If the columns are numbered,
+    `titles` are their names.
     """
 
     rows: "pd.Index[Any]"
@@ -61,16 +64,21 @@ class FeatureTable:
         from sklearn.compose import make_column_transformer
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-        values = self.features.select_dtypes("number", exclude=["timedelta", "complex"]).astype(np.float64)
+        values = self.features.select_dtypes("number", exclude=["timedelta", "complex"]).astype(
+            np.float64
+        )
         values = values.where(values.abs() < 1e100)  # larger and infinite numbers count as missing
-        numbers, values = list(values.columns), values.fillna(values.mean().fillna(0.0))
+        numbers = list(values.columns)
+        values = values.fillna(values.mean().fillna(0.0))
         texts = [name for name in self.features.columns if name not in numbers]
         cell = pd.Series(self.group, values.index, name=_CELL).astype(str) + self.label.astype(str)
         frame = pd.concat([self.features[texts].astype(str), values, cell], axis=1)
         rare = OneHotEncoder(
-            min_frequency=10, handle_unknown="infrequent_if_exist", sparse_output=False,
+            min_frequency=10,
+            handle_unknown="infrequent_if_exist",
+            sparse_output=False,
             feature_name_combiner=lambda name, _: str(name),
-        )  # fmt: skip
+        )
         encode = make_column_transformer((StandardScaler(), numbers), (rare, [*texts, _CELL]))
         matrix = np.asarray(encode.fit_transform(frame), np.float64)
         names = [name.partition("__")[2] for name in encode.get_feature_names_out()]
@@ -81,10 +89,11 @@ class FeatureTable:
 class Predictions:
     """Predictions for one arm's questions and for the rows that were not asked about.
 
-    `predicted` (n,) is P(yes) by a predictor that was trained without the question's `fold` (n,). `rows`
-    (G, 2) counts the rows not asked about by group and label; `means` (K, G, 2) are each fold's mean
-    predictions for them. If people have several rows, `unit` (n,) numbers the people of the questions, and
-    `others` (4, U) has, per person and cell: person, cell, rows not asked about, and their predictions' sum.
+    `predicted` (n,) is P(yes) by a predictor that was trained without the question's `fold` (n,).
+    `rows` (G, 2) counts the rows not asked about by group and label; `means` (K, G, 2) are each
+    fold's mean predictions for them. If people have several rows, `unit` (n,) numbers the people of
+    the questions, and `others` (4, U) has, per person and cell: person, cell, rows not asked about,
+    and their predictions' sum.
     """
 
     predicted: Floats
@@ -96,25 +105,35 @@ class Predictions:
 
     @np.errstate(divide="ignore", invalid="ignore")
     def __call__(
-        self, sample: ArmArrays, rate: str, weight: Floats, value: Floats, share: Floats, stratum: Codes
+        self,
+        sample: ArmArrays,
+        rate: str,
+        weight: Floats,
+        value: Floats,
+        share: Floats,
+        stratum: Codes,
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
-        """Return the changes of the shares (C,) of strata; None if predictions cannot assist the rate.
+        """Return the changes of the shares (C,) of strata; None if predictions cannot assist the
+        rate.
 
-        An answer has a `stratum`, a `weight` (0 if it does not count), and a `value` (1 for a hit). Returns
-        (C,) to add to the shares; (C,) factors of the effective rows; (n,) to subtract from each question's
-        influence; (C,) factors of the influence after that.
+        An answer has a `stratum`, a `weight` (0 if it does not count), and a `value` (1 for a hit).
+        Returns (C,) to add to the shares; (C,) factors of the effective rows; (n,) to subtract from
+        each question's influence; (C,) factors of the influence after that.
         """
         people = sample.cluster is not None
         if rate not in RATES_ASSISTED or (people and len(self.unit) != len(sample.row)):
             return None
         hits = RATES[rate].hits[:, :UNPARSED].T * 1.0  # (answer, label)
         eligible = RATES[rate].counted[:, :UNPARSED].max(1) * 1.0
-        strata, cell = len(share), sample.cell
+        strata = len(share)
+        cell = sample.cell
         by_cell = np.full(2 * sample.groups, -1, dtype=np.int64)
         by_cell[cell] = stratum
         if (by_cell[cell] != stratum).any():
             return None  # strata that are no cells or groups, as in conditional parity
-        if strata <= sample.groups:  # strata are groups: a cell without questions belongs to its group
+        if (
+            strata <= sample.groups
+        ):  # strata are groups: a cell without questions belongs to its group
             by_cell = np.where(by_cell < 0, by_cell.reshape(-1, 2).max(1).repeat(2), by_cell)
 
         def of_cells(values: Floats) -> Floats:
@@ -122,50 +141,77 @@ class Predictions:
             return np.asarray(np.bincount(by_cell[here], values.ravel()[here], strata), float)
 
         rest = of_cells(self.rows * eligible)
-        asked = eligible[sample.label] / np.bincount(stratum, eligible[sample.label], strata)[stratum]
+        asked = (
+            eligible[sample.label] / np.bincount(stratum, eligible[sample.label], strata)[stratum]
+        )
         if_no, if_yes = (np.tile(hit, sample.groups) for hit in hits)
         hit = self.predicted * if_yes[cell] + (1 - self.predicted) * if_no[cell]
         means = self.means.reshape(len(self.means), -1)
-        predictions = np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
+        predictions = (
+            np.nan_to_num(means * if_yes + (1 - means) * if_no) * (self.rows * eligible).ravel()
+        )
         means = np.stack([of_cells(fold) for fold in predictions]) / rest  # (K, C)
         part = np.bincount(stratum, weight, strata)
         psi = np.nan_to_num(weight / part[stratum] * (value - share[stratum]))
         away = np.nan_to_num(asked * (hit - np.bincount(stratum, asked * hit, strata)[stratum]))
         # U units within strata.
-        unit = self.unit if people else sample.unit
+        if people:
+            unit = self.unit
+        else:
+            unit = sample.unit
         many = 1 + int(np.append(unit, self.others[0]).max())
         key, first, place = np.unique(stratum * many + unit, return_index=True, return_inverse=True)
-        of, fold = key // many, self.fold[first]
+        of = key // many
+        fold = self.fold[first]
         answers, control, each, counted_of = (
             np.bincount(place, values) for values in (psi, away, asked, weight)
         )
         scaled = np.nan_to_num(part[of]) ** 2 * control
         shared, own = (v.sum() - np.bincount(fold, v) for v in (scaled * answers, scaled * control))
-        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[:, None]  # λ by the other folds
+        weights = np.clip(np.nan_to_num(shared / own), 0.0, _LARGEST)[
+            :, None
+        ]  # λ by the other folds
         number, enough = (np.bincount(of, values > 0, strata) for values in (each, counted_of))
         weights = weights * rest / (rest + number)  # (K, C)
         before = np.bincount(of, answers**2, strata)
         corrected = answers - weights[fold, of] * control
         after = np.bincount(of, corrected**2, strata)
-        spread = np.bincount(stratum, asked * hit**2, strata) - np.bincount(stratum, asked * hit, strata) ** 2
+        spread = (
+            np.bincount(stratum, asked * hit**2, strata)
+            - np.bincount(stratum, asked * hit, strata) ** 2
+        )
         whole = after + (weights**2).mean(0) * spread / rest
         if people:  # a person's other rows are no independent draws
             own, cells = self.others[:2].astype(np.int64)
-            n, hits_of = self.others[2] * np.tile(eligible, sample.groups)[cells], self.others[3]
+            n = self.others[2] * np.tile(eligible, sample.groups)[cells]
+            hits_of = self.others[3]
             hits_of = hits_of * if_yes[cells] + (n - hits_of) * if_no[cells]
             keep = (by_cell[cells] >= 0) & (n > 0)
-            own, n, hits_of, other = own[keep], n[keep], hits_of[keep], by_cell[cells][keep]
+            own = own[keep]
+            n = n[keep]
+            hits_of = hits_of[keep]
+            other = by_cell[cells][keep]
             total = np.bincount(other, n, strata)[other]
-            off = hits_of - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
+            off = (
+                hits_of
+                - n * (np.bincount(other, hits_of, strata) / np.bincount(other, n, strata))[other]
+            )
             everyone, index = np.unique(np.append(key, other * many + own), return_inverse=True)
             both = np.bincount(index, np.append(corrected, weights.mean(0)[other] * off / total))
             whole = np.bincount(everyone // many, np.nan_to_num(both) ** 2, strata)
-        worth, scale = before / whole, np.sqrt(whole / after)
+        worth = before / whole
+        scale = np.sqrt(whole / after)
         of_question = weights[self.fold, stratum]
-        shift = -np.bincount(stratum, of_question * asked * (hit - means[self.fold, stratum]), strata)
+        shift = -np.bincount(
+            stratum, of_question * asked * (hit - means[self.fold, stratum]), strata
+        )
         moved = share + shift
         used = (
-            (enough >= MIN_ROWS_OF_STRATUM) & (worth > 1) & np.isfinite(scale) & (moved >= 0) & (moved <= 1)
+            (enough >= MIN_ROWS_OF_STRATUM)
+            & (worth > 1)
+            & np.isfinite(scale)
+            & (moved >= 0)
+            & (moved <= 1)
         )
         return (
             np.where(used, shift, 0.0),
@@ -180,7 +226,8 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
 
     All answers about one row (person), of all arms and repeats, are in one fold.
     """
-    samples, assists = run.plain_samples, dict[str, Predictions]()
+    samples = run.plain_samples
+    assists = dict[str, Predictions]()
     first = next(iter(samples.values()))
     if first.weight is not None:
         raise FwcError(NO_WEIGHTS)
@@ -188,39 +235,63 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
         raise FwcError("the table does not say which rows are of one person: leave out cluster")
     names = list(dict.fromkeys(name for a in run.answers.values() for name in a.row))
     if not table.rows.is_unique:
-        raise FwcError(f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once")
+        raise FwcError(
+            f"the table has two rows {table.rows[table.rows.duplicated()][0]!r}: name each once"
+        )
     place = table.rows.get_indexer(pd.Index(names))
     if (place < 0).any():
-        raise FwcError(f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about")
+        raise FwcError(
+            f"the table lacks the row {names[int(np.argmin(place))]!r}, which was asked about"
+        )
     for sample in samples.values():
         group, label = (values[place[sample.row]] for values in (table.group, table.label))
         other = (group != np.array(run.groups, object)[sample.group]) | (label != sample.label)
         if other.any():
             raise FwcError(
-                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or label in the "
+                f"the row {names[sample.row[int(np.argmax(other))]]!r} has another group or label "
+                f"in the "
                 "table than in the answers"
             )
     if first.rows < MIN_ROWS:
         return replace(run, assist=True)
     rest = np.setdiff1d(np.arange(len(table.rows)), place)
     code = pd.Index(run.groups, dtype=object).get_indexer(pd.Index(table.group, dtype=object))
-    rest, cells = rest[code[rest] >= 0], 2 * code + table.label
+    rest = rest[code[rest] >= 0]
+    cells = 2 * code + table.label
     cell = cells[rest]
     size = np.bincount(cell, minlength=2 * first.groups).astype(np.float64)
     if len(rest) > MOST:
         chosen = np.random.default_rng(0).choice(len(rest), MOST, replace=False)
-        rest, cell = rest[chosen], cell[chosen]
-    stratum = cells if first.design.labels_fixed else code
-    if first.design.sequential is None:  # else the run itself drew the rows, and each look would be a test
+        rest = rest[chosen]
+        cell = cell[chosen]
+    if first.design.labels_fixed:
+        stratum = cells
+    else:
+        stratum = code
+    if (
+        first.design.sequential is None
+    ):  # else the run itself drew the rows, and each look would be a test
         check_balance(table, np.unique(place[first.row]), rest, stratum.astype(np.int64))
     x, _ = table.encoded
-    people = None if first.cluster is None else codes(np.asarray(table.people).astype(str))
-    units = first.unit if people is None else people
+    if first.cluster is None:
+        people = None
+    else:
+        people = codes(np.asarray(table.people).astype(str))
+    if people is None:
+        units = first.unit
+    else:
+        units = people
     fold = np.random.default_rng(0).permutation(int(units.max()) + 1) % FOLDS
     for arm, sample in samples.items():
         asked = place[sample.row]
-        unit = sample.unit if people is None else people[asked]
-        others = None if people is None else people[rest]
+        if people is None:
+            unit = sample.unit
+        else:
+            unit = people[asked]
+        if people is None:
+            others = None
+        else:
+            others = people[rest]
         found = _predictions(sample, x[asked], fold[unit], x[rest], cell, size, unit, others)
         assists |= {} if found is None else {arm: found}
     return replace(run, assists=assists, assist=True)
@@ -229,9 +300,9 @@ def assisted_answers(run: RunAnswers, table: FeatureTable) -> RunAnswers:
 def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes) -> None:
     """Refuse rows asked about that differ from all other rows beyond chance.
 
-    The test compares the mean difference of a feature within strata (N,) of the design with its standard
-    error over rows (people), which is at least that of the pooled rows. Its level is `BY_CHANCE` over all
-    columns (Bonferroni).
+    The test compares the mean difference of a feature within strata (N,) of the design with its
+    standard error over rows (people), which is at least that of the pooled rows. Its level is
+    `BY_CHANCE` over all columns (Bonferroni).
     """
     from scipy import sparse
 
@@ -239,19 +310,26 @@ def check_balance(table: FeatureTable, asked: Codes, rest: Codes, stratum: Codes
     asked, rest = (rows[np.isin(stratum[rows], shared)] for rows in (asked, rest))
     if min(len(asked), len(rest)) < 2:
         return
-    people = np.arange(len(stratum)) if table.people is None else codes(np.asarray(table.people).astype(str))
+    if table.people is None:
+        people = np.arange(len(stratum))
+    else:
+        people = codes(np.asarray(table.people).astype(str))
     everyone, (x, names) = np.concatenate([asked, rest]), table.encoded
     pooled = (_within(x[everyone], stratum[everyone]) ** 2).mean(0)
     share = np.bincount(stratum[asked], minlength=int(shared.max()) + 1) / len(asked)
-    difference, variance = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    difference = np.zeros(x.shape[1])
+    variance = np.zeros(x.shape[1])
     for rows, sign in ((asked, 1), (rest, -1)):
-        part = (share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1))[stratum[rows]]
+        part = (share / np.maximum(np.bincount(stratum[rows], minlength=len(share)), 1))[
+            stratum[rows]
+        ]
         sums = sparse.csr_array((part, (codes(people[rows]), np.arange(len(rows)))))
         sampled = (np.asarray(sums @ _within(x[rows], stratum[rows])) ** 2).sum(0)
         difference += sign * (part @ x[rows])
         variance += np.maximum(sampled, (part**2).sum() * pooled)
     errors = np.abs(difference) / np.sqrt(np.maximum(variance, 1e-24))
-    worst, units = int(np.argmax(errors)), len(np.unique(people[asked]))
+    worst = int(np.argmax(errors))
+    units = len(np.unique(people[asked]))
     if errors[worst] > critical_value(2, 1, max(1.0, units - 1.0), 1 - BY_CHANCE / len(errors)):
         raise FwcError(
             f"the rows with answers differ from the others in {names[worst]!r} beyond chance: "
@@ -281,17 +359,23 @@ def _predictions(
 ) -> Predictions | None:
     """Cross-fit the predictions of one arm; None if a fold's predictor would see answers all alike.
 
-    `x` (n, p) and `unit` (n,) are the features and people of the questions; `rest`, `cell` and `others` are
-    features, cells and people of (a sample of) the other rows, of which there are `size` by cell.
+    `x` (n, p) and `unit` (n,) are the features and people of the questions; `rest`, `cell` and
+    `others` are features, cells and people of (a sample of) the other rows, of which there are
+    `size` by cell.
     """
-    known, target = sample.parsed, sample.yes
+    known = sample.parsed
+    target = sample.yes
     if sample.p_yes is not None:  # P(yes) says more than the answer
         target = np.asarray(np.where(np.isnan(sample.p_yes), target, sample.p_yes), np.float64)
-    predicted, cells, shape = np.zeros(len(fold)), len(size), (sample.groups, -1)
-    means, count = np.full((FOLDS, cells), np.nan), np.bincount(cell, minlength=cells)
+    predicted = np.zeros(len(fold))
+    cells = len(size)
+    shape = (sample.groups, -1)
+    means = np.full((FOLDS, cells), np.nan)
+    count = np.bincount(cell, minlength=cells)
     total = np.zeros(len(rest))
     for place in range(FOLDS):
-        train, here = known & (fold != place), fold == place
+        train = known & (fold != place)
+        here = fold == place
         yes = target[train]
         if not 0 < yes.sum() < len(yes):
             return None
@@ -306,12 +390,18 @@ def _predictions(
     key, index, n = np.unique(others * cells + cell, return_inverse=True, return_counts=True)
     sums = np.bincount(index, total, len(key))
     return Predictions(
-        predicted, fold, *numbers, unit, np.stack([key // cells, key % cells, n, sums]).astype(np.float64)
+        predicted,
+        fold,
+        *numbers,
+        unit,
+        np.stack([key // cells, key % cells, n, sums]).astype(np.float64),
     )
 
 
 def _logistic(x: Floats, y: Floats) -> tuple[float, Floats]:
-    """Fit a ridge logistic regression to shares y (n,) by Newton's method: intercept, slopes (p,)."""
+    """Fit a ridge logistic regression to shares y (n,) by Newton's method: intercept, slopes
+    (p,).
+    """
     design = np.column_stack([np.ones(len(x)), x])
     penalty = np.r_[0.0, np.full(x.shape[1], 1 / _C)]
     b = np.zeros(len(penalty))
@@ -330,8 +420,10 @@ def effective_sample_size(plain: ArmEstimates, assisted: ArmEstimates, key: str)
 
     V is the variance, for a gap or ratio that of the two groups farthest apart.
     """
-    metric, judged = BY_KEY[key], plain.sample.eligible_groups
-    rate, places = f"{metric.rates[0]} of all", [np.array([0])]
+    metric = BY_KEY[key]
+    judged = plain.sample.eligible_groups
+    rate = f"{metric.rates[0]} of all"
+    places = [np.array([0])]
     if metric.kind != "share":
         values = {rate: assisted.counted(rate).values[judged] for rate in metric.rates}
         rate = max(values, key=lambda name: np.ptp(values[name]))

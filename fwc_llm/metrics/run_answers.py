@@ -28,9 +28,10 @@ _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 class ArmAnswers:
     """The n answers of one arm.
 
-    `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names the set of
-    examples in each prompt, `cluster` the person if people have several rows, `stratum` the level of the
-    column that parity is conditional on. Arrays of texts are turned into categories.
+    `answer` is 1, 0 or NaN, `reason` says why it is NaN, and `p_yes` may be NaN. `examples` names
+    the set of examples in each prompt, `cluster` the person if people have several rows, `stratum`
+    the level of the column that parity is conditional on. Arrays of texts are turned into
+    categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -48,14 +49,17 @@ class ArmAnswers:
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            if (texts := getattr(self, name)) is not None:
+            texts = getattr(self, name)
+            if texts is not None:
                 object.__setattr__(self, name, as_names(texts))
 
     def __len__(self) -> int:
         return len(self.answer)
 
     def where(self, chosen: npt.NDArray[Any]) -> "ArmAnswers":
-        """Select answers by a mask (n,) or by positions; a mask of all returns the object itself."""
+        """Select answers by a mask (n,) or by positions; a mask of all returns the object
+        itself.
+        """
         if chosen.dtype == np.bool_ and chosen.all():
             return self
         parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
@@ -79,7 +83,9 @@ class ArmAnswers:
     @property
     def unit(self) -> "Names":
         """(n,) the units that were drawn: people if known, else rows."""
-        return self.row if self.cluster is None else self.cluster
+        if self.cluster is None:
+            return self.row
+        return self.cluster
 
     @property
     def probabilities(self) -> int:
@@ -96,7 +102,9 @@ def names_of(codes: Any, texts: Any) -> "Names":
 def as_names(texts: Any) -> "Names":
     """Return texts (n,) as categories; return categories as they are."""
     if isinstance(texts, pd.Categorical):
-        return texts if texts.categories.dtype == "str" else mapped(texts, str)
+        if texts.categories.dtype == "str":
+            return texts
+        return mapped(texts, str)
     different, code = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
     return names_of(code, different.tolist())
 
@@ -123,7 +131,9 @@ def unknown_of(groups: Sequence[str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class View:
-    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's level."""
+    """A grouping of a run's groups: `levels` (L,), and the index `level_of` (G,) of each group's
+    level.
+    """
 
     name: str
     levels: tuple[str, ...]
@@ -161,14 +171,16 @@ def questions_of(answers: Sequence[ArmAnswers]) -> list[Codes]:
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """The input of statistics: every arm's answers to the same questions, and the design of the sample.
+    """The input of statistics: every arm's answers to the same questions, and the design of the
+    sample.
 
-    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's name.
-    `counterfactuals` has, by arm, the answers to variants of rows with another protected attribute, `probes`
-    those to rows that were asked about in another way (the variant is the probe's name before a colon).
-    `variations` has family, order and template of arms with the same examples. `against` names the arm that
-    all others are compared with ("": the first arm; "all": every pair). `unused` has notes on columns that
-    should perhaps have been used, and groups left out. With `assist`, values use the predictions `assists`.
+    `groups` are in the order of tables; " & " joins the levels of the `attributes` in a group's
+    name. `counterfactuals` has, by arm, the answers to variants of rows with another protected
+    attribute, `probes` those to rows that were asked about in another way (the variant is the
+    probe's name before a colon). `variations` has family, order and template of arms with the same
+    examples. `against` names the arm that all others are compared with ("": the first arm; "all":
+    every pair). `unused` has notes on columns that should perhaps have been used, and groups left
+    out. With `assist`, values use the predictions `assists`.
     """
 
     answers: Mapping[str, ArmAnswers]
@@ -184,15 +196,21 @@ class RunAnswers:
     assist: bool = False
 
     def __post_init__(self) -> None:
-        weight = next(iter(self.answers.values())).weight if self.answers else None
+        if self.answers:
+            weight = next(iter(self.answers.values())).weight
+        else:
+            weight = None
         if weight is None:
             return
         names, code = levels_of(next(iter(self.answers.values())).group)
-        if nothing := [names[place] for place in np.flatnonzero(np.bincount(code, weight) == 0)]:
+        nothing = [names[place] for place in np.flatnonzero(np.bincount(code, weight) == 0)]
+        if nothing:
             kept = {arm: a.where(~a.group.isin(nothing)) for arm, a in self.answers.items()}
             note = f"All weights of {', '.join(nothing)} are 0: these rows are left out."
             object.__setattr__(self, "answers", kept)
-            object.__setattr__(self, "groups", tuple(name for name in self.groups if name not in nothing))
+            object.__setattr__(
+                self, "groups", tuple(name for name in self.groups if name not in nothing)
+            )
             object.__setattr__(self, "unused", (*self.unused, note))
 
     @property
@@ -211,7 +229,9 @@ class RunAnswers:
         if not self.design.labels_fixed:
             return None
         answers = next(iter(self.answers.values()))
-        rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
+        rates = [
+            float(answers.label[answers.group == group].mean()) for group in set(answers.group)
+        ]
         return max(rates) - min(rates)
 
     @cached_property
@@ -223,7 +243,9 @@ class RunAnswers:
     def samples(self) -> dict[str, ArmArrays]:
         """The samples for values, intervals and verdicts: with predictions if `assist`."""
         own = self.plain_samples
-        return {arm: replace(own[arm], assist=self.assists.get(arm)) for arm in own} if self.assist else own
+        if self.assist:
+            return {arm: replace(own[arm], assist=self.assists.get(arm)) for arm in own}
+        return own
 
 
 def samples_of(

@@ -1,7 +1,8 @@
 """`SamplingDesign`: how the rows of a run or an audit were drawn and asked.
 
-Every estimator takes the design with the answers (`variance.ArmArrays`), and uses each option that is set or
-refuses it by name. `evals.coverage` simulates every pair of `OPTIONS` that is not in `REFUSED`.
+Every estimator takes the design with the answers (`variance.ArmArrays`), and uses each option that
+is set or refuses it by name. `evals.coverage` simulates every pair of `OPTIONS` that is not in
+`REFUSED`.
 """
 
 from dataclasses import dataclass
@@ -14,8 +15,14 @@ WORST: Unread = "worst"
 AS_NO: Unread = "as-no"
 MIN_GROUP = 30  # distinct rows (or people); smaller groups are shown but not judged
 
-BASE_PARITY, REPEATS, EXAMPLES = "base parity", "repeats", "examples drawn anew"
-PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST = "cluster", "weight", "given", "unread answers", "assist"
+BASE_PARITY = "base parity"
+REPEATS = "repeats"
+EXAMPLES = "examples drawn anew"
+PEOPLE = "cluster"
+WEIGHTS = "weight"
+STRATA = "given"
+UNREAD = "unread answers"
+ASSIST = "assist"
 UNTIL = "until decided"
 OPTIONS = BASE_PARITY, REPEATS, EXAMPLES, PEOPLE, WEIGHTS, STRATA, UNREAD, ASSIST, UNTIL
 REFUSED = {frozenset(pair) for pair in ((WEIGHTS, ASSIST), (REPEATS, UNTIL), (EXAMPLES, UNTIL))}
@@ -26,13 +33,14 @@ NO_WEIGHTS = "assist (prediction-powered) does not work with weights: leave one 
 class SamplingDesign:
     """How rows were drawn and asked.
 
-    `labels_fixed`: the number of rows of each group and label was chosen (base parity). `times`: the number
-    of consecutive repeats with the same rows and examples, so that every prompt was asked `times` times.
-    Groups of fewer than `min_group` distinct rows (or people) are not judged. Differences within `margin` are
-    negligible. Unless `labelled`, metrics that need labels are undefined. With `sequential`, intervals hold
-    at every look. `unread` says how replies without an answer count: "worst": verdicts hold for all answers
-    that they might have had; "as-no": as no; "ignore": they are left out. `model`: a model gave the answers,
-    so that answers all alike settle nothing about groups.
+    `labels_fixed`: the number of rows of each group and label was chosen (base parity). `times`:
+    the number of consecutive repeats with the same rows and examples, so that every prompt was
+    asked `times` times. Groups of fewer than `min_group` distinct rows (or people) are not judged.
+    Differences within `margin` are negligible. Unless `labelled`, metrics that need labels are
+    undefined. With `sequential`, intervals hold at every look. `unread` says how replies without an
+    answer count: "worst": verdicts hold for all answers that they might have had; "as-no": as no;
+    "ignore": they are left out. `model`: a model gave the answers, so that answers all alike settle
+    nothing about groups.
     """
 
     labels_fixed: bool = False

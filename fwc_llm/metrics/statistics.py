@@ -32,8 +32,9 @@ Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], dict[str, Any]]
 def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, Any]:
     """Return all statistics of a run, ready for JSON (undefined values are None).
 
-    `references` describes reference models' answers, and the arms' differences from them. `context` has
-    perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and label.
+    `references` describes reference models' answers, and the arms' differences from them. `context`
+    has perfect answers to the same rows, `perfect_gap` their DP gap if rows were drawn by group and
+    label.
     """
     estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
@@ -78,10 +79,12 @@ def statistics(run: RunAnswers, references: Lines | None = None) -> dict[str, An
 def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
     """Return the statistics of one arm.
 
-    Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the values over
-    all groups. `alike` describes answers all alike, and the results of `centred` P(yes).
+    Gaps and ratios compare the judged groups; if some groups are not judged, `all_groups` has the
+    values over all groups. `alike` describes answers all alike, and the results of `centred`
+    P(yes).
     """
-    a, sample = run.answers[arm], estimates.sample
+    a = run.answers[arm]
+    sample = estimates.sample
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
@@ -90,7 +93,9 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
     }
     for metric in counts.TABLE:
         if metric.headline or metric.source == "answers" or sample.p_yes is not None:
-            described[metric.key] = _described(estimates[metric.key]) | {"of": estimates.sample.scope}
+            described[metric.key] = _described(estimates[metric.key]) | {
+                "of": estimates.sample.scope
+            }
             if metric.kind != "share":
                 described[metric.key] |= _judged(estimates, metric.key, run.design.margin)
     if arm in run.assists:
@@ -105,18 +110,28 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
                 }
     described[_PARITY]["smallest_found"] = estimates.smallest_found()
     everything = len(sample.eligible_groups) == sample.groups
-    described["all_groups"] = None if everything else {key: estimates.value(key) for key in counts.METRICS}
+    described["all_groups"] = (
+        None if everything else {key: estimates.value(key) for key in counts.METRICS}
+    )
     described["variation"] = run.variations.get(arm)
     described["alike"] = None
     if sample.alike:
         described["alike"] = {"words": sample.alike, "centred": centred(sample, run.groups)}
     described["replies"] = {
         metric.key: estimates[metric.key].ends
-        | ({} if metric.kind == "share" else {"verdict": estimates[metric.key].verdict(run.design.margin)})
+        | (
+            {}
+            if metric.kind == "share"
+            else {"verdict": estimates[metric.key].verdict(run.design.margin)}
+        )
         for metric in counts.REPLIES
     }
     coverage = estimates["coverage"]
-    described |= {"coverage": coverage.value, "coverage_low": coverage.low, "coverage_high": coverage.high}
+    described |= {
+        "coverage": coverage.value,
+        "coverage_low": coverage.low,
+        "coverage_high": coverage.high,
+    }
     described["groups"] = _groups(run.groups, estimates)
     described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(run, arm, estimates)
@@ -144,8 +159,14 @@ def arm_statistics(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[s
 def _described(estimate: MetricEstimate) -> dict[str, Any]:
     """A metric for JSON; the paper's summary is undefined if any repeat's value is."""
     each = estimate.per_repeat
-    mean = float(each.mean()) if len(each) else math.nan
-    sd = float(each.std(ddof=1)) if len(each) > 1 else math.nan
+    if len(each):
+        mean = float(each.mean())
+    else:
+        mean = math.nan
+    if len(each) > 1:
+        sd = float(each.std(ddof=1))
+    else:
+        sd = math.nan
     return estimate.ends | {"paper_summary": {"mean": mean, "sd": sd}}
 
 
@@ -153,7 +174,10 @@ def _judged(estimates: ArmEstimates, key: str, margin: float) -> dict[str, Any]:
     metric = estimates[key]
     decided = metric.verdict(margin)
     size = len(estimates.sample.eligible_groups), len(counts.BY_KEY[key].rates)
-    needed = metric.rows_needed(estimates.sample.rows, margin, *size) if decided == INCONCLUSIVE else None
+    if decided == INCONCLUSIVE:
+        needed = metric.rows_needed(estimates.sample.rows, margin, *size)
+    else:
+        needed = None
     return {"verdict": decided, "margin": margin, "rows_needed": needed, "p_value": metric.p_value}
 
 
@@ -174,14 +198,19 @@ def _groups(names: tuple[str, ...], estimates: ArmEstimates) -> dict[str, Any]:
         for rate, limits in rates.items():
             prefix = "" if rate == "rate" else f"{rate}_"
             limit = limits[place]
-            described[name] |= {rate: limit.value, f"{prefix}low": limit.low, f"{prefix}high": limit.high}
+            described[name] |= {
+                rate: limit.value,
+                f"{prefix}low": limit.low,
+                f"{prefix}high": limit.high,
+            }
     return described
 
 
 def _treatments(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str, Any]:
     """Metrics with replies without an answer read as no, and worst-case bounds."""
     ends = {metric.key: estimates.worst_case(metric.key) for metric in counts.COUNTED}
-    plain, as_no = run.plain_samples[arm], replace(run.design, unread=AS_NO)
+    plain = run.plain_samples[arm]
+    as_no = replace(run.design, unread=AS_NO)
     return {
         "as-no": _headline(ArmEstimates(replace(plain, design=as_no))),
         "worst case": {key: list(ends[key][0]) for key in counts.METRICS},
@@ -191,18 +220,28 @@ def _treatments(run: RunAnswers, arm: str, estimates: ArmEstimates) -> dict[str,
 
 def _by_attribute(run: RunAnswers, sample: ArmArrays) -> list[dict[str, Any]]:
     """Metrics by each of several protected attributes; the main table has the crossed groups."""
-    keys = [key for key in counts.METRICS if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)]
+    keys = [
+        key
+        for key in counts.METRICS
+        if run.design.labelled or counts.BY_KEY[key].rates == ("rate",)
+    ]
     described = []
     for view in views(run.groups, run.attributes)[:-1]:
         level = view.level_of[sample.group]
         of_level = replace(
-            sample, group=level, groups=len(view.levels), unknown=unknown_of(view.levels), assist=None
+            sample,
+            group=level,
+            groups=len(view.levels),
+            unknown=unknown_of(view.levels),
+            assist=None,
         )
         measured = ArmEstimates(of_level)
         described.append(
             {
                 "attribute": view.name,
-                "rates": dict(zip(view.levels, measured.counted("rate").values.tolist(), strict=True)),
+                "rates": dict(
+                    zip(view.levels, measured.counted("rate").values.tolist(), strict=True)
+                ),
                 "sizes": dict(zip(view.levels, np.bincount(level).tolist(), strict=True)),
                 **{key: measured[key].value if key in keys else None for key in counts.METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in keys},
@@ -231,13 +270,22 @@ def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
 
 def _about_rows(run: RunAnswers) -> Iterator[str]:
     """Yield notes on looks, groups, repeats, people and draws of examples."""
-    sample, apart = next(iter(run.samples.values())), small_groups(run)
-    if (looks := run.design.sequential) is not None:
-        rows, most, ended = sample.rows, looks.most, looks.ended
-        saved = f" ({most - rows:,} requests saved per arm)" if rows < most and not ended else ""
+    sample = next(iter(run.samples.values()))
+    apart = small_groups(run)
+    looks = run.design.sequential
+    if looks is not None:
+        rows = sample.rows
+        most = looks.most
+        ended = looks.ended
+        if rows < most and not ended:
+            saved = f" ({most - rows:,} requests saved per arm)"
+        else:
+            saved = ""
         yield (
-            f"Asked until decided: {rows:,} of at most {most:,} rows{saved}{'; ' * bool(ended)}{ended}. "
-            "Intervals are repeated confidence intervals of the population, which hold jointly at all "
+            f"Asked until decided: {rows:,} of at most {most:,} "
+            f"rows{saved}{'; ' * bool(ended)}{ended}. "
+            "Intervals are repeated confidence intervals of the population, which hold jointly at "
+            "all "
             "checks; tests for a fixed number of rows are left out."
         )
 
@@ -250,7 +298,10 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
         yield f"Judged, though with {fewer}, because a gap takes two groups: {group_words(few)}."
     unknown = [name for name in run.groups if not is_known(name)]
     if unknown:
-        yield f"Not judged, because the category of these people is not known: {group_words(unknown)}."
+        yield (
+            f"Not judged, because the category of these people is not known: "
+            f"{group_words(unknown)}."
+        )
     if sample.weight is not None:
         yield "Rates, gaps and true shares are weighted; counts of rows are not."
     if len(run.groups) < 2:
@@ -259,18 +310,23 @@ def _about_rows(run: RunAnswers) -> Iterator[str]:
     about = f"{len(sample.row):,} questions are about {sample.rows:,} rows."
     if run.design.times > 1:
         yield (
-            f"Every prompt was asked {run.design.times} times: {about} Identical answers to one prompt do "
+            f"Every prompt was asked {run.design.times} times: {about} Identical answers to one "
+            f"prompt do "
             "not narrow the intervals."
         )
     elif sample.rows < len(sample.row):
         yield f"Repeats share test rows: {about}"
     if sample.cluster is not None:
         people = len(np.unique(sample.cluster))
-        yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
+        yield (
+            f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not "
+            f"rows."
+        )
         if people < 2 * MIN_SETS:
             yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
     drawn = {arm: own.number_of_sets for arm, own in run.samples.items() if own.sets is not None}
-    if few := [arm for arm, sets in drawn.items() if sets < MIN_SETS]:
+    few = [arm for arm, sets in drawn.items() if sets < MIN_SETS]
+    if few:
         least = min(drawn.values())
         draws = "1 draw of examples" if least == 1 else f"{least} draws of examples"
         yield (
@@ -298,13 +354,17 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
         )
     elif run.assist:
         yield (
-            "Values, intervals and verdicts also use predictions for rows that were not asked about "
+            "Values, intervals and verdicts also use predictions for rows that were not asked "
+            "about "
             "(prediction-powered); selection rates and impact ratios do not."
         )
     for arm in content["arms"]:
         gap = arm[_PARITY].get("assisted")
         if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            worth = f", effective sample size {_about(gap['rows_worth'])}" if gap["rows_worth"] else ""
+            if gap["rows_worth"]:
+                worth = f", effective sample size {_about(gap['rows_worth'])}"
+            else:
+                worth = ""
             limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
             yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
 
@@ -315,46 +375,61 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
     if not unread:
         return
     counted = ", ".join(f"{arm} {n:,}" for arm, n in unread.items())
-    if (assumed := run.design.unread) != WORST:
+    assumed = run.design.unread
+    if assumed != WORST:
         how = "counted as no" if assumed == AS_NO else "left out, as if they were like the others"
-        yield f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
+        yield (
+            f"Replies without an answer ({counted}) are {how}: an assumption (--unread {assumed})."
+        )
         return
     yield (
-        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold whether each "
+        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold "
+        f"whether each "
         "counts as yes or as no (--unread as-no or ignore makes an assumption)."
     )
     for arm in content["arms"]:
         low, high = arm["treatments"]["worst case, 95 %"][_PARITY]
         if arm["arm"] in unread and not np.isnan(low):
             yield (
-                f"{arm['arm']}: however these replies count, the DP gap lies from {low:.3f} to {high:.3f} "
+                f"{arm['arm']}: however these replies count, the DP gap lies from {low:.3f} to "
+                f"{high:.3f} "
                 "(95 %)."
             )
 
 
 def _about(rows: int) -> str:
     """A number of rows in words, to two digits."""
-    return f"about {float(f'{rows:.2g}'):,.0f}" if rows < _MANY else f"more than {_MANY:,}"
+    if rows < _MANY:
+        return f"about {float(f'{rows:.2g}'):,.0f}"
+    return f"more than {_MANY:,}"
 
 
 def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
-    needed = [(arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]]
-    if told := [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]:
+    needed = [
+        (arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]
+    ]
+    told = [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]
+    if told:
         yield (
-            f"To show, 4 times in 5, that an unsettled DP gap is within {needed[0][2]:g}, if the groups are "
+            f"To show, 4 times in 5, that an unsettled DP gap is within {needed[0][2]:g}, if the "
+            f"groups are "
             f"treated alike, takes {group_words(told)}."
         )
 
     for arm in content["arms"]:
-        if silent := [name for name, group in arm["groups"].items() if group["coverage"] == 0]:
+        silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
+        if silent:
             yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
-        if (within := arm["conditional_parity"]) is not None:
+        within = arm["conditional_parity"]
+        if within is not None:
             yield f"{arm['arm']}: {_within_strata(within)}"
-    if unanswered := sum(arm["unanswered"] for arm in content["arms"]):
+    unanswered = sum(arm["unanswered"] for arm in content["arms"])
+    if unanswered:
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
-    if reasons := {test["reason"] for test in content["comparisons"] if test["reason"]}:
+    reasons = {test["reason"] for test in content["comparisons"] if test["reason"]}
+    if reasons:
         yield f"Which arm is better {reasons.pop()}."
 
 
@@ -363,8 +438,10 @@ def _within_strata(within: Mapping[str, Any]) -> str:
     lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
     if within["value"] is None:
         return f"no stratum has answers of two groups{lacking}."
-    pair, ends = f"{within['first']} and {within['second']}", f"{within['low']:.3f} to {within['high']:.3f}"
+    pair = f"{within['first']} and {within['second']}"
+    ends = f"{within['low']:.3f} to {within['high']:.3f}"
     return (
-        f"within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of {pair}: "
+        f"within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of "
+        f"{pair}: "
         f"{SHOWN[within['verdict']]}{lacking}."
     )

@@ -1,10 +1,10 @@
 """One arm's answers as arrays, and rates with their clustered variance.
 
-The error of a share is the sum of the influences of the questions. Questions about one row (or one person)
-form a cluster, and so do questions with one set of examples: the variance is two-way clustered (Cameron,
-Gelbach & Miller 2011), V = V_rows + V_sets − V_rows∩sets, and at least V_rows. The effective rows of a share
-are the number of independent rows with the same variance; Wilson's limits at this number shape the interval
-(docs/statistics.md, "The method").
+The error of a share is the sum of the influences of the questions. Questions about one row (or one
+person) form a cluster, and so do questions with one set of examples: the variance is two-way
+clustered (Cameron, Gelbach & Miller 2011), V = V_rows + V_sets − V_rows∩sets, and at least V_rows.
+The effective rows of a share are the number of independent rows with the same variance; Wilson's
+limits at this number shape the interval (docs/statistics.md, "The method").
 """
 
 from collections.abc import Callable
@@ -33,7 +33,9 @@ THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
 UNLABELLED = "rate", *REPLY_RATES  # rates that are defined without labels
-NEARLY_ALL = 0.9  # share of rows with examples of their own, from which examples count as chosen per row
+NEARLY_ALL = (
+    0.9  # share of rows with examples of their own, from which examples count as chosen per row
+)
 FEW_FREEDOM = 4  # degrees of freedom below which Satterthwaite's formula for two shares is not used
 FEW_ANSWERS = 5  # rows with the rarer answer below which a model's answers may count as all alike
 _ROUNDING = 1e-10
@@ -44,7 +46,9 @@ Assist = Callable[
 
 
 def scope_words(of: str, with_examples: bool) -> str:
-    """Words for the scope `of` an interval: without examples, "these examples" becomes "these rows"."""
+    """Words for the scope `of` an interval: without examples, "these examples" becomes "these
+    rows".
+    """
     return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
 
@@ -57,14 +61,15 @@ def codes(values: Any) -> Codes:
 class ArmArrays:
     """The n answers of one arm as arrays, and the sampling design.
 
-    `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
-    row has one group and one label. `groups` is the number of groups; those in `unknown` are no group of
-    people, and never judged. `examples` (n,) numbers the set of
-    examples in each prompt; None if all prompts had the same set, or if the sets are unknown. `weight` (n,)
-    is the row weight. `cluster` (n,) numbers the people, if people have several rows. `p_yes` (n,) is P(yes)
-    or NaN. `assist` has predictions of the answers, also for rows that were not asked about
-    (`prediction_powered`). `strata` (n,) names the stratum for conditional parity. `reason` (n,) is the index
-    in `REASONS` of the reason why an answer is missing; replies lost in transport ("error") are left out.
+    `answer` (n,) is 1, 0 or NaN; `label` (n,) is 1 or 0; `group`, `repeat` and `row` (n,) count
+    from 0, and a row has one group and one label. `groups` is the number of groups; those in
+    `unknown` are no group of people, and never judged. `examples` (n,) numbers the set of examples
+    in each prompt; None if all prompts had the same set, or if the sets are unknown. `weight` (n,)
+    is the row weight. `cluster` (n,) numbers the people, if people have several rows. `p_yes` (n,)
+    is P(yes) or NaN. `assist` has predictions of the answers, also for rows that were not asked
+    about (`prediction_powered`). `strata` (n,) names the stratum for conditional parity. `reason`
+    (n,) is the index in `REASONS` of the reason why an answer is missing; replies lost in transport
+    ("error") are left out.
     """
 
     answer: Floats
@@ -105,23 +110,32 @@ class ArmArrays:
     def alike(self) -> str:
         """Words for a model's answers that are (nearly) all alike; empty if they differ.
 
-        They are alike if all agree, or if fewer than five rows have the rarer answer, and significantly more
-        have that label: the exact upper limit of the answer's share is below the label's share.
+        They are alike if all agree, or if fewer than five rows have the rarer answer, and
+        significantly more have that label: the exact upper limit of the answer's share is below the
+        label's share.
         """
-        known, answer = self.assumed.parsed, self.assumed.answer
+        known = self.assumed.parsed
+        answer = self.assumed.answer
         if not self.design.model or not known.any():
             return ""
         no, yes = (len(np.unique(self.row[known & (answer == side)])) for side in (0, 1))
-        rarer, few, rows = int(yes <= no), min(no, yes), no + yes
+        rarer = int(yes <= no)
+        few = min(no, yes)
+        rows = no + yes
         labels = len(np.unique(self.row[known & (self.label == rarer)]))
         if few and not (few < FEW_ANSWERS and self.design.labelled):
             return ""
         if few and float(clopper_pearson(few / rows, rows)[1]) >= labels / rows:
             return ""
-        return f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} rows"
+        return (
+            f"answered {'no' if rarer else 'yes'} to all {f'but {few} of ' * bool(few)}{rows:,} "
+            f"rows"
+        )
 
     def critical_values(self, freedom: Floats, groups: int = 2, kinds: int = 1) -> Floats:
-        """Critical values (P,), in standard errors, of all differences together, at each `freedom` (P,)."""
+        """Critical values (P,), in standard errors, of all differences together, at each
+        `freedom` (P,).
+        """
         values, index = np.unique(freedom, return_inverse=True)
         looks = self.design.sequential
         of = partial(looks.critical_value, self.rows) if looks else critical_value
@@ -169,7 +183,9 @@ class ArmArrays:
 
     @cached_property
     def eligible_groups(self) -> Codes:
-        """Known groups with at least `min_group` rows (people); all known ones if fewer than two do."""
+        """Known groups with at least `min_group` rows (people); all known ones if fewer than two
+        do.
+        """
         known = np.setdiff1d(np.arange(self.groups), self.unknown)
         sizes = self.of_groups(self.unit)[known]
         large = known[sizes >= self.design.min_group]
@@ -188,8 +204,8 @@ class ArmArrays:
     def sets(self) -> Codes | None:
         """(n,) the set of examples of each question; None for a single set.
 
-        If every row has its own examples, five or more repeats count as sets: only the differences between
-        repeats show what the rows of a repeat have in common. With fewer repeats, None.
+        If every row has its own examples, five or more repeats count as sets: only the differences
+        between repeats show what the rows of a repeat have in common. With fewer repeats, None.
         """
         if self.examples is None:
             return None
@@ -216,11 +232,18 @@ class ArmArrays:
 def arrays_of(
     answer: npt.ArrayLike, label: npt.ArrayLike, groups: Any, weight: npt.ArrayLike | None = None
 ) -> tuple[ArmArrays, list[str]]:
-    """Make arrays of answers (n,), 1, 0 or NaN, to n rows with labels 1 or 0; return the group names too."""
+    """Make arrays of answers (n,), 1, 0 or NaN, to n rows with labels 1 or 0; return the group
+    names too.
+    """
     names, group = levels_of(groups)
-    none, row = np.zeros(len(group), dtype=np.int64), np.arange(len(group))
-    said, truth = np.asarray(answer, np.float64), np.asarray(label, np.int64)
-    counts_for = None if weight is None else np.asarray(weight, np.float64)
+    none = np.zeros(len(group), dtype=np.int64)
+    row = np.arange(len(group))
+    said = np.asarray(answer, np.float64)
+    truth = np.asarray(label, np.int64)
+    if weight is None:
+        counts_for = None
+    else:
+        counts_for = np.asarray(weight, np.float64)
     return ArmArrays(said, truth, group, none, row, len(names), weight=counts_for), names
 
 
@@ -243,9 +266,9 @@ def both_answered(first: ArmArrays, second: ArmArrays) -> tuple[Codes, Codes]:
 class Influence:
     """The influence `psi` (n,) of each question on the error of its share.
 
-    `owner` (n,) is the index of that share, of `owners` shares. Questions of one `unit` (n,) are one draw;
-    `spans`: a unit may belong to several shares. `sets` (n,) are the sets of examples if these count as
-    drawn; None: fixed.
+    `owner` (n,) is the index of that share, of `owners` shares. Questions of one `unit` (n,) are
+    one draw; `spans`: a unit may belong to several shares. `sets` (n,) are the sets of examples if
+    these count as drawn; None: fixed.
     """
 
     psi: Floats
@@ -259,7 +282,9 @@ class Influence:
         """Summed influence of each unit on each share (U, O)."""
         from scipy import sparse  # a fifth of a second to import
 
-        table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
+        table = sparse.coo_array(
+            (self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners)
+        )
         return table.tocsc()
 
     @cached_property
@@ -274,14 +299,17 @@ class Influence:
     @property
     def freedom(self) -> Floats:
         """Satterthwaite's (1946) degrees of freedom (O,) of `over_units`."""
-        squares, two = self._by_unit.power(2), self.over_units
+        squares = self._by_unit.power(2)
+        two = self.over_units
         excess = _squares(squares) - two**2 / np.maximum(squares.count_nonzero(0), 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(excess > 0, 2 * two**2 / excess, np.inf)
 
     @cached_property
     def of_sets(self) -> Floats:
-        """Summed influence of each set on each share (S, O), times √(S / (S − 1)) for S effective sets."""
+        """Summed influence of each set on each share (S, O), times √(S / (S − 1)) for S
+        effective sets.
+        """
         if self.sets is None:
             return np.zeros((0, self.owners))
         number = max(2, effective_number(self.sets))
@@ -303,9 +331,11 @@ class Influence:
 
     def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
         """Return the variance (P,) that sets add to shares, or to second minus first."""
-        sets, both = self.of_sets[:, first], self._of_both[first]
+        sets = self.of_sets[:, first]
+        both = self._of_both[first]
         if second is not None:
-            sets, both = self.of_sets[:, second] - sets, both + self._of_both[second]
+            sets = self.of_sets[:, second] - sets
+            both = both + self._of_both[second]
         return np.asarray(np.maximum(0.0, (sets**2).sum(0) - both))
 
 
@@ -317,11 +347,12 @@ def _squares(table: "sparse.csc_array") -> Floats:
 class RateEstimates:
     """O shares of one sample, such as one per group.
 
-    `values` (O,) are the means over repeats of `per_repeat` (R, O); NaN if nothing was counted. `below` and
-    `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,) is the variance at
-    these rows, and `variance` (O,) the clustered variance over rows. `two_rows` (O,) is the variance of two
-    added rows that changed, one each way. `freedom` (O,) are the degrees of freedom of `variance`: infinite,
-    unless there are weights, people, or values between 0 and 1.
+    `values` (O,) are the means over repeats of `per_repeat` (R, O); NaN if nothing was counted.
+    `below` and `above` (O,) are the distances to Wilson's limits at the effective rows, `plain`
+    (O,) is the variance at these rows, and `variance` (O,) the clustered variance over rows.
+    `two_rows` (O,) is the variance of two added rows that changed, one each way. `freedom` (O,) are
+    the degrees of freedom of `variance`: infinite, unless there are weights, people, or values
+    between 0 and 1.
     """
 
     sample: ArmArrays
@@ -339,26 +370,41 @@ class RateEstimates:
     def effective_rows(self) -> Floats:
         """(O,) number of independent rows with the variance of each share; NaN if it is 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan)
+            return np.where(
+                self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan
+            )
 
-    def spread(self, first: Codes | None = None, second: Codes | None = None) -> tuple[Floats, Floats]:
-        """Return a factor of distances, and degrees of freedom (P,), of shares or of second minus first.
+    def spread(
+        self, first: Codes | None = None, second: Codes | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return a factor of distances, and degrees of freedom (P,), of shares or of second
+        minus first.
 
-        The factor is the root of the ratio of the clustered variance to that in `below` and `above`. Degrees
-        of freedom are Student's, from people or sets of examples, or infinite. For two shares they are
-        Satterthwaite's (1946), or the smaller number if it is below four (Tipton 2015).
+        The factor is the root of the ratio of the clustered variance to that in `below` and
+        `above`. Degrees of freedom are Student's, from people or sets of examples, or infinite. For
+        two shares they are Satterthwaite's (1946), or the smaller number if it is below four
+        (Tipton 2015).
         """
-        first = np.arange(len(self.values)) if first is None else first
-        variance, plain, freedom = self.variance[first], self.plain[first], self.freedom[first]
+        if first is None:
+            first = np.arange(len(self.values))
+        else:
+            first = first
+        variance = self.variance[first]
+        plain = self.plain[first]
+        freedom = self.freedom[first]
         if second is not None:
-            own, others = variance, self.variance[second]
-            variance, plain = own + others, plain + self.plain[second]
+            own = variance
+            others = self.variance[second]
+            variance = own + others
+            plain = plain + self.plain[second]
             if np.isfinite(freedom).any():
                 with np.errstate(divide="ignore", invalid="ignore"):
                     both = variance**2 / (own**2 / freedom + others**2 / self.freedom[second])
                 fewer = np.minimum(freedom, self.freedom[second])
                 freedom = np.where(np.isnan(both) | (fewer < FEW_FREEDOM), fewer, both)
-            variance = np.maximum(variance - 2 * self.influence.shared(first, second), 0.05 * variance)
+            variance = np.maximum(
+                variance - 2 * self.influence.shared(first, second), 0.05 * variance
+            )
         if self.influence.sets is not None:
             variance = variance + self.influence.over_sets(first, second)
             freedom = np.minimum(freedom, self.sample.number_of_sets - 1.0)
@@ -370,7 +416,8 @@ class RateEstimates:
         """Append other shares of the same questions."""
         names = "values", "per_repeat", "below", "above", "plain", "variance", "two_rows", "freedom"
         arrays: Any = {n: np.concatenate([getattr(self, n), getattr(other, n)], -1) for n in names}
-        own, more = self.influence, other.influence
+        own = self.influence
+        more = other.influence
         influence = replace(
             own,
             psi=np.concatenate([own.psi, more.psi]),
@@ -392,7 +439,9 @@ class RateEstimates:
         used = weight > 0
 
         def total(values: Floats, power: int = 1) -> Floats:
-            return np.asarray(np.bincount(owner, np.where(used, weight**power * values, 0.0), owners), float)
+            return np.asarray(
+                np.bincount(owner, np.where(used, weight**power * values, 0.0), owners), float
+            )
 
         values = np.where(np.bincount(owner, weight, owners) > 0, total(self.values), np.nan)
         each = np.array([total(row) for row in self.per_repeat])
@@ -416,7 +465,9 @@ class RateEstimates:
         )
 
 
-def rate_shares(sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool) -> RateEstimates:
+def rate_shares(
+    sample: ArmArrays, rate: str, owner: Codes, owners: int, by_label: bool
+) -> RateEstimates:
     """Return one of `RATES` for each owner (n,); `by_label`: strata are groups and labels."""
     of_kinds = RATES[rate].counted, RATES[rate].hits
     counted, hits = (kinds.astype(np.float64).ravel()[sample.kind] for kinds in of_kinds)
@@ -436,12 +487,16 @@ def mean_shares(
 ) -> RateEstimates:
     """Return the weighted mean of `value` (n,), from 0 to 1, over `counted` (n,) answers by owner.
 
-    A share is the mean over the repeats in which it is defined. Predictions assist the shares of a known
-    `rate`. Strata are groups and labels if `by_label`, else the owners.
+    A share is the mean over the repeats in which it is defined. Predictions assist the shares of a
+    known `rate`. Strata are groups and labels if `by_label`, else the owners.
     """
     stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
-    used = counted if sample.weight is None else counted * sample.weight
-    place, shape = sample.repeat * owners + owner, (sample.repeats, owners)
+    if sample.weight is None:
+        used = counted
+    else:
+        used = counted * sample.weight
+    place = sample.repeat * owners + owner
+    shape = (sample.repeats, owners)
     asked, hits = (np.bincount(place, part, shape[0] * owners) for part in (used, used * value))
     of_stratum = np.zeros(strata, dtype=np.int64)
     of_stratum[stratum] = owner
@@ -457,7 +512,9 @@ def mean_shares(
         residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
         if sample.assist and (change := sample.assist(sample, rate, weight, value, share, stratum)):
             moved, worth, control, scale = change
-            share, rows, residual = share + moved, rows * worth, (residual - control) * scale[stratum]
+            share = share + moved
+            rows = rows * worth
+            residual = (residual - control) * scale[stratum]
             values = values + np.bincount(of_stratum, np.where(part > 0, part * moved, 0.0), owners)
         size = np.bincount(stratum, minlength=strata)
         # If some answers are not parsed at random, weight shifts between strata of unequal shares.
@@ -470,18 +527,22 @@ def mean_shares(
             sums = np.bincount(of_stratum, np.where(part > 0, parts, 0.0), owners)
             return np.where(np.isnan(values), np.nan, sums)
 
-        extra, plain = total(shift), total(part**2 * share * (1 - share) / rows) + total(shift)
+        extra = total(shift)
+        plain = total(part**2 * share * (1 - share) / rows) + total(shift)
         two_rows = total(2.0 * part**3 / units**2)
     people = sample.cluster is not None
     psi = residual * bias_reduced(weight, stratum, place)
     influence = Influence(psi, owner, owners, sample.unit, people, sample.redrawn)
-    variance, freedom = plain, np.full(owners, np.inf)
+    variance = plain
+    freedom = np.full(owners, np.inf)
     if not np.isin(value, (0.0, 1.0)).all():
         freedom = influence.freedom
     if sample.weight is not None or people:
         variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
         freedom = np.minimum(freedom, _freedom(spread, place, owner, owners, sample.unit))
-    below, above = (np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high))
+    below, above = (
+        np.sqrt(total((part * (share - end)) ** 2) + Z**2 * extra) for end in (low, high)
+    )
     return RateEstimates(
         sample, values, per_repeat, below, above, plain, variance, two_rows, freedom, influence
     )
@@ -492,12 +553,12 @@ def _effective_rows(
 ) -> tuple[Floats, Floats, Floats, Codes]:
     """Return effective rows and units, counted or not, of each stratum (C,); variances; places.
 
-    The variances (U,) are those of the sum of each unit within a stratum; the places (n,) are the indices of
-    the questions' units.
+    The variances (U,) are those of the sum of each unit within a stratum; the places (n,) are the
+    indices of the questions' units.
 
-    Effective rows are (Σ w)² / Σ w² over Kish's (1965) design effect 1 + ρ (m − 1) of asking about one unit m
-    times. The correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1;
-    it is 1 if it cannot be estimated.
+    Effective rows are (Σ w)² / Σ w² over Kish's (1965) design effect 1 + ρ (m − 1) of asking about
+    one unit m times. The correlation ρ is the larger of the stratum's own and that of all strata
+    together, from 0 to 1; it is 1 if it cannot be estimated.
     """
     part, squares = (np.bincount(stratum, power, strata) for power in (weight, weight**2))
     of, place, questions = stratum, np.arange(len(stratum)), part**2 / squares
@@ -509,17 +570,23 @@ def _effective_rows(
     asked = np.bincount(stratum, weight > 0, strata)
     independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
     if shares:
-        questions = questions * np.where(independent > 0, share * (1 - share) * squares / independent, 1.0)
+        questions = questions * np.where(
+            independent > 0, share * (1 - share) * squares / independent, 1.0
+        )
     if several:
         number = int(sample.unit.max(initial=-1)) + 1
         key, place = np.unique(stratum * number + sample.unit, return_inverse=True)
         of = key // number
-    sums, alone = np.bincount(place, weight), np.bincount(place, weight**2)
+    sums = np.bincount(place, weight)
+    alone = np.bincount(place, weight**2)
     more = np.bincount(of, sums**2, strata) / squares - 1.0
     seen = np.bincount(of, sums > 0, strata)
     excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
     estimable = (independent > 0) & (seen > 1) & (more > _ROUNDING)
-    pooled = excess[estimable].sum() / (independent * more)[estimable].sum() if estimable.any() else 1.0
+    if estimable.any():
+        pooled = excess[estimable].sum() / (independent * more)[estimable].sum()
+    else:
+        pooled = 1.0
     own = np.where(estimable, excess / (independent * more), 1.0)
     correlation = np.clip(np.maximum(own, pooled), 0.0, 1.0)
     effect = 1.0 + correlation * np.maximum(more, 0.0)
@@ -530,8 +597,8 @@ def _effective_rows(
 def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
     """Return factors (n,) of residuals: 1 / √(1 − h), h the leverage of the unit in its stratum.
 
-    CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each question's unit.
-    The factor is 1 for the only unit of a stratum.
+    CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018. `place` (n,) is the index of each
+    question's unit. The factor is 1 for the only unit of a stratum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         leverage = np.bincount(place, weight)[place] / np.bincount(stratum, weight)[stratum]
@@ -541,9 +608,11 @@ def bias_reduced(weight: Floats, stratum: Any, place: Codes) -> Floats:
 def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Codes) -> Floats:
     """Return degrees of freedom (O,) of variances over units (Satterthwaite 1946).
 
-    (Σ v)² / Σ v² for units whose sums have the variances v, and at most the number of units minus one.
+    (Σ v)² / Σ v² for units whose sums have the variances v, and at most the number of units minus
+    one.
     """
-    number, first = int(unit.max()) + 1, np.unique(place, return_index=True)[1]
+    number = int(unit.max()) + 1
+    first = np.unique(place, return_index=True)[1]
     key, index = np.unique((owner * number + unit)[first], return_inverse=True)
     of, v = key // number, np.bincount(index, spread)
     units, total, squares = (np.bincount(of, power, owners) for power in (v > 0, v, v**2))
@@ -554,13 +623,21 @@ def _freedom(spread: Floats, place: Codes, owner: Codes, owners: int, unit: Code
 def auc_shares(sample: ArmArrays) -> RateEstimates:
     """Return the area under the ROC curve of each group, over all repeats together.
 
-    A row's influence is in proportion to its placement value minus the area. The placement value is the share
-    of the rows with the other label relative to which the row is ranked correctly (DeLong, DeLong &
-    Clarke-Pearson 1988).
+    A row's influence is in proportion to its placement value minus the area. The placement value is
+    the share of the rows with the other label relative to which the row is ranked correctly
+    (DeLong, DeLong & Clarke-Pearson 1988).
     """
-    score = np.full(len(sample.answer), np.nan) if sample.p_yes is None else sample.p_yes
-    weight = np.ones(len(score)) if sample.weight is None else sample.weight
-    values, few, psi = np.full(sample.groups, np.nan), np.full(sample.groups, np.nan), np.zeros(len(score))
+    if sample.p_yes is None:
+        score = np.full(len(sample.answer), np.nan)
+    else:
+        score = sample.p_yes
+    if sample.weight is None:
+        weight = np.ones(len(score))
+    else:
+        weight = sample.weight
+    values = np.full(sample.groups, np.nan)
+    few = np.full(sample.groups, np.nan)
+    psi = np.zeros(len(score))
     per_repeat = np.full((sample.repeats, sample.groups), np.nan)
 
     def of(here: Codes) -> tuple[float, Floats]:
@@ -574,8 +651,12 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         psi[here] *= bias_reduced(
             weight[here], sample.label[here], codes(sample.unit[here] * 2 + sample.label[here])
         )
-        few[group] = min(len(np.unique(sample.unit[here][sample.label[here] == side])) for side in (0, 1))
-        per_repeat[:, group] = [of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)]
+        few[group] = min(
+            len(np.unique(sample.unit[here][sample.label[here] == side])) for side in (0, 1)
+        )
+        per_repeat[:, group] = [
+            of(here[sample.repeat[here] == r])[0] for r in range(sample.repeats)
+        ]
     people = sample.cluster is not None
     influence = Influence(psi, sample.group, sample.groups, sample.unit, people, sample.redrawn)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -590,14 +671,22 @@ def auc_shares(sample: ArmArrays) -> RateEstimates:
         of_label = known / np.maximum(np.bincount(sample.cell, known), 1e-300)[sample.cell]
         place = codes(sample.unit * 2 * sample.groups + sample.cell)
         spread = np.bincount(place, of_label).astype(np.float64) ** 2
-        freedom = np.minimum(few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit))
-    none, ends = np.zeros(sample.groups), (values - low, high - values)
-    return RateEstimates(sample, values, per_repeat, *ends, variance, variance, none, freedom, influence)
+        freedom = np.minimum(
+            few - 1, _freedom(spread, place, sample.group, sample.groups, sample.unit)
+        )
+    none = np.zeros(sample.groups)
+    ends = (values - low, high - values)
+    return RateEstimates(
+        sample, values, per_repeat, *ends, variance, variance, none, freedom, influence
+    )
 
 
 def area(score: Floats, label: Any, weights: Floats | None = None) -> tuple[float, Floats]:
     """Return the area under the ROC curve, and each row's influence on the area (n,)."""
-    weight = np.ones(len(score)) if weights is None else weights
+    if weights is None:
+        weight = np.ones(len(score))
+    else:
+        weight = weights
     values, place = np.unique(score, return_inverse=True)
     by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
     share = [part / part.sum() for part in by_label]

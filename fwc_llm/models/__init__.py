@@ -6,7 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Model, Reply, RowContext, Training, Traits, Usage, traits
+from fwc_llm.models.base import (
+    Message,
+    Messages,
+    Model,
+    Reply,
+    RowContext,
+    Training,
+    Traits,
+    Usage,
+    traits,
+)
 from fwc_llm.models.client import Client, is_local
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
@@ -49,10 +59,10 @@ def open_model(
     replay:FOLDER           the recorded replies of a run
     python:MODULE:NAME      your function or model
 
-    A name that an installed package provides (entry points `fwc_llm.models`) opens that package's model. Any
-    other name is a model of an OpenAI-compatible service. With `api` "decisions" or "systemone", a service's
-    decision model is asked for P(yes). `notice` is called with each notice of the model. Opening sends no
-    request and needs no key.
+    A name that an installed package provides (entry points `fwc_llm.models`) opens that package's
+    model. Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
+    "systemone", a service's decision model is asked for P(yes). `notice` is called with each notice
+    of the model. Opening sends no request and needs no key.
 
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
@@ -64,7 +74,9 @@ def open_model(
         hide_variable(client.api_key_env)
     default_service = client.base_url is None
     if not default_service and name.startswith(("python:", "gguf:", "replay:")):
-        raise FwcError(f"{name} is asked in this process, not at {client.base_url}: leave out one of the two")
+        raise FwcError(
+            f"{name} is asked in this process, not at {client.base_url}: leave out one of the two"
+        )
     in_process = default_service and (name == "baseline" or name.partition(":")[0] == "surrogate")
     if notice is not None and (in_process or name.startswith("python:")):
         _name_unused(name, client, notice)
@@ -102,7 +114,8 @@ def open_model(
         return DecisionModel(name, client, notice, api=api)
     from fwc_llm.models.functions import provided_model
 
-    if (model := provided_model(name, client)) is not None:
+    model = provided_model(name, client)
+    if model is not None:
         return model
     if default_service and not os.environ.get("OPENAI_BASE_URL"):
         _check_spelling(name)
@@ -112,7 +125,9 @@ def open_model(
 
 
 def _check_spelling(name: str) -> None:
-    """`FwcError` for a name a letter or two from one that is known; a new model has other digits."""
+    """`FwcError` for a name a letter or two from one that is known; a new model has other
+    digits.
+    """
     from difflib import get_close_matches
 
     from fwc_llm.models.openai.prices import covering, priced
@@ -121,7 +136,11 @@ def _check_spelling(name: str) -> None:
     if covering(name, known) is not None or re.search("[:/]", name):
         return
     digits = re.sub(r"\D", "", name)
-    alike = [each for each in known if re.sub(r"\D", "", each) == digits and abs(len(each) - len(name)) <= 2]
+    alike = [
+        each
+        for each in known
+        if re.sub(r"\D", "", each) == digits and abs(len(each) - len(name)) <= 2
+    ]
     nearest = get_close_matches(name, alike, 1, cutoff=0.9)
     if nearest:
         remedy = "name it, or give the address of the service that knows yours with --base-url"
@@ -130,5 +149,6 @@ def _check_spelling(name: str) -> None:
 
 def _name_unused(name: str, client: Client, notice: Callable[[str], None]) -> None:
     """Name the options that were set and that a model without a service does not take."""
-    if unused := [flag for key, flag in _FOR_SERVICES.items() if getattr(client, key)]:
+    unused = [flag for key, flag in _FOR_SERVICES.items() if getattr(client, key)]
+    if unused:
         notice(f"{name} does not take {', '.join(unused)}: it answers without a service")

@@ -11,21 +11,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-QUESTION = "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
+QUESTION = (
+    "question"  # role of a typed question's message, for models whose `Traits.api` is not "chat"
+)
 CRITERIA = "criteria:"  # prefix of a question message's name if it defines what true or false means
 UsageKey = Literal["prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"]
 HEADER = "x-fwc-llm-answers"  # header of a simulated response; LiteLLM adds a prefix to it
-SIMULATED = "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
+SIMULATED = (
+    "SIMULATED"  # in a reply's fingerprint: the answer is simulated, whatever the model's name
+)
 
 
 FILTERED = "content_filter"  # finish_reason of a reply that a content filter withheld
 Ending = Literal["finished", "truncated", "filtered", "unfinished"]
 _FINISHED = {
-    "", "stop", "stop_sequence", "end", "end_turn", "eos", "eos_token", "complete", "completed", "refusal",
-    "tool_call", "tool_calls", "tool_use", "function_call",
-}  # fmt: skip
+    "",
+    "stop",
+    "stop_sequence",
+    "end",
+    "end_turn",
+    "eos",
+    "eos_token",
+    "complete",
+    "completed",
+    "refusal",
+    "tool_call",
+    "tool_calls",
+    "tool_use",
+    "function_call",
+}
 _TRUNCATED = re.compile(r"length|max_\w*tokens|token_limit|context_window")
-_FILTERED = re.compile("filter|guardrail|safety|block|recitation|prohibited|spii|sensitive|moderation")
+_FILTERED = re.compile(
+    "filter|guardrail|safety|block|recitation|prohibited|spii|sensitive|moderation"
+)
 
 
 def ending_of(finish_reason: str | None) -> Ending:
@@ -77,8 +95,8 @@ def role_of(message: Message) -> str:
 class Usage:
     """Tokens of one request, as the provider counted them.
 
-    Of the prompt's tokens, `cached_tokens` were read from the provider's cache, and `cache_write_tokens` were
-    written to the cache.
+    Of the prompt's tokens, `cached_tokens` were read from the provider's cache, and
+    `cache_write_tokens` were written to the cache.
     """
 
     prompt_tokens: int = 0
@@ -98,13 +116,13 @@ class Usage:
 class Reply:
     """The result of one request.
 
-    `text` is None if and only if there is no reply at all; `error` then gives the reason on one line, without
-    keys, headers and traceback. `logprobs` are the most likely tokens where the answer begins, as (token,
-    natural-log probability) pairs; None if the server returns none. `p_yes` is P(yes) in [0, 1] if the model
-    itself returns it (decision models do); `text` is then "yes" or "no". `others` maps further questions
-    about the same row, by name, to their P(yes); None for a refused question. `truncated` means that the
-    service read only a part of the input, `reasoned` that the service sent reasoning separately from the
-    text. `latency` is in seconds.
+    `text` is None if and only if there is no reply at all; `error` then gives the reason on one
+    line, without keys, headers and traceback. `logprobs` are the most likely tokens where the
+    answer begins, as (token, natural-log probability) pairs; None if the server returns none.
+    `p_yes` is P(yes) in [0, 1] if the model itself returns it (decision models do); `text` is then
+    "yes" or "no". `others` maps further questions about the same row, by name, to their P(yes);
+    None for a refused question. `truncated` means that the service read only a part of the input,
+    `reasoned` that the service sent reasoning separately from the text. `latency` is in seconds.
     """
 
     text: str | None
@@ -166,8 +184,8 @@ class Model(Protocol):
 class Training:
     """Training data: the pool's rows that are not test rows of this repeat.
 
-    `rows` (n rows) has the features and the protected attributes: numbers as numbers, ordinal values as
-    ordered categoricals, everything else as text. `labels` (n,) int8 is 1 for yes.
+    `rows` (n rows) has the features and the protected attributes: numbers as numbers, ordinal
+    values as ordered categoricals, everything else as text. `labels` (n,) int8 is 1 for yes.
     """
 
     rows: "pd.DataFrame"
@@ -178,9 +196,9 @@ class Training:
 class RowContext:
     """The table row of a question, for models that read rows (`Traits.ask_row`).
 
-    `row` is the row's id. `values` has the columns that a prompt may show, never the outcome, with the
-    changes of the variant (a counterfactual has another protected level). `training()` returns the same
-    object for every question of a repeat. `arm` and `variant` are those of the question.
+    `row` is the row's id. `values` has the columns that a prompt may show, never the outcome, with
+    the changes of the variant (a counterfactual has another protected level). `training()` returns
+    the same object for every question of a repeat. `arm` and `variant` are those of the question.
     """
 
     row: str
@@ -206,22 +224,25 @@ class Traits:
 
     simulated         true if the answers are simulated; every output then says so
     address           the service's address; None without a service
-    reference         true for a reference model that is no language model; every output then says so
-    api               "chat", or the name of an interface for typed questions; prompts for such an interface
-                      have the questions as messages of the role `question`
+    reference         true for a reference model that is no language model; every output then says
+                      so
+    api               "chat", or the name of an interface for typed questions; prompts for such an
+                      interface have the questions as messages of the role `question`
     local             true if this process itself answers: no network, no cost
     opened_as         the name by which `open_model` opens the model again; `name` by default
     completion_limit  the largest number of tokens of a reply, or None if it is unknown
     require_key       raises `FwcError` without a key; called before a run writes anything
-    check             takes the messages of a prompt; raises `FwcError` if the model cannot read the prompt;
-                      called with the first prompt of every arm before a run writes anything
-    ask_row           takes the messages and their `RowContext`, and returns a reply; runs call it instead of
-                      `ask`, so that a model can answer from the table
-    ask_within        as `ask`, for a model that retries: it reports each failed attempt to `Attempts`, and
-                      asks `Attempts` for permission before each further attempt (for the cost limit)
-    pause_left        returns the seconds until the service may be asked again, after it refused (status 429)
-    answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one answer;
-                      its further arguments are the two answers, and a reason for the notice
+    check             takes the messages of a prompt; raises `FwcError` if the model cannot read the
+                      prompt; called with the first prompt of every arm before a run writes anything
+    ask_row           takes the messages and their `RowContext`, and returns a reply; runs call it
+                      instead of `ask`, so that a model can answer from the table
+    ask_within        as `ask`, for a model that retries: it reports each failed attempt to
+                      `Attempts`, and asks `Attempts` for permission before each further attempt
+                      (for the cost limit)
+    pause_left        returns the seconds until the service may be asked again, after it refused
+                      (status 429)
+    answer_in         sets the answer format: "word", or "json" for an enforced JSON object with one
+                      answer; its further arguments are the two answers, and a reason for the notice
     """
 
     simulated: bool = False

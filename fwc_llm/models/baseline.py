@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAME = "baseline"
-LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
+LOGISTIC = "logistic regression"
+BOOSTING = "gradient boosting"
 _PENALTY = 1.0
 _SUREST = 1e-6
-_MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of categories without information
+_MOST_COLUMNS = {
+    LOGISTIC: 1000,
+    BOOSTING: 300,
+}  # free text has thousands of categories without information
 
 
 class TableModel:
@@ -43,17 +47,24 @@ class TableModel:
             if model == LOGISTIC
             else HistGradientBoostingClassifier(early_stopping=False, random_state=0)
         )
-        with threadpool_limits(1):  # with several threads, contention makes it a hundred times slower
+        with threadpool_limits(
+            1
+        ):  # with several threads, contention makes it a hundred times slower
             self._fitted.fit(self._vectorizer.transform(features), labels)
 
-    def probabilities(self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> "npt.NDArray[np.float64]":
+    def probabilities(
+        self, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+    ) -> "npt.NDArray[np.float64]":
         """P(yes) (n,), in [0, 1], of n rows; unseen categories are ignored."""
         import numpy as np
         from threadpoolctl import threadpool_limits
 
         if self._constant is not None:
             return np.full(len(rows), self._constant)
-        records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+        if hasattr(rows, "to_dict"):
+            records = rows.to_dict("records")
+        else:
+            records = rows
         features = self._vectorizer.transform([self._features(values) for values in records])
         with threadpool_limits(1):
             return np.asarray(self._fitted.predict_proba(features)[:, 1], np.float64)
@@ -62,14 +73,21 @@ class TableModel:
         features = {}
         for name, scale in self._scales.items():
             if scale is None:
-                features[f"{name}={values[name]}"] = 0.5  # two categories differ by 1, as in coresets
+                features[f"{name}={values[name]}"] = (
+                    0.5  # two categories differ by 1, as in coresets
+                )
             else:
-                number = self._ranks[name].get(values[name], -1) if name in self._ranks else values[name]
+                if name in self._ranks:
+                    number = self._ranks[name].get(values[name], -1)
+                else:
+                    number = values[name]
                 features[str(name)] = (float(number) - scale[0]) / scale[1]
         return features
 
 
-def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None], dict[Any, dict[Any, int]]]:
+def _columns(
+    rows: "pd.DataFrame",
+) -> tuple[dict[Any, tuple[float, float] | None], dict[Any, dict[Any, int]]]:
     """(mean, scale) of columns, None for categories; ranks of ordered categories."""
     import pandas as pd
 
@@ -80,7 +98,10 @@ def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None
             ranks[name] = {value: rank for rank, value in enumerate(column.cat.categories)}
             column = column.cat.codes
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-        spread = float(column.std(ddof=0)) if numeric else 0.0
+        if numeric:
+            spread = float(column.std(ddof=0))
+        else:
+            spread = 0.0
         scales[name] = (float(column.mean()), spread or math.inf) if numeric else None
     return scales, ranks
 
@@ -98,7 +119,9 @@ class Baseline:
 
     async def ask(self, messages: Messages) -> Reply:
         """Raise `FwcError`: this model answers from rows, not from prompts."""
-        raise FwcError("the baseline answers from a table, not from a prompt: use it with `evaluate`")
+        raise FwcError(
+            "the baseline answers from a table, not from a prompt: use it with `evaluate`"
+        )
 
     async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
         """Answer for the row, with P(yes); the messages are ignored."""

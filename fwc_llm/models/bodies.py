@@ -1,4 +1,6 @@
-"""Reads a service's response into a `Reply`: chat completions, the Responses API, and lines of a batch."""
+"""Reads a service's response into a `Reply`: chat completions, the Responses API, and lines of a
+batch.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +13,8 @@ from fwc_llm.sanitize import parse_finite, parse_json, parse_uint, truncate
 
 RESPONSE_FORMAT = "response_format"
 FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
-# The text before the answer's first letter. llama.cpp's grammar allows a code fence around the object.
+# The text before the answer's first letter. llama.cpp's grammar allows a code fence around the
+# object.
 _JSON_ANSWER = re.compile(r'\s*(?:```(?:json)?\s*)?\{\s*"answer"\s*:\s*"')
 _END_OF_REASONING = "</think>"
 _REASONING = re.compile("think|reason", re.IGNORECASE)  # types of parts that are no answer
@@ -36,22 +39,31 @@ class _Said:
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
     """The reply in a response of chat completions or of the Responses API; else `AttemptError`.
 
-    A reply that ended by a word that nobody knows is none: its text is None, its `finish_reason` the word.
+    A reply that ended by a word that nobody knows is none: its text is None, its `finish_reason`
+    the word.
     """
     choice = _first(body, "choices")
     if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
         said = _of_message(choice["message"])
         said.finish = _word_in(choice, "finish_reason")
         logprobs = choice.get("logprobs")
-    elif isinstance(body, Mapping) and isinstance(body.get("output"), list) and not body.get("error"):
-        said, logprobs = _of_items(body), None
+    elif (
+        isinstance(body, Mapping) and isinstance(body.get("output"), list) and not body.get("error")
+    ):
+        said = _of_items(body)
+        logprobs = None
     elif _is_blocked(body):
-        said, logprobs = _Said(finish=FILTERED), None
+        said = _Said(finish=FILTERED)
+        logprobs = None
     else:
         raise body_failure(body)
-    refuses = said.refusal or (said.calls_tool and not said.text.strip()) or said.finish == "refusal"
+    refuses = (
+        said.refusal or (said.calls_tool and not said.text.strip()) or said.finish == "refusal"
+    )
     unfinished = not refuses and ending_of(said.finish) == "unfinished"
-    error = f"the service broke off its reply (finish_reason {said.finish!r})" if unfinished else None
+    error = (
+        f"the service broke off its reply (finish_reason {said.finish!r})" if unfinished else None
+    )
     return Reply(
         text=None if unfinished else truncate(said.text),
         error=error,
@@ -73,8 +85,10 @@ def read_batch_line(line: Mapping[str, Any]) -> Reply:
     response = response if isinstance(response, Mapping) else {}
     status = parse_uint(response.get("status_code"), 600) or 200
     body = response.get("body")
-    if error := line.get("error"):  # the service did not process the request
-        status, body = 400, {"error": error}
+    error = line.get("error")
+    if error:  # the service did not process the request
+        status = 400
+        body = {"error": error}
     if status == 200:
         return read_reply(body)
     failure = http_failure(status, body, {})
@@ -85,8 +99,13 @@ def read_batch_line(line: Mapping[str, Any]) -> Reply:
 
 def _first(body: Any, name: str) -> Any:
     """The first entry of a list in a body; None without one."""
-    entries = body.get(name) if isinstance(body, Mapping) else None
-    return entries[0] if isinstance(entries, list) and entries else None
+    if isinstance(body, Mapping):
+        entries = body.get(name)
+    else:
+        entries = None
+    if isinstance(entries, list) and entries:
+        return entries[0]
+    return None
 
 
 def _of_message(message: Mapping[str, Any]) -> _Said:
@@ -103,10 +122,16 @@ def _of_message(message: Mapping[str, Any]) -> _Said:
 def _of_items(body: Mapping[str, Any]) -> _Said:
     """What a response of the Responses API says in its items."""
     details = body.get("incomplete_details")
-    cut = _word_in(details, "reason") if isinstance(details, Mapping) else None
+    if isinstance(details, Mapping):
+        cut = _word_in(details, "reason")
+    else:
+        cut = None
     said = _Said(finish=cut or _word_in(body, "status"))
     for item in body["output"]:
-        kind = str(item.get("type")) if isinstance(item, Mapping) else ""
+        if isinstance(item, Mapping):
+            kind = str(item.get("type"))
+        else:
+            kind = ""
         if kind == "message":
             _add_parts(said, item.get("content"))
         said.reasoned |= bool(_REASONING.search(kind))
@@ -115,12 +140,18 @@ def _of_items(body: Mapping[str, Any]) -> _Said:
 
 
 def _add_parts(said: _Said, content: Any) -> None:
-    """Add a text, a part or a list of parts; the text of a refusal stands where there is no other."""
+    """Add a text, a part or a list of parts; the text of a refusal stands where there is no
+    other.
+    """
     for part in content if isinstance(content, list) else [content]:
-        part = {"text": part} if isinstance(part, str) else part
+        if isinstance(part, str):
+            part = {"text": part}
+        else:
+            part = part
         if not isinstance(part, Mapping) or _REASONING.search(str(part.get("type"))):
             continue
-        text, refusal = part.get("text"), part.get("refusal")
+        text = part.get("text")
+        refusal = part.get("refusal")
         said.text += text if isinstance(text, str) else ""
         if refusal:
             said.refusal = True
@@ -132,7 +163,9 @@ def _is_blocked(body: Any) -> bool:
     if not isinstance(body, Mapping):
         return False
     feedback = body.get("prompt_feedback") or body.get("promptFeedback")
-    if isinstance(feedback, Mapping) and (feedback.get("block_reason") or feedback.get("blockReason")):
+    if isinstance(feedback, Mapping) and (
+        feedback.get("block_reason") or feedback.get("blockReason")
+    ):
         return True
     return not body.get("choices") and bool(_BLOCKED.search(str(_word_in(body, "finish_reason"))))
 
@@ -148,7 +181,10 @@ def _word_in(part: Mapping[str, Any], field: str) -> str | None:
 def asks_json(parameters: Mapping[str, Any]) -> bool:
     """Whether these parameters enforce an answer in JSON."""
     form = parameters.get(RESPONSE_FORMAT)
-    schema = form.get("json_schema") if isinstance(form, Mapping) else None
+    if isinstance(form, Mapping):
+        schema = form.get("json_schema")
+    else:
+        schema = None
     return isinstance(schema, Mapping) and schema.get("name") == FORM
 
 
@@ -158,7 +194,9 @@ def json_answer(text: str) -> Any:
         reply = parse_json(text)
     except ValueError:
         return None
-    return reply.get("answer") if isinstance(reply, dict) else None
+    if isinstance(reply, dict):
+        return reply.get("answer")
+    return None
 
 
 def _usage_in(body: Any, has_text: bool) -> Usage | None:
@@ -172,8 +210,8 @@ def _usage_in(body: Any, has_text: bool) -> Usage | None:
 def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False) -> Usage | None:
     """Counts in `usage` under these names; None if one of them is not known.
 
-    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the total that
-    are in neither count, such as reasoning, were written by the model.
+    A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the
+    total that are in neither count, such as reasoning, were written by the model.
     """
     if not isinstance(usage, Mapping):
         return None
@@ -194,40 +232,60 @@ def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False)
 def name_in(body: Mapping[str, Any], field: str) -> str | None:
     """The text in a field of a service's response, shortened; None for other values."""
     value = body.get(field)
-    return truncate(value, _LONGEST_NAME) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return truncate(value, _LONGEST_NAME)
+    return None
 
 
 def _logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
     """The words that may begin the answer, with their log-probabilities; None without an answer.
 
-    The answer begins at the first letter after any reasoning; in JSON, at the first letter of the value of
-    "answer", and the tokens lose their part before it. A word is followed along the tokens that the model
-    chose, however it is split: "Y" and "ES" are the word "YES".
+    The answer begins at the first letter after any reasoning; in JSON, at the first letter of the
+    value of "answer", and the tokens lose their part before it. A word is followed along the tokens
+    that the model chose, however it is split: "Y" and "ES" are the word "YES".
     """
-    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    positions = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    if isinstance(logprobs, Mapping):
+        content = logprobs.get("content")
+    else:
+        content = None
+    if isinstance(content, list):
+        positions = [each for each in content if isinstance(each, Mapping)]
+    else:
+        positions = []
     tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
     written = "".join(tokens)
     reasoning = written.rfind(_END_OF_REASONING)
-    start = 0 if reasoning < 0 else reasoning + len(_END_OF_REASONING)
+    if reasoning < 0:
+        start = 0
+    else:
+        start = reasoning + len(_END_OF_REASONING)
     opened = _JSON_ANSWER.match(written, start)
     if json_answer(text) is not None and not opened:
         return None
     if _letters(text) not in _letters(written):  # the tokens are of another text
         return None
     letters = (index for index in range(start, len(written)) if written[index].isalpha())
-    answer = opened.end() if opened else next(letters, len(written))
+    if opened:
+        answer = opened.end()
+    else:
+        answer = next(letters, len(written))
     end = 0
     for index, token in enumerate(tokens):
-        begin, end = end, end + len(token)
+        begin = end
+        end = end + len(token)
         if end > answer:
-            before = token[: answer - begin] if opened else ""
+            if opened:
+                before = token[: answer - begin]
+            else:
+                before = ""
             return tuple(_words(positions[index:], tokens[index:], before)) or None
     return None
 
 
 def _letters(text: str) -> str:
-    """The ASCII letters and digits of a text: tokenizers write spaces and others in their own ways."""
+    """The ASCII letters and digits of a text: tokenizers write spaces and others in their own
+    ways.
+    """
     return re.sub("[^a-z0-9]", "", text.casefold())
 
 
@@ -235,25 +293,38 @@ def _words(
     positions: Sequence[Mapping[str, Any]], tokens: Sequence[str], before: str
 ) -> Iterator[tuple[str, float]]:
     """Yield the words at the first position; that of the chosen tokens is followed to its end."""
-    chosen, so_far = "", 0.0
+    chosen = ""
+    so_far = 0.0
     for index in range(min(len(tokens), _LONGEST_ANSWER)):
-        token = tokens[index].removeprefix(before) if index == 0 else tokens[index]
+        if index == 0:
+            token = tokens[index].removeprefix(before)
+        else:
+            token = tokens[index]
         goes_on = index + 1 < len(tokens) and tokens[index + 1][:1].isalpha()
         followed: float | None = None
-        for other, logprob in _top_tokens(positions[index].get("top_logprobs"), before if index == 0 else ""):
+        for other, logprob in _top_tokens(
+            positions[index].get("top_logprobs"), before if index == 0 else ""
+        ):
             if other == token and goes_on:
                 followed = logprob
             else:
                 yield chosen + other, so_far + logprob
         if followed is None:
             return
-        chosen, so_far = chosen + token, so_far + followed
+        chosen = chosen + token
+        so_far = so_far + followed
 
 
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
     """Yield (token, log-probability) of tokens that begin with `before`, without it."""
     for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
-        logprob = parse_finite(each.get("logprob")) if isinstance(each, Mapping) else None
-        token = str(each.get("token"))[:_LONGEST_NAME] if logprob is not None else ""
+        if isinstance(each, Mapping):
+            logprob = parse_finite(each.get("logprob"))
+        else:
+            logprob = None
+        if logprob is not None:
+            token = str(each.get("token"))[:_LONGEST_NAME]
+        else:
+            token = ""
         if logprob is not None and token.startswith(before):
             yield token.removeprefix(before), logprob

@@ -13,7 +13,10 @@ def is_local(url: str | None) -> bool:
     """Whether an address is on this machine; False for None, which means OpenAI."""
     try:
         host = urlsplit(url or "").hostname or ""
-        address = None if host == "localhost" or host.endswith(".localhost") else ip_address(host)
+        if host == "localhost" or host.endswith(".localhost"):
+            address = None
+        else:
+            address = ip_address(host)
     except ValueError:
         return False
     return address is None or address.is_loopback or address.is_unspecified
@@ -22,8 +25,8 @@ def is_local(url: str | None) -> bool:
 class Client(Options):
     """Options for asking a model: service, request parameters, rate limits and cost.
 
-    For a model object only `concurrency`, `batch`, `finish_live`, `no_watch`, `max_cost` and `prices` apply:
-    it has its own service and parameters.
+    For a model object only `concurrency`, `batch`, `finish_live`, `no_watch`, `max_cost` and
+    `prices` apply: it has its own service and parameters.
     """
 
     base_url: str | None = option(
@@ -41,20 +44,38 @@ class Client(Options):
     params: Mapping[str, Any] = option(
         dict, "Further request parameter KEY=VALUE; repeatable.", SERVICE, flag="param"
     )
-    max_tokens: int | None = option(None, "Maximum number of tokens per reply.", SERVICE, shown="a few", ge=1)
-    logprobs: bool = option(False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE)
+    max_tokens: int | None = option(
+        None, "Maximum number of tokens per reply.", SERVICE, shown="a few", ge=1
+    )
+    logprobs: bool = option(
+        False, "Request log-probabilities of the top tokens, for P(yes).", SERVICE
+    )
     answer_format: Literal["word", "json", "auto"] = option(
         "word", "Form of answers: word, enforced json, or auto (json if supported).", SERVICE
     )
-    no_watch: bool = option(False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE)
-    strict: bool = option(False, "Stop at truncated inputs; exit code 4 below --min-coverage.", SERVICE)
+    no_watch: bool = option(
+        False, "Continue even if an arm's first 12 replies hold no answer.", SERVICE
+    )
+    strict: bool = option(
+        False, "Stop at truncated inputs; exit code 4 below --min-coverage.", SERVICE
+    )
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
-    deadline: float = option(300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0)
-    concurrency: int = option(8, "Largest number of simultaneous requests.", SERVICE, ge=1, le=10_000)
-    batch: bool = option(False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE)
-    finish_live: bool = option(False, "Ask live, at full price, what a batch refused or lost.", SERVICE)
-    max_cost: float | None = option(None, "Stop before the run costs more than this, in dollars.", COST)
+    deadline: float = option(
+        300.0, "Time limit for one row in seconds, retries included.", SERVICE, gt=0
+    )
+    concurrency: int = option(
+        8, "Largest number of simultaneous requests.", SERVICE, ge=1, le=10_000
+    )
+    batch: bool = option(
+        False, "Use the provider's Batch API: cheaper, but may take hours.", SERVICE
+    )
+    finish_live: bool = option(
+        False, "Ask live, at full price, what a batch refused or lost.", SERVICE
+    )
+    max_cost: float | None = option(
+        None, "Stop before the run costs more than this, in dollars.", COST
+    )
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST
     )

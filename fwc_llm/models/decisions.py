@@ -1,8 +1,8 @@
 """Decision models: a typed question about an input, answered with P(yes).
 
-`decisions` is OpenAI's Decisions API: questions and answers are lists, the input is messages or one text.
-`systemone` is TypeSafe's System One format: questions and answers are objects keyed by name, the input
-(`state`) is one text.
+`decisions` is OpenAI's Decisions API: questions and answers are lists, the input is messages or one
+text. `systemone` is TypeSafe's System One format: questions and answers are objects keyed by name,
+the input (`state`) is one text.
 """
 
 import math
@@ -20,7 +20,10 @@ from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
 from fwc_llm.sanitize import as_single_line, parse_finite
 
 MAIN = "answer"  # the question's name in a request
-_KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # keys of P(yes) in an answer
+_KEYS = {
+    "decisions": ("probability",),
+    "systemone": ("noul", "probability"),
+}  # keys of P(yes) in an answer
 _YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is P(yes)
 _ANSWER_TOKENS = 8  # upper limit: the answer has no text
 _OURS = {"model", "input", "state", "questions"}
@@ -30,12 +33,19 @@ _DIALECTS = {
     "decisions": (("/decisions", "decisions"), ("/decisions", "systemone")),
     "systemone": (("/systemone", "systemone"), ("/decisions", "systemone")),
 }
-# Services that take System One's format at /decisions (docs.perplexity.ai; third parties for the other two).
+# Services that take System One's format at /decisions (docs.perplexity.ai; third parties for the
+# other two).
 _MIXED = {"api.perplexity.ai", "openrouter.ai", "api.portkey.ai"}
 _ABOUT_STATE = re.compile(r"\bstate\b|\bquestions\b.*\b(object|dict|map)", re.I)
-_ABOUT_ROLES = re.compile(r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I)
+_ABOUT_ROLES = re.compile(
+    r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I
+)
 _NO_ENDPOINT = {404, 405, 501}
-_CUT = ("truncated", "state_tokens_dropped", "truncated_questions")  # keys that report a truncated input
+_CUT = (
+    "truncated",
+    "state_tokens_dropped",
+    "truncated_questions",
+)  # keys that report a truncated input
 _EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -48,7 +58,11 @@ class Parts:
     def __init__(self, messages: Messages) -> None:
         asked = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
         # The services have no names of messages.
-        turns = (Message(role=role_of(m), content=m["content"]) for m in messages if m["role"] != QUESTION)
+        turns = (
+            Message(role=role_of(m), content=m["content"])
+            for m in messages
+            if m["role"] != QUESTION
+        )
         self.input = tuple(turns)
         meant = [name for name in asked if name.startswith(CRITERIA)]
         self.criteria = {name.removeprefix(CRITERIA): asked[name] for name in meant}
@@ -63,7 +77,9 @@ class Parts:
     def text(self) -> str:
         """The input as one text; the answer of an example is a paragraph "Answer: …"."""
         return "\n\n".join(
-            f"Answer: {message['content']}" if message["role"] == "assistant" else message["content"]
+            f"Answer: {message['content']}"
+            if message["role"] == "assistant"
+            else message["content"]
             for message in self.input
         )
 
@@ -85,9 +101,15 @@ def conversation(text: str) -> list[Message]:
 
 def answer_in(body: Any) -> Mapping[str, Any]:
     """The answer to the one question of a request; else `AttemptError`."""
-    answers = body.get("answers") if isinstance(body, Mapping) else None
+    if isinstance(body, Mapping):
+        answers = body.get("answers")
+    else:
+        answers = None
     if isinstance(answers, Mapping):
-        answers = [answers[MAIN]] if MAIN in answers else []
+        if MAIN in answers:
+            answers = [answers[MAIN]]
+        else:
+            answers = []
     elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
         answers = [answer for answer in answers if str(answer.get("name") or MAIN) == MAIN]
     else:
@@ -95,7 +117,9 @@ def answer_in(body: Any) -> Mapping[str, Any]:
     if len(answers) == 1 and isinstance(answers[0], Mapping):
         return answers[0]
     if isinstance(body, Mapping) and not body.get("error"):
-        raise AttemptError(FailureScope.ATTEMPT, "a response without an answer to the question", 200)
+        raise AttemptError(
+            FailureScope.ATTEMPT, "a response without an answer to the question", 200
+        )
     raise body_failure(body)
 
 
@@ -105,26 +129,33 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
         return None
     if answer.get("type") not in _YES_OR_NO:
         kind = repr(answer["type"])[:40]
-        raise AttemptError(FailureScope.UNCLEAR, f"an answer that is not a P(yes) (its type is {kind})", 200)
+        raise AttemptError(
+            FailureScope.UNCLEAR, f"an answer that is not a P(yes) (its type is {kind})", 200
+        )
     value = next((answer[key] for key in keys if key in answer), "missing")
     number = parse_finite(value)
     if number is None or not 0.0 <= number <= 1.0:
         text = repr(value)[:40]
-        raise AttemptError(FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({text})", 200)
+        raise AttemptError(
+            FailureScope.UNCLEAR, f"an answer without a probability from 0 to 1 ({text})", 200
+        )
     return abs(number)  # not -0.0
 
 
 def _said_of_cuts(part: Any) -> str:
     """A part of a response's statement that the input was truncated; "" without one."""
-    cuts = {name: part[name] for name in _CUT if part.get(name)} if isinstance(part, Mapping) else {}
+    if isinstance(part, Mapping):
+        cuts = {name: part[name] for name in _CUT if part.get(name)}
+    else:
+        cuts = {}
     return ", ".join(f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items())
 
 
 class DecisionModel(ChatModel):
     """A service's decision model, which answers typed questions in the format `api`.
 
-    The input is sent as messages if format and service accept roles, else as one text. A reply has P(yes)
-    in `p_yes`.
+    The input is sent as messages if format and service accept roles, else as one text. A reply has
+    P(yes) in `p_yes`.
     """
 
     completion_limit = _ANSWER_TOKENS  # type: ignore[assignment]
@@ -138,10 +169,13 @@ class DecisionModel(ChatModel):
         mixed = urlsplit(self._base_url or "").hostname in _MIXED
         self._sent |= {_ROLES: api == "decisions", _DIALECT: _DIALECTS[api][mixed]}
         if mixed:
-            self._tell(f"{self.where} expects System One's format at /decisions: this format is sent")
+            self._tell(
+                f"{self.where} expects System One's format at /decisions: this format is sent"
+            )
         if api == "systemone" and self._base_url is None:
             raise FwcError(
-                "--api systemone needs the service's address: OpenAI does not speak it, so name a server "
+                "--api systemone needs the service's address: OpenAI does not speak it, so name a "
+                "server "
                 "that does with --base-url"
             )
 
@@ -153,12 +187,15 @@ class DecisionModel(ChatModel):
         """The format and the chosen parameters, which are part of a request's identity."""
         options = self._options
         for_chats = {
-            "logprobs": options.logprobs, "max_tokens": options.max_tokens is not None,
+            "logprobs": options.logprobs,
+            "max_tokens": options.max_tokens is not None,
             "answer_format": options.answer_format == "json",
-        }  # fmt: skip
-        if name := next((name for name, is_set in for_chats.items() if is_set), ""):
+        }
+        name = next((name for name, is_set in for_chats.items() if is_set), "")
+        if name:
             raise FwcError(
-                f"{name!r} is for chats: a decision model gives P(yes) itself, with nothing to limit; leave "
+                f"{name!r} is for chats: a decision model gives P(yes) itself, with nothing to "
+                f"limit; leave "
                 f"it out with --api {self.api}"
             )
         check_parameters(options.params, _OURS)
@@ -172,7 +209,9 @@ class DecisionModel(ChatModel):
             with_roles = self._sent[_ROLES] and parts.has_roles
             body = {
                 "input": [dict(message) for message in parts.input] if with_roles else parts.text,
-                "questions": [{"type": "predicate", "name": MAIN, "instructions": _with_criteria(parts)}],
+                "questions": [
+                    {"type": "predicate", "name": MAIN, "instructions": _with_criteria(parts)}
+                ],
             }
         else:
             question: dict[str, Any] = {"type": "noul", "instructions": parts.question}
@@ -188,11 +227,14 @@ class DecisionModel(ChatModel):
         cut = ", ".join(filter(None, map(_said_of_cuts, (body, body.get("usage"), answer))))
         if cut and self._options.strict:
             raise ProviderError(
-                f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a shorter "
+                f"{self.where} reports that it truncated an input ({cut}): use fewer examples or a "
+                f"shorter "
                 "template, or leave out --strict"
             )
         if cut:
-            self._tell(f"{self.where} reports that it truncated some inputs: results.json counts them")
+            self._tell(
+                f"{self.where} reports that it truncated some inputs: results.json counts them"
+            )
         return Reply(
             text="" if p is None else "yes" if p >= 0.5 else "no",
             refusal=p is None,
@@ -207,7 +249,9 @@ class DecisionModel(ChatModel):
     def failure_of(self, error: Exception) -> AttemptError:
         """As for chats; a service that lacks the endpoint stops the run."""
         failure = super().failure_of(error)
-        return replace(failure, scope=FailureScope.RUN) if failure.status in _NO_ENDPOINT else failure
+        if failure.status in _NO_ENDPOINT:
+            return replace(failure, scope=FailureScope.RUN)
+        return failure
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Change to the other dialect or to one text; return whether to send again."""
@@ -216,13 +260,20 @@ class DecisionModel(ChatModel):
         if self.api == "systemone":
             wrong_form = failure.status in _NO_ENDPOINT and not failure.about_model
         else:
-            about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(failure.reason)
+            about_state = failure.parameter.startswith("state") or _ABOUT_STATE.search(
+                failure.reason
+            )
             wrong_form = unclear and bool(about_state)
-        spoken = self._sent[_DIALECT] == first and self._last_success > -math.inf  # it has worked before
+        spoken = (
+            self._sent[_DIALECT] == first and self._last_success > -math.inf
+        )  # it has worked before
         if wrong_form and sent[_DIALECT] == first and not spoken:
             self._sent = {**self._sent, _DIALECT: other}
             sent_instead = "System One's format at /decisions is sent"
-            self._tell(f"{self.where} does not accept the standard body of --api {self.api}: {sent_instead}")
+            self._tell(
+                f"{self.where} does not accept the standard body of --api {self.api}: "
+                f"{sent_instead}"
+            )
             return True
         about_roles = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
         unclear = unclear and failure.scope in {FailureScope.RUN, FailureScope.UNCLEAR}
@@ -241,7 +292,10 @@ class DecisionModel(ChatModel):
             why = f"does not answer POST {tried} with the model {self.name!r}"
             remedy = "name one that it serves for decisions, or ask this one with --api chat"
         elif failure.status in _NO_ENDPOINT:
-            other = "systemone" if self.api == "decisions" else "decisions"
+            if self.api == "decisions":
+                other = "systemone"
+            else:
+                other = "decisions"
             why = f"has no POST {tried}: it does not speak --api {self.api}"
             remedy = f"check the base URL, or try --api {other} or --api chat"
         else:

@@ -30,7 +30,8 @@ OURS = ("azure:", "baseline", "gguf:", "inspect:", "python:", "replay:", "smollm
 TIMEOUT = 300.0
 LARGEST_BATCH = 64
 _MOST_HUNG = 10  # calls that never return, after which the run stops: their threads cannot be ended
-_TURNS = 5  # event-loop passes before a batch, so that workers that just got a reply can add their next row
+# event-loop passes before a batch, so that workers that just got a reply can add their next row
+_TURNS = 5
 _WANTED = "a function must return text, P(yes) from 0 to 1, or a Reply"
 
 Answer: TypeAlias = str | float | Reply
@@ -49,15 +50,18 @@ class FunctionModel:
     """A model from a function, or from an object with `ask_many`.
 
     function    takes the messages and returns text, P(yes) from 0 to 1, or a `Reply`; sync or async
-    name        the model's name in the run; by default "python:" and the function's module and qualified name
-    parameters  other values that can change an answer (a version, a temperature); part of each request's hash
+    name        the model's name in the run; by default "python:" and the function's module and
+                qualified name
+    parameters  other values that can change an answer (a version, a temperature); part of each
+                request's hash
     timeout     seconds for one call of the function or of `ask_many`
-    threads     number of threads that call a sync function; 1 by default, because many models are not
-                thread-safe; an async function runs in up to `concurrency` calls at the same time
+    threads     number of threads that call a sync function; 1 by default, because many models are
+                not thread-safe; an async function runs in up to `concurrency` calls at the same
+                time
     simulated   true if the answers are simulated; every output then says so
 
-    An invalid result, an exception or a timeout becomes the row's error. Only `ProviderError`, or 10 calls
-    that never return, stop the run.
+    An invalid result, an exception or a timeout becomes the row's error. Only `ProviderError`, or
+    10 calls that never return, stop the run.
 
     Errors: `FwcError` for invalid options.
     """
@@ -85,7 +89,9 @@ class FunctionModel:
             given = dict(parameters or {})
             json.dumps(given, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise FwcError(f"parameters cannot be written as JSON ({as_single_line(str(error))})") from None
+            raise FwcError(
+                f"parameters cannot be written as JSON ({as_single_line(str(error))})"
+            ) from None
         self.simulated = simulated
         self.parameters: dict[str, Any] = {"function": self._qualified}
         if isinstance(function, partial):  # as JSON, or by their type
@@ -106,12 +112,17 @@ class FunctionModel:
         began = asyncio.get_running_loop().time()
         copies: Messages = [{**message} for message in messages]  # the function may change them
         try:
-            reply = read_answer(await (self._in_a_batch(copies) if self._in_batches else self._call(copies)))
+            reply = read_answer(
+                await (self._in_a_batch(copies) if self._in_batches else self._call(copies))
+            )
         except ProviderError:
             raise
         except Exception as error:
             raised = f"it raised {type(error).__name__}: {error}".rstrip(": ")
-            words = str(error) if isinstance(error, NoAnswerError) else as_single_line(raised)
+            if isinstance(error, NoAnswerError):
+                words = str(error)
+            else:
+                words = as_single_line(raised)
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
@@ -129,10 +140,13 @@ class FunctionModel:
                 if self._hung < _MOST_HUNG:
                     raise
                 raise ProviderError(
-                    f"{self._qualified} has not returned from {self._hung} calls: the run is stopped; the "
+                    f"{self._qualified} has not returned from {self._hung} calls: the run is "
+                    f"stopped; the "
                     "answers are kept, and the same command continues the run"
                 ) from None
-        return await self._within(value) if inspect.isawaitable(value) else value
+        if inspect.isawaitable(value):
+            return await self._within(value)
+        return value
 
     async def _within(self, work: Awaitable[Any]) -> Any:
         try:
@@ -161,7 +175,9 @@ class FunctionModel:
                         raise TypeError(f"ask_many returned {_kind(value)}, {what}")
                     values = list(value)
                     if len(values) != len(batch):
-                        raise ValueError(f"ask_many returned {len(values)} answers to {len(batch)} rows")
+                        raise ValueError(
+                            f"ask_many returned {len(values)} answers to {len(batch)} rows"
+                        )
                 except Exception as error:
                     values = [error] * len(batch)
                 self._waiting = self._waiting[len(batch) :]
@@ -186,9 +202,13 @@ def _in_a_thread(call: Callable[[], Any]) -> "asyncio.Future[Any]":
     def work() -> None:
         try:
             future.set_result(context.run(call))
-        except BaseException as error:  # an event loop gives StopIteration and SystemExit another meaning
+        except (
+            BaseException
+        ) as error:  # an event loop gives StopIteration and SystemExit another meaning
             usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            future.set_exception(error if usual else RuntimeError(f"{type(error).__name__}: {error}"))
+            future.set_exception(
+                error if usual else RuntimeError(f"{type(error).__name__}: {error}")
+            )
 
     Thread(target=work, name="fwc-llm-function", daemon=True).start()
     return asyncio.wrap_future(future)
@@ -204,7 +224,9 @@ def read_answer(answer: Any) -> Reply:
         return Reply(text=None, error=f"it returned {_kind(answer)}: {_WANTED}")
     value: Any = answer
     if not 0.0 <= value <= 1.0:  # NaN fails too
-        return Reply(text=None, error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}")
+        return Reply(
+            text=None, error=f"it returned {str(value)[:20]}, which is not a probability: {_WANTED}"
+        )
     return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
 
 
@@ -212,20 +234,28 @@ def _checked(reply: Reply) -> Reply:
     """The reply, cleaned for the journal; with an error if a field is invalid."""
     try:
         reply = TypeAdapter(Reply).validate_python(vars(reply))
-        raw = reply.raw if json.dumps(reply.raw) else None
+        if json.dumps(reply.raw):
+            raw = reply.raw
+        else:
+            raw = None
     except ValidationError as wrong:
         field = str(wrong.errors()[0]["loc"][0])
-        return Reply(text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, field))}")
+        return Reply(
+            text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, field))}"
+        )
     except (TypeError, ValueError):
         raw = None
     if reply.p_yes is not None and not 0.0 <= reply.p_yes <= 1.0:
         return Reply(text=None, error="it returned a Reply whose p_yes is not a probability")
-    error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
+    error = (
+        "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
+    )
     return replace(
         reply,
         text=None if reply.text is None else clean_text(reply.text),
         error=None if error is None else as_single_line(error),
-        logprobs=tuple(pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None) or None,
+        logprobs=tuple(pair for pair in reply.logprobs or () if parse_finite(pair[1]) is not None)
+        or None,
         latency=parse_finite(reply.latency) or 0.0,
         raw=raw,
     )
@@ -234,25 +264,43 @@ def _checked(reply: Reply) -> Reply:
 def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
     """A model, a function or an object with `ask_many` as a `Model`; else `FwcError`."""
     if isinstance(model, type):
-        raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
+        raise FwcError(
+            f"the model is the class {model.__name__}: give an object, {model.__name__}(…)"
+        )
     if isinstance(model, Model):
-        if not (isinstance(model.name, str) and model.name.strip() and isinstance(model.parameters, Mapping)):
-            raise FwcError(f"{_kind(model)} is not a model: name must be text, parameters a mapping")
+        if not (
+            isinstance(model.name, str)
+            and model.name.strip()
+            and isinstance(model.parameters, Mapping)
+        ):
+            raise FwcError(
+                f"{_kind(model)} is not a model: name must be text, parameters a mapping"
+            )
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
     missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
-    lacks = f", which lacks {', '.join(missing)}" if len(missing) < 4 else ""
+    if len(missing) < 4:
+        lacks = f", which lacks {', '.join(missing)}"
+    else:
+        lacks = ""
     raise FwcError(
-        f"the model is {_kind(model)}{lacks}: give a name, a function of the messages, or an object with "
+        f"the model is {_kind(model)}{lacks}: give a name, a function of the messages, or an "
+        f"object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
 
 
 def qualified_name(function: Any) -> str:
     """MODULE:NAME of a function, or of an object's class; NAME is qualified."""
-    inner = function.func if isinstance(function, partial) else function
-    owner = inner if hasattr(inner, "__qualname__") else type(inner)
+    if isinstance(function, partial):
+        inner = function.func
+    else:
+        inner = function
+    if hasattr(inner, "__qualname__"):
+        owner = inner
+    else:
+        owner = type(inner)
     return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
 
 
@@ -271,11 +319,17 @@ def provided_model(name: str, client: Client) -> Model | None:
     """The model that an installed package provides for `name`, or None."""
     prefix = name.partition(":")[0]
     built_in = prefix in OURS or f"{prefix}:" in OURS
-    points = [] if built_in else list(entry_points(group=ENTRY_POINTS, name=prefix))
+    if built_in:
+        points = []
+    else:
+        points = list(entry_points(group=ENTRY_POINTS, name=prefix))
     if not points:
         return None
     package = points[0].dist
-    of = f"{package.name} {package.version}" if package else "an installed package"
+    if package:
+        of = f"{package.name} {package.version}"
+    else:
+        of = "an installed package"
     where = f"the model {prefix!r} of {of}, entry point {points[0].value!r},"
     provider = _run(f"{where} cannot be loaded", points[0].load)
     model = _run(f"{where} cannot be opened", lambda: provider(name, client))

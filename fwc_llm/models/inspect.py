@@ -32,9 +32,18 @@ _SIMULATES = "fwc_llm_simulates"  # attribute set on Inspect's provider object
 _NAME = "name"  # metadata key for a message's name: Inspect's messages have none
 # Parameters that this client or its caller sets, or with which another model could answer.
 _OURS = {
-    "adaptive_connections", "attempt_timeout", "batch", "cache", "fail_on_refusal", "fallback_models",
-    "max_connections", "max_retries", "num_choices", "system_message", "timeout",
-}  # fmt: skip
+    "adaptive_connections",
+    "attempt_timeout",
+    "batch",
+    "cache",
+    "fail_on_refusal",
+    "fallback_models",
+    "max_connections",
+    "max_retries",
+    "num_choices",
+    "system_message",
+    "timeout",
+}
 
 
 def require_inspect(what: str) -> None:
@@ -53,7 +62,8 @@ def read_log(path: Path) -> "EvalLog":
     except Exception as error:  # any fault of a zip file, of JSON or of the schema
         why = as_single_line(str(error)) or type(error).__name__
         raise FwcError(
-            f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm audit` "
+            f"{path} is not a log of Inspect (.eval or .json), or is damaged: {why}; `fwc-llm "
+            f"audit` "
             "reads the results of other tools, and writes their page with --report"
         ) from None
 
@@ -67,9 +77,11 @@ def generate_options(model: str, client: Client) -> dict[str, Any]:
     sent = chat.request_parameters(model, client)
     if "max_completion_tokens" in sent:
         sent["max_tokens"] = sent.pop("max_completion_tokens")
-    if unknown := [name for name in sent if name not in GenerateConfig.model_fields]:
+    unknown = [name for name in sent if name not in GenerateConfig.model_fields]
+    if unknown:
         raise FwcError(
-            f"Inspect has no option {unknown[0]!r}: its documentation lists those of GenerateConfig "
+            f"Inspect has no option {unknown[0]!r}: its documentation lists those of "
+            f"GenerateConfig "
             "(extra_body takes what a service calls otherwise)"
         )
     try:
@@ -86,7 +98,8 @@ def to_chat(messages: Messages) -> "list[ChatMessage]":
     kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
     return [
         kinds.get(message["role"], ChatMessageSystem)(
-            content=message["content"], metadata={_NAME: message["name"]} if _NAME in message else None
+            content=message["content"],
+            metadata={_NAME: message["name"]} if _NAME in message else None,
         )
         for message in messages
     ]
@@ -100,14 +113,17 @@ def from_chat(messages: str | Sequence[Any]) -> list[Message]:
     message: Any
     for message in messages:
         ours.append({"role": str(message.role), "content": message.text})
-        if name := (message.metadata or {}).get(_NAME):
+        name = (message.metadata or {}).get(_NAME)
+        if name:
             ours[-1]["name"] = str(name)
     return ours
 
 
 def watch(model: "Inspected") -> None:
     """Detect the surrogate's server by a header: proxies can hide its name."""
-    client: Any = getattr(vars(model.api).get("client"), "_client", None)  # httpx below the provider's SDK
+    client: Any = getattr(
+        vars(model.api).get("client"), "_client", None
+    )  # httpx below the provider's SDK
     if hasattr(client, "event_hooks") and not hasattr(model.api, _SIMULATES):
 
         async def look(response: Any) -> None:
@@ -131,15 +147,23 @@ def is_simulated(output: "ModelOutput") -> bool:
 
 def to_reply(output: "ModelOutput") -> Reply:
     """Convert Inspect's output to a `Reply`."""
-    usage, seconds, refused = output.usage, output.time or 0.0, output.error
+    usage = output.usage
+    seconds = output.time or 0.0
+    refused = output.error
     # If the prompt is too long, Inspect returns the service's error message as the completion.
-    if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
+    if (
+        output.choices
+        and output.stop_reason == "model_length"
+        and not (usage and usage.output_tokens)
+    ):
         refused = output.completion
     if not output.choices or refused:
         why = as_single_line(refused or "a response without choices")
         return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
     choice = output.choices[0]
-    content, details, text = choice.message.content, choice.stop_details, choice.message.text
+    content = choice.message.content
+    details = choice.stop_details
+    text = choice.message.text
     refuses = (details is not None and details.type == "refusal") or (
         isinstance(content, list) and any(getattr(part, "refusal", None) for part in content)
     )
@@ -179,19 +203,23 @@ def sample_reply(sample: "EvalSample") -> Reply:
 class InspectModel(chat.Service):
     """A model of one of Inspect's providers; `params` are options of `GenerateConfig`.
 
-    This class, not Inspect, retries requests until the row's `deadline`, so that the cost limit counts every
-    attempt.
+    This class, not Inspect, retries requests until the row's `deadline`, so that the cost limit
+    counts every attempt.
     """
 
     answer_in = None  # type: ignore[assignment]
-    key_hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
+    key_hint = (
+        "check the key that Inspect's provider reads, or name its variable with --api-key-env"
+    )
 
     def __init__(self, name: str, client: Client, notice: chat.Notice | None = None) -> None:
         require_inspect(name)
         self._options, self.where = client, name.removeprefix(PREFIX)
         provider, _, model = self.where.partition("/")
         if not (provider and model):
-            raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
+            raise FwcError(
+                f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it"
+            )
         if client.base_url is not None:
             chat.check_address(client.base_url)
         self.parameters = generate_options(model, client)
@@ -208,17 +236,23 @@ class InspectModel(chat.Service):
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         from inspect_ai.model import GenerateConfig
 
-        model, client = self._opened(), self._options
+        model = self._opened()
+        client = self._options
         if any("name" in message for message in messages):
-            self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
+            self._tell(
+                f"{self.name}: Inspect's messages carry no names; those of the template are left "
+                f"out"
+            )
         if client.params:
             self._tell(
-                f"{self.name}: Inspect silently drops parameters that its provider does not support "
+                f"{self.name}: Inspect silently drops parameters that its provider does not "
+                f"support "
                 f"(given: {', '.join(sorted(client.params))})"
             )
         tokens = sum(len(message["content"]) for message in messages) // 4
         await self._pace.turn(tokens)
-        began, number = time.monotonic(), 1
+        began = time.monotonic()
+        number = 1
         config = GenerateConfig(
             max_connections=client.concurrency,
             max_retries=0,
@@ -227,7 +261,8 @@ class InspectModel(chat.Service):
             attempt_timeout=math.ceil(min(chat.ATTEMPT_SECONDS, client.deadline)),
             **self.parameters,
         )
-        left, broke_off = client.deadline, False
+        left = client.deadline
+        broke_off = False
         while True:
             try:
                 async with asyncio.timeout(left):
@@ -243,7 +278,8 @@ class InspectModel(chat.Service):
             except (FwcError, MemoryError):
                 raise
             except Exception as error:
-                failure, again = self._failure(error), type(error).__name__ == "RetryError"
+                failure = self._failure(error)
+                again = type(error).__name__ == "RetryError"
             attempts.lost(failure.billed)
             wait = min(2.0 ** (number - 1), chat.LONGEST_BACKOFF) * (0.5 + random.random())
             left = began + client.deadline - time.monotonic() - wait
@@ -277,39 +313,56 @@ class InspectModel(chat.Service):
         """Inspect's model, opened on first use; `FwcError` if Inspect cannot open it."""
         if self._model is None:
             variable = self._options.api_key_env
-            key = None if variable is None else chat.read_key(variable, self.name)
+            if variable is None:
+                key = None
+            else:
+                key = chat.read_key(variable, self.name)
             try:
                 from inspect_ai.model import get_model
 
                 self._model = get_model(
                     self.where, base_url=self._options.base_url, api_key=key, memoize=False
                 )
-            except Exception as error:  # a missing key or package, an unknown provider, a failing import
-                raise FwcError(f"Inspect cannot open {self.where} ({self._error_text(error)})") from None
+            except (
+                Exception
+            ) as error:  # a missing key or package, an unknown provider, a failing import
+                raise FwcError(
+                    f"Inspect cannot open {self.where} ({self._error_text(error)})"
+                ) from None
             sdk = vars(self._model.api).get("client")
-            if hasattr(sdk, "max_retries"):  # the SDKs of OpenAI and Anthropic would repeat a request
+            if hasattr(
+                sdk, "max_retries"
+            ):  # the SDKs of OpenAI and Anthropic would repeat a request
                 sdk.max_retries = 0
             watch(self._model)
         return self._model
 
     def _error_text(self, error: BaseException) -> str:
         """An error's message on one line, without colour markup."""
-        words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
+        words = str(
+            getattr(error, "provider_message", None) or getattr(error, "message", None) or error
+        )
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             words = _MARKUP.sub("", words)
         return as_single_line(words) or type(error).__name__
 
     def _failure(self, error: Exception) -> AttemptError:
         """Classify an exception of Inspect by the HTTP status and body in its causes."""
-        failure = AttemptError(FailureScope.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}")
+        failure = AttemptError(
+            FailureScope.ATTEMPT, f"{type(error).__name__}: {self._error_text(error)}"
+        )
         if isinstance(error, TimeoutError):
             failure.reason = f"no reply within the deadline of {self._options.deadline:g} s"
         cause: BaseException | None = error
         while cause is not None:  # Inspect wraps the exceptions of the provider's SDK
             failure.sent = failure.sent and type(cause).__name__ not in _NOT_SENT
-            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
+            status = getattr(cause, "status_code", None)
+            body = getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
-                told = body if isinstance(body, Mapping) else {"message": self._error_text(cause)}
+                if isinstance(body, Mapping):
+                    told = body
+                else:
+                    told = {"message": self._error_text(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
             cause = cause.__cause__
         return failure

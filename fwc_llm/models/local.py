@@ -56,7 +56,8 @@ class LocalModel(Service):
     (docs/local-models.md). The first question loads the model, and `aclose` frees it.
     """
 
-    local, who = True, "llama.cpp"
+    local = True
+    who = "llama.cpp"
 
     def __init__(self, name: str, client: Client, notice: Notice | None = None) -> None:
         self.where, self._path = name, model_file(name)
@@ -64,8 +65,11 @@ class LocalModel(Service):
         self._engine = {"n_ctx": _CONTEXT, "threads": _free_processors(), "slots": 1}
         for option in self._engine.keys() & params:
             number_of = params.pop(option)
-            if not (number := parse_uint(number_of, 1 << 24)):
-                raise FwcError(f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)")
+            number = parse_uint(number_of, 1 << 24)
+            if not number:
+                raise FwcError(
+                    f"{option} is {number_of!r}: give a whole number above 0 (--param {option}=…)"
+                )
             self._engine[option] = number
         self._options = client.updated(params=params, logprobs=True)
         self._sent = dict(self._request_parameters())
@@ -83,11 +87,16 @@ class LocalModel(Service):
     def _request_parameters(self) -> Mapping[str, Any]:
         # A file may be named like a model of OpenAI, but is no model of OpenAI.
         name = self._path.name
-        return request_parameters("" if family_of(name).openai else name, self._options, self._answers)
+        return request_parameters(
+            "" if family_of(name).openai else name, self._options, self._answers
+        )
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask once, without retries; llama.cpp answers one question per slot."""
-        body = {**self._sent, "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages]}
+        body = {
+            **self._sent,
+            "messages": [{**m, "content": utf8_safe(m["content"])} for m in messages],
+        }
         async with self._turn:
             began = time.monotonic()
             answered = await asyncio.to_thread(self._answer, body)  # cannot be cancelled
@@ -95,7 +104,9 @@ class LocalModel(Service):
         try:
             reply = read_reply(answered, latency=seconds)
         except AttemptError as failure:
-            failure.reason += "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
+            failure.reason += (
+                "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
+            )
             return self._no_reply(failure, seconds)
         self._failed_in_a_row = 0
         return reply
@@ -108,12 +119,17 @@ class LocalModel(Service):
         """llama.cpp's response, with log-probabilities up to the first token with a letter."""
         try:
             answered = self._opened().handle_chat_completions(body)
-        except (RuntimeError, ValueError) as error:  # the model's chat template or a parameter is at fault
+        except (
+            RuntimeError,
+            ValueError,
+        ) as error:  # the model's chat template or a parameter is at fault
             return {"error": {"message": str(error)}}
         if "choices" in answered and "response_format" not in body:
             logprobs = answered["choices"][0].get("logprobs") or {}
             tokens = logprobs.get("content") or []
-            letters = (n for n, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"])))
+            letters = (
+                n for n, token in enumerate(tokens, 1) if any(map(str.isalpha, token["token"]))
+            )
             logprobs["content"] = tokens[: next(letters, None)]
         engine = f"xllamacpp {version('xllamacpp')}"
         return {**answered, "model": self._path.name, "system_fingerprint": engine}
@@ -123,7 +139,9 @@ class LocalModel(Service):
         if self._server is None:
             import xllamacpp
 
-            engine, threads, slots = xllamacpp.CommonParams(), self._engine["threads"], self._engine["slots"]
+            engine = xllamacpp.CommonParams()
+            threads = self._engine["threads"]
+            slots = self._engine["slots"]
             engine.model.path = str(self._path)
             engine.n_ctx, engine.n_parallel = self._engine["n_ctx"] * slots, slots
             engine.kv_unified = False
@@ -139,7 +157,8 @@ class LocalModel(Service):
                 self._server = xllamacpp.Server(engine)
             except RuntimeError as error:
                 raise FwcError(
-                    f"llama.cpp cannot load {replace_invisible(str(self._path))} ({error}): it is damaged, "
+                    f"llama.cpp cannot load {replace_invisible(str(self._path))} ({error}): it is "
+                    f"damaged, "
                     "or the memory is too small"
                 ) from None
         return self._server
@@ -148,6 +167,12 @@ class LocalModel(Service):
 def _free_processors() -> int:
     """Processors that this process may use, minus the machine's load; at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
-    allowed = len(affinity(0)) if affinity else os.cpu_count() or 1
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if affinity:
+        allowed = len(affinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    if hasattr(os, "getloadavg"):
+        load = os.getloadavg()[0]
+    else:
+        load = 0.0
     return max(1, round(allowed - load))

@@ -21,7 +21,9 @@ HEADER = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
 
 Key = tuple[str, int, str, str]  # arm, repeat, row, variant
 _Probability = Annotated[float, Field(ge=0, le=1)]
-_Token = Annotated[tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)]
+_Token = Annotated[
+    tuple[Annotated[str, Strict()], Annotated[float, Strict()] | None], Strict(False)
+]
 _Message = dict[Literal["role", "content", "name"], str]
 
 
@@ -78,7 +80,12 @@ def reply_of(record: Mapping[str, Any]) -> Reply:
 
 def key_of(row: Mapping[str, Any]) -> Key:
     """(arm, repeat, row, variant), which identify a question in its run."""
-    return row.get("arm") or "", int(row.get("repeat") or 0), row.get("row") or "", row.get("variant") or ""
+    return (
+        row.get("arm") or "",
+        int(row.get("repeat") or 0),
+        row.get("row") or "",
+        row.get("variant") or "",
+    )
 
 
 def check_header(line: bytes, path: Path) -> None:
@@ -101,9 +108,15 @@ def parse_record(line: bytes, path: Path, number: int) -> dict[str, Any]:
         record = parse_json(line)
         _Record.model_validate(record)
     except ValueError as error:
-        why = first_error(error, record) if isinstance(error, ValidationError) else "it is not JSON"
+        if isinstance(error, ValidationError):
+            why = first_error(error, record)
+        else:
+            why = "it is not JSON"
         raise FwcError(
             f"{path} is damaged in line {number} ({why}): restore the file, "
             "or remove that line to have its request asked again"
         ) from None
-    return {**record, **{name: utf8_safe(record[name]) for name in ("text", "error") if record.get(name)}}
+    return {
+        **record,
+        **{name: utf8_safe(record[name]) for name in ("text", "error") if record.get(name)},
+    }

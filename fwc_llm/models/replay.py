@@ -34,9 +34,9 @@ class _Source(BaseModel, strict=True):
 class Replay:
     """Replays the recorded replies of a run, without a model, a network or a key.
 
-    A question gets the reply to the same messages in the same arm, repeat, row and variant; if these are
-    others or unknown, the next unused reply to its messages. Replies of a simulation stay marked as
-    simulated.
+    A question gets the reply to the same messages in the same arm, repeat, row and variant; if
+    these are others or unknown, the next unused reply to its messages. Replies of a simulation stay
+    marked as simulated.
     """
 
     local = True
@@ -44,24 +44,38 @@ class Replay:
     def __init__(self, name: str, client: Client) -> None:
         self.opened_as = name
         folder = home_expanded(name.removeprefix(PREFIX))
-        described, packed = folder / "run.json", folder / f"{FILE_NAME}.gz"
-        journal = packed if packed.is_file() else folder / FILE_NAME
+        described = folder / "run.json"
+        packed = folder / f"{FILE_NAME}.gz"
+        if packed.is_file():
+            journal = packed
+        else:
+            journal = folder / FILE_NAME
         with failing_as(
-            FwcError, f"cannot read {replace_invisible(str(described))}: ", "; name the folder of a run"
+            FwcError,
+            f"cannot read {replace_invisible(str(described))}: ",
+            "; name the folder of a run",
         ):
             content = parse_json(read_text(described))
         source = check(_Source, content, f"{replace_invisible(str(described))} is damaged")
         self._folder = replace_invisible(str(folder))
         self.name = (
-            f"{replace_invisible(source.model)} (replayed from {replace_invisible(folder.resolve().name)})"
+            f"{replace_invisible(source.model)} (replayed from "
+            f"{replace_invisible(folder.resolve().name)})"
         )
         self.parameters: Mapping[str, Any] = {**source.parameters, REPLAYED: sha256(journal)}
         self.api = str(source.settings.get("api", "chat"))
-        answers = source.simulated if source.simulated_answers is None else source.simulated_answers
+        if source.simulated_answers is None:
+            answers = source.simulated
+        else:
+            answers = source.simulated_answers
         self.simulated, self.reference = answers, bool(source.reference)
-        tokens = {} if client.max_tokens is None else {"max_tokens": client.max_tokens}
+        if client.max_tokens is None:
+            tokens = {}
+        else:
+            tokens = {"max_tokens": client.max_tokens}
         for option, value in {**client.params, **tokens}.items():
-            if (recorded := source.parameters.get(option)) != value:
+            recorded = source.parameters.get(option)
+            if recorded != value:
                 was = f"the run in {self._folder} was asked with {recorded!r}"
                 raise FwcError(f"{option} is {value!r}, but {was}: leave it out")
         self._replies: dict[str, dict[Key, Reply]] = defaultdict(dict)
@@ -71,7 +85,8 @@ class Replay:
         self._keys = {key for replies in self._replies.values() for key in replies}
         if not self._replies:
             raise FwcError(
-                f"{self._folder}/{FILE_NAME} holds no prompts: an older version made it, or it is empty"
+                f"{self._folder}/{FILE_NAME} holds no prompts: an older version made it, or it is "
+                f"empty"
             )
 
     def next_reply(self, messages: Messages, key: Key | None = None) -> Reply | None:
@@ -91,7 +106,10 @@ class Replay:
     async def ask_row(self, messages: Messages, context: RowContext) -> Reply:
         """The reply to the same question of the run; else the next unused one."""
         key = context.arm, context.repeat, context.row, context.variant
-        never = "was asked with another prompt" if key in self._keys else "was never asked"
+        if key in self._keys:
+            never = "was asked with another prompt"
+        else:
+            never = "was never asked"
         question = f"arm {replace_invisible(context.arm)!r}, row {replace_invisible(context.row)}"
         return self._reply(messages, key, question, never)
 
@@ -99,11 +117,13 @@ class Replay:
         """Do nothing: there are no connections."""
 
     def _reply(self, messages: Messages, key: Key | None, question: str, never: str) -> Reply:
-        if (reply := self.next_reply(messages, key)) is not None:
+        reply = self.next_reply(messages, key)
+        if reply is not None:
             return reply
         times = len(self._replies.get(_text(messages), {}))
         raise ProviderError(
-            f"{question} {f'was asked only {times} times' if times else never} in the run in {self._folder}: "
+            f"{question} {f'was asked only {times} times' if times else never} in the run in "
+            f"{self._folder}: "
             "take its rows, examples, template and version (experiment.toml there has the options)"
         )
 
@@ -124,8 +144,10 @@ def _recorded(journal: Any) -> list[tuple[Key, str, Reply]]:
         reply = replace(
             reply_of(record),
             usage=Usage(**record["usage"]) if record.get("usage") else None,
-            model=record.get("model"), fingerprint=record.get("fingerprint"),
-            truncated=bool(record.get("truncated")), latency=float(record.get("latency") or 0.0),
-        )  # fmt: skip
+            model=record.get("model"),
+            fingerprint=record.get("fingerprint"),
+            truncated=bool(record.get("truncated")),
+            latency=float(record.get("latency") or 0.0),
+        )
         found[record["request"]] = key, _text([*prefix, *record["prompt"]]), reply
     return list(found.values())

@@ -34,7 +34,9 @@ class TokenCounter:
             name = ""
         self._encoding = load_encoding(name if name in _ENCODINGS else _ENCODINGS[0], fetch)
         self.exact = name in _ENCODINGS and self._encoding is not None
-        self.length = lru_cache(maxsize=1024)(self._length)  # every prompt repeats the same examples
+        self.length = lru_cache(maxsize=1024)(
+            self._length
+        )  # every prompt repeats the same examples
 
     def count(self, messages: Messages) -> int:
         """The prompt tokens of one conversation, as the provider bills them."""
@@ -45,7 +47,9 @@ class TokenCounter:
 
     def _length(self, text: str) -> int:
         if self._encoding is not None:
-            return len(self._encoding.encode_ordinary(text))  # `encode` refuses "<|endoftext|>" in a cell
+            return len(
+                self._encoding.encode_ordinary(text)
+            )  # `encode` refuses "<|endoftext|>" in a cell
         return -int(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)
 
 
@@ -63,7 +67,9 @@ def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
         with suppress(Exception):  # a failed download, a file system error, a damaged file
             loaded.append(tiktoken.get_encoding(name))
 
-    thread = Thread(target=load, daemon=True)  # a server that never answers must not keep the process alive
+    thread = Thread(
+        target=load, daemon=True
+    )  # a server that never answers must not keep the process alive
     thread.start()
     thread.join(None if cached else FETCH_SECONDS)
     return loaded[0] if loaded else None

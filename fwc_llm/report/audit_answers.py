@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Audit:
     """Accuracy and fairness of answers: values, intervals, tests and their scope.
 
-    It prints as a table, also in a notebook. `to_dict()` has the format of `statistics` in `fwc-llm report
-    --format json`.
+    It prints as a table, also in a notebook. `to_dict()` has the format of `statistics` in `fwc-llm
+    report --format json`.
     """
 
     def __init__(self, answered: RunAnswers, references: "References | None" = None) -> None:
@@ -59,7 +59,9 @@ class Audit:
         """
         from fwc_llm.report.figures import overview
 
-        return overview(self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]])
+        return overview(
+            self._statistics, [f"{len(self.arms)} arms" if len(self.arms) > 1 else self.arms[0]]
+        )
 
     def __repr__(self) -> str:
         from fwc_llm.report.table_model import as_text
@@ -102,40 +104,43 @@ def audit(
 ) -> Audit:
     """Measure accuracy and fairness of answers from any source (docs/statistics.md).
 
-    `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one line per
-    answer. Its cells are read like those of a CSV file. The following arguments name its columns. `answer` is
-    empty for an unparsed answer; with None, an answer is yes if `p_yes` is at least `threshold`. `protected`
-    names one or several columns, which are crossed; without it, the column `group` is used. `label` is the
-    true outcome; with None, or with `protected` but without the column "label", only rates of yes are
-    audited. `p_yes` is P(yes) in [0, 1]; its column may be missing. The following columns are used if
-    present: `arm` (who answered), `repeat`, `row` (the row's id; by default, every line is another row),
-    `reason` (of a missing answer) and `examples` (a name of the set of examples in the prompt).
+    `answers` is a data frame (pandas, Polars, Arrow or another that narwhals supports) with one
+    line per answer. Its cells are read like those of a CSV file. The following arguments name its
+    columns. `answer` is empty for an unparsed answer; with None, an answer is yes if `p_yes` is at
+    least `threshold`. `protected` names one or several columns, which are crossed; without it, the
+    column `group` is used. `label` is the true outcome; with None, or with `protected` but without
+    the column "label", only rates of yes are audited. `p_yes` is P(yes) in [0, 1]; its column may
+    be missing. The following columns are used if present: `arm` (who answered), `repeat`, `row`
+    (the row's id; by default, every line is another row), `reason` (of a missing answer) and
+    `examples` (a name of the set of examples in the prompt).
 
-    Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no"). `positive` names
-    the value or values that mean yes, `negative` those that mean no. Any other values mean no
-    (`others="no"`), or their rows are dropped (`others="drop"`). Rows without a label or a protected value
-    are refused or dropped, as `missing` says; with "group", those without a protected value make the group
-    "unknown".
+    Values of answers and labels have their usual meaning (docs/own-data.md, "Yes and no").
+    `positive` names the value or values that mean yes, `negative` those that mean no. Any other
+    values mean no (`others="no"`), or their rows are dropped (`others="drop"`). Rows without a
+    label or a protected value are refused or dropped, as `missing` says; with "group", those
+    without a protected value make the group "unknown".
 
-    `weight` is the column of sampling weights. `cluster` is the column that identifies people with several
-    rows. `given` is a column of strata; parity is also compared within strata (Mantel–Haenszel). `design` is
-    "group and label" if the numbers of rows of each group and label were fixed before drawing, as by `fwc-llm
-    eval` with a base parity; else "group". `attributes` names the protected attributes whose levels the
-    column `group` joins by " & " ("Male & White"). Several spellings of an unknown category ("N/A", "keine
-    Angabe"), and the words in `unknown`, become the group "unknown".
+    `weight` is the column of sampling weights. `cluster` is the column that identifies people with
+    several rows. `given` is a column of strata; parity is also compared within strata
+    (Mantel–Haenszel). `design` is "group and label" if the numbers of rows of each group and label
+    were fixed before drawing, as by `fwc-llm eval` with a base parity; else "group". `attributes`
+    names the protected attributes whose levels the column `group` joins by " & " ("Male & White").
+    Several spellings of an unknown category ("N/A", "keine Angabe"), and the words in `unknown`,
+    become the group "unknown".
 
-    Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the verdict
-    is "no difference shown" if the whole interval is within the margin. With `unread="worst"`, verdicts and
-    gates hold for every possible answer in place of unparsed ones; "as-no" counts unparsed answers as no, and
-    "ignore" leaves them out. `against` is the arm that others are compared with; "" means the first arm, and
-    "all" compares all pairs.
+    Groups with fewer than `min_group` rows have no verdict. Gaps up to `margin` are negligible: the
+    verdict is "no difference shown" if the whole interval is within the margin. With
+    `unread="worst"`, verdicts and gates hold for every possible answer in place of unparsed ones;
+    "as-no" counts unparsed answers as no, and "ignore" leaves them out. `against` is the arm that
+    others are compared with; "" means the first arm, and "all" compares all pairs.
 
-    `population` is a frame with all rows from which the answered rows were drawn; the column `key` identifies
-    a row in both frames. The other columns of `population` predict answers; every value uses the predictions
-    (docs/fewer-questions.md, "Assisted"). Protected columns that `answers` lacks are taken from `population`.
+    `population` is a frame with all rows from which the answered rows were drawn; the column `key`
+    identifies a row in both frames. The other columns of `population` predict answers; every value
+    uses the predictions (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
+    lacks are taken from `population`.
 
-    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of
-    other arms, and answers with more than two meanings.
+    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks
+    rows of other arms, and answers with more than two meanings.
     """
     from fwc_llm.cell_rules import title_of
     from fwc_llm.data.raw_table import frame_table, titles_of
@@ -157,13 +162,17 @@ def audit(
     }
     if p_yes == "p_yes":
         usual.add("p_yes")
-    columns = {role: name for role, name in columns.items() if role not in usual or name in raw.titles}
+    columns = {
+        role: name for role, name in columns.items() if role not in usual or name in raw.titles
+    }
     everybody = None
     if population is not None:
         texts = [*(groups or ["group"]), columns.get("label"), columns.get("cluster")]
         everybody = population_of(frame_table(population), title_of(key), texts)
     outcomes = OutcomeRules(
-        MeaningRule(values_of(positive), values_of(negative), others), titles=columns, where="the answers"
+        MeaningRule(values_of(positive), values_of(negative), others),
+        titles=columns,
+        where="the answers",
     )
     frame, notes = read_answers(
         raw, columns, groups or ["group"], outcomes, threshold, missing, everybody, title_of(key)

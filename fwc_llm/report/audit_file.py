@@ -1,6 +1,7 @@
 """The audit of a file of decisions, for the commands `audit` and `verify`.
 
-`audit_of_file` computes a document from a file and options. A report has the same sections as that of a run.
+`audit_of_file` computes a document from a file and options. A report has the same sections as that
+of a run.
 """
 
 import hashlib
@@ -17,14 +18,27 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import sha256
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
-from fwc_llm.metrics.audit_table import OutcomeRules, by_attribute, empty_but, from_frame, of_population
+from fwc_llm.metrics.audit_table import (
+    OutcomeRules,
+    by_attribute,
+    empty_but,
+    from_frame,
+    of_population,
+)
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
-from fwc_llm.report.narrative import findings, four_fifths, keeping_to, missed, next_step, what_was_decided
+from fwc_llm.report.narrative import (
+    findings,
+    four_fifths,
+    keeping_to,
+    missed,
+    next_step,
+    what_was_decided,
+)
 from fwc_llm.report.predictions_reader import open_file, population_of, read_predictions
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
@@ -78,8 +92,9 @@ class AuditOfFile:
     crossed: RunAnswers
     notes: Sequence[str]
     ties: str  # a note on rows at the threshold and rows without P(yes)
-    # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns), `threshold`
-    # (if answers were computed from P(yes)), `numbered` (True if the file has no row ids).
+    # The source of the answers: the file's name (`predictions`), `answer` and `label` (columns),
+    # `threshold` (if answers were computed from P(yes)), `numbered` (True if the file has no row
+    # ids).
     about: Mapping[str, Any]
 
     @property
@@ -100,23 +115,45 @@ class AuditOfFile:
 
     def _describe(self, name: str, title: str) -> dict[str, Any]:
         audit = self.audits[name]
-        names, digest = list(audit.answered.attributes), self.document["files"]["predictions"]["sha256"]
-        answers, stats = _with_reasons(audit), audit.to_dict()
+        names = list(audit.answered.attributes)
+        digest = self.document["files"]["predictions"]["sha256"]
+        answers = _with_reasons(audit)
+        stats = audit.to_dict()
         where = {**self.about, "sha256": digest, "protected": names}
         for arm in stats["arms"]:  # reasons change no other value
             arm["unparsed"] = answers[arm["arm"]].unparsed
-        first, label = next(iter(answers.values())), f"{where['answer']}, by {' & '.join(names)}"
-        repeats, calls = int(first.repeat.max()) + 1, sum(map(len, answers.values()))
-        settings = {"n_test": -(-len(first) // repeats), "repeats": repeats, "seed": 0, "base_parity": None}
+        first = next(iter(answers.values()))
+        label = f"{where['answer']}, by {' & '.join(names)}"
+        repeats = int(first.repeat.max()) + 1
+        calls = sum(map(len, answers.values()))
+        settings = {
+            "n_test": -(-len(first) // repeats),
+            "repeats": repeats,
+            "seed": 0,
+            "base_parity": None,
+        }
         record = {
-            "task": where["predictions"], "title": title, "model": label, "simulated": False,
-            "arms": list(answers), "settings": settings, "fingerprint": digest, "protected": names,
-            "calls": calls, "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "versions": versions(),
-            "command": command(), DECISIONS: where,
-        }  # fmt: skip
+            "task": where["predictions"],
+            "title": title,
+            "model": label,
+            "simulated": False,
+            "arms": list(answers),
+            "settings": settings,
+            "fingerprint": digest,
+            "protected": names,
+            "calls": calls,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "versions": versions(),
+            "command": command(),
+            DECISIONS: where,
+        }
         impact = impact_tables(audit.answered)
         unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
-        hashes = {"run.json": _sha256(record), "answers.csv": digest, "results.json": _sha256(stats)}
+        hashes = {
+            "run.json": _sha256(record),
+            "answers.csv": digest,
+            "results.json": _sha256(stats),
+        }
         hashes["table as used"] = digest
         answer, *others = findings(stats, record["created"], self.kept[name])
         return entry(
@@ -142,12 +179,20 @@ def audit_of_file(
     predictions: Path, asked: AuditOptions, population: Path | None = None, audited: str = ""
 ) -> AuditOfFile:
     """Audit a file of predictions; `audited` is the document's time, now by default."""
-    settings, names, label = Settings(**asked.settings), asked.protected, asked.label
+    settings = Settings(**asked.settings)
+    names = asked.protected
+    label = asked.label
     _check_options(asked, population is not None)
-    roles = {name: getattr(asked, name) for name in _COLUMNS} | {"answer": asked.answer or asked.reply}
+    roles = {name: getattr(asked, name) for name in _COLUMNS} | {
+        "answer": asked.answer or asked.reply
+    }
     roles |= {name: getattr(settings, name) for name in ("weight", "cluster", "given")}
     columns = {name: column for name, column in roles.items() if column is not None}
-    key, threshold = asked.key or asked.row or "", HALF if asked.threshold is None else asked.threshold
+    key = asked.key or asked.row or ""
+    if asked.threshold is None:
+        threshold = HALF
+    else:
+        threshold = asked.threshold
     layout = {name: getattr(asked, name) for name in LAYOUT}
     texts = [*names, label, settings.cluster]
     everybody = None
@@ -172,8 +217,12 @@ def audit_of_file(
     )
 
     def answered(answer: str) -> RunAnswers:
-        own: dict[str, Any] = {name: name for name in ("weight", "cluster", "given") if name in columns}
-        own |= {name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")}
+        own: dict[str, Any] = {
+            name: name for name in ("weight", "cluster", "given") if name in columns
+        }
+        own |= {
+            name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")
+        }
         own |= {"unknown": asked.unknown}
         return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
 
@@ -184,7 +233,10 @@ def audit_of_file(
         scores = frame.groupby(arms, observed=True)["score"]
         frame["above"] = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
         scored = replace(answered("above"), groups=crossed.groups)
-        crossed = crossed if asked.answer or asked.reply or asked.p_yes else scored
+        if asked.answer or asked.reply or asked.p_yes:
+            crossed = crossed
+        else:
+            crossed = scored
     crossed = replace(crossed, unused=(*notes, *crossed.unused))
     audits = {}
     for name, view in by_attribute(crossed).items():
@@ -196,7 +248,9 @@ def audit_of_file(
     source = asked.answer or asked.reply or asked.p_yes or f"{asked.score} above its median"
     heading = {"run": predictions.name, "task": label or "", "model": source}
     selected = impact_tables(crossed, scored=scored)
-    of_law = impact_tables(crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored)
+    of_law = impact_tables(
+        crossed, of_law=True, leave_out_small=asked.small == "exclude", scored=scored
+    )
     paths = {"predictions": predictions} | ({"population": population} if population else {})
     document = {
         "format": FORMAT,
@@ -207,7 +261,9 @@ def audit_of_file(
         "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
         "created": audited,
         "asked": asked.model_dump(mode="json", exclude_defaults=True),
-        "files": {what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()},
+        "files": {
+            what: {"name": path.name, "sha256": sha256(path)} for what, path in paths.items()
+        },
         "versions": versions(),
     }
     about: dict[str, Any] = {
@@ -219,37 +275,46 @@ def audit_of_file(
     parts = list[str]()
     if asked.answer is None and asked.reply is None and asked.p_yes:
         about["threshold"], shares = threshold, frame["p_yes"]
-        if ties := int((shares == threshold).sum()):
-            parts.append(f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes")
-        if lost := int(shares.isna().sum()):
+        ties = int((shares == threshold).sum())
+        if ties:
+            parts.append(
+                f"{ties:,} of {len(shares):,} rows lie just at {threshold:g}; they count as yes"
+            )
+        lost = int(shares.isna().sum())
+        if lost:
             parts.append(f"{lost:,} have no P(yes) and count as unparsed")
     return AuditOfFile(document, audits, crossed, notes, "; ".join(parts), about)
 
 
 def _check_options(asked: AuditOptions, of_population: bool) -> None:
-    at, no_row = asked.threshold, asked.row is None
+    at = asked.threshold
+    no_row = asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
     outcomes = [name for name in asked.protected if name in (asked.label, *answers)]
     mistakes = {
-        "--population needs --key: the column that names rows in both tables": of_population and no_row,
-        "--arm and --repeat need --row: the column that names rows": no_row and (asked.arm or asked.repeat),
+        "--population needs --key: the column that names rows in both tables": of_population
+        and no_row,
+        "--arm and --repeat need --row: the column that names rows": no_row
+        and (asked.arm or asked.repeat),
         "--small exclude and --because TEXT go together: say why small categories are left out": (
             (asked.small == "exclude") != bool((asked.because or "").strip())
         ),
         f"--protected {outcomes} is the label or the answer: name another column": outcomes,
-        "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or scores "
+        "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
+        "scores "
         "(--score)": not (answers or asked.p_yes or asked.score),
-        "--reply parses the answers, and --answer gives them: leave out one of them": len(answers) > 1,
+        "--reply parses the answers, and --answer gives them: leave out one of them": len(answers)
+        > 1,
         "--reply with --positive-answer needs --negative: the word in which replies say no": (
             asked.reply and asked.positive_answer and not asked.negative
         ),
-        "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of them": (
-            answers and at is not None
-        ),
+        "--threshold makes answers of --p-yes, and --answer gives the answers: leave out one of "
+        "them": (answers and at is not None),
         f"--threshold {at or 0:g} is not from 0 to 1: answers are yes where P(yes) reaches it": (
             at is not None and not 0.0 <= at <= 1.0
         ),
-        f"--label and the answers are the same column, {asked.label!r}: name another": asked.label in answers,
+        f"--label and the answers are the same column, {asked.label!r}: name another": asked.label
+        in answers,
     }
     for mistake, made in mistakes.items():
         if made:
@@ -266,4 +331,6 @@ def _with_reasons(audit: Audit) -> dict[str, ArmAnswers]:
 
 
 def _sha256(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(plain(content), ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(plain(content), ensure_ascii=False, sort_keys=True).encode()
+    ).hexdigest()

@@ -37,11 +37,12 @@ class RunComparison(dict[str, Any]):
 def compare_runs(first: Run, second: Run) -> RunComparison:
     """The changes from the first run to the second, ready for JSON.
 
-    Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second); `arms`
-    (arms of both runs: each metric before and after, their difference with interval, p-value, and verdict by
-    the smaller margin); `only_first`, `only_second` (arms of one run); `notes`. An arm's comparison is
-    `paired` if the tables are equal, and at least half of the questions of the smaller run are in both runs;
-    unpaired rows still count. Raises `FwcError` for runs of different tasks.
+    Keys: `first`, `second` (label, folder); `changed` (settings and versions: name, first, second);
+    `arms` (arms of both runs: each metric before and after, their difference with interval,
+    p-value, and verdict by the smaller margin); `only_first`, `only_second` (arms of one run);
+    `notes`. An arm's comparison is `paired` if the tables are equal, and at least half of the
+    questions of the smaller run are in both runs; unpaired rows still count. Raises `FwcError` for
+    runs of different tasks.
     """
     check_same_task(first, second)
     arms = [_compare_arm(first, second, arm) for arm in first.arms if arm in second.answers]
@@ -74,28 +75,47 @@ def _warnings(first: Run, second: Run) -> Iterator[str]:
         if run.missing:
             yield f"{run.label} is incomplete: {run.missing}"
     if first.reference or second.reference:
-        yield "A reference is not a language model: its answers come from the rows, not from prompts."
+        yield (
+            "A reference is not a language model: its answers come from the rows, not from prompts."
+        )
     if first.described.get("protected") != second.described.get("protected"):
         yield (
-            "The two runs protect different attributes: their gaps are between different groups and are "
+            "The two runs protect different attributes: their gaps are between different groups "
+            "and are "
             "not compared."
         )
     if len({run.described["settings"].get("base_parity") for run in runs}) > 1:
-        yield "The two runs drew rows with different base parities: their gaps are of different populations."
+        yield (
+            "The two runs drew rows with different base parities: their gaps are of different "
+            "populations."
+        )
     if any(small_groups(run.answered) for run in runs):
-        yield "Gaps here count all groups, including groups that a report does not judge (too few rows)."
+        yield (
+            "Gaps here count all groups, including groups that a report does not judge (too few "
+            "rows)."
+        )
     if not set(first.arms) & set(second.arms):
         yield "The runs have no arm in common."
 
 
 _SHOWN_ELSEWHERE = {
-    "created", "command", "settings", "versions", "calls", "arms", "sources", "reference", "rows",
-    "task_file", "task_folder",
-}  # fmt: skip
+    "created",
+    "command",
+    "settings",
+    "versions",
+    "calls",
+    "arms",
+    "sources",
+    "reference",
+    "rows",
+    "task_file",
+    "task_folder",
+}
 
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
-    before, after = first.answered.answers[arm], second.answered.answers[arm]
+    before = first.answered.answers[arm]
+    after = second.answered.answers[arm]
     asked = [set(questions.tolist()) for questions in questions_of([before, after])]
     same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
     is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
@@ -107,14 +127,19 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     sequential = designs[0].sequential or designs[1].sequential
     designs = [replace(design, labels_fixed=fixed, sequential=sequential) for design in designs]
     samples = samples_of({"first": before, "second": after}, groups, designs[0])
-    estimates = ArmEstimates(samples["first"]), ArmEstimates(replace(samples["second"], design=designs[1]))
+    estimates = (
+        ArmEstimates(samples["first"]),
+        ArmEstimates(replace(samples["second"], design=designs[1])),
+    )
     tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
     compared: dict[str, Any] = {
         "arm": arm,
         "paired": is_paired,
         **{name: tests[name] for name in ("n", "of", "reason", "alike", "these_examples")},
     }
-    if set(first.groups) != set(second.groups):  # gaps of each run by its own groups, without differences
+    if set(first.groups) != set(
+        second.groups
+    ):  # gaps of each run by its own groups, without differences
         alone = zip((first, second), (before, after), strict=True)
         of_runs = [samples_of({"": a}, run.groups, designs[0])[""] for run, a in alone]
         estimates = ArmEstimates(of_runs[0]), ArmEstimates(of_runs[1])
@@ -126,7 +151,9 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the keys of run.json with different values, except those shown elsewhere."""
-    sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
+    sections = [
+        (first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")
+    ]
     for before, other in ((first, second), *sections):
         for name in sorted({*before, *other} - _SHOWN_ELSEWHERE):
             if before.get(name) != other.get(name):
@@ -145,7 +172,9 @@ def comparison_sections(compared: Mapping[str, Any]) -> tuple[Section, Section]:
     for arm in compared["arms"]:
         for metric in (ACCURACY, GAP):
             test = arm[metric.key]
-            values = [number(test[side], metric.digits, metric.scale) for side in ("first", "second")]
+            values = [
+                number(test[side], metric.digits, metric.scale) for side in ("first", "second")
+            ]
             change = difference(test, metric.digits, metric.scale)
             end = p_value(test["p_adjusted"]), verdict_on(test)
             rows.append([arm["arm"], metric.title, *values, change, *end])
@@ -165,6 +194,7 @@ def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     if any(not arm["paired"] for arm in arms):
         yield "The runs asked about different rows: compared as independent samples."
     for side in ("first", "second"):
-        if only := compared[f"only_{side}"]:
+        only = compared[f"only_{side}"]
+        if only:
             yield f"Only in the {side} run: {', '.join(only)}."
     yield from compared["notes"]

@@ -12,7 +12,14 @@ from fwc_llm.report import local_law_144 as ll144
 from fwc_llm.report import sections
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.narrative import findings, keeping, low_coverage, missed, next_step, what_was_run
+from fwc_llm.report.narrative import (
+    findings,
+    keeping,
+    low_coverage,
+    missed,
+    next_step,
+    what_was_run,
+)
 from fwc_llm.report.probability_sections import probabilities
 from fwc_llm.report.provenance import DECISIONS, costs, provenance, record
 from fwc_llm.report.reference_models import add_references, references_of
@@ -27,7 +34,9 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/1"
-_UNUSABLE = "the run's task file does not fit the data found here (pass the file with --task to see why)"
+_UNUSABLE = (
+    "the run's task file does not fit the data found here (pass the file with --task to see why)"
+)
 
 
 def make_document(
@@ -42,8 +51,8 @@ def make_document(
 ) -> dict[str, Any]:
     """Read runs of one task; return the content of their report, ready for JSON.
 
-    `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`, `title`,
-    `simulated`, `reference`, and `runs` with one dict per run:
+    `task` (a task or its name) replaces the task that the runs recorded. Keys: `format`, `task`,
+    `title`, `simulated`, `reference`, and `runs` with one dict per run:
 
     label       the run's name
     about       settings, versions and other keys of run.json
@@ -63,9 +72,9 @@ def make_document(
     threshold   results at the run's threshold, else None
     browser     with `with_rows`: all rows, for the page (`rows_of_run`)
 
-    `reference` computes reference lines for the runs. With `assist`, the metrics of `RATES_ASSISTED`
-    also use predictions for the rows that were not asked about. `unread` is the treatment of unread replies.
-    `of_law`: `audit` is for Local Law 144, as in `impact_tables`.
+    `reference` computes reference lines for the runs. With `assist`, the metrics of
+    `RATES_ASSISTED` also use predictions for the rows that were not asked about. `unread` is the
+    treatment of unread replies. `of_law`: `audit` is for Local Law 144, as in `impact_tables`.
     Raises `FwcError` as `read_runs`, and for options that need a missing table.
     """
     runs = read_runs(paths, unread)
@@ -97,7 +106,8 @@ def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dic
 
 def sections_of(run: Mapping[str, Any]) -> list[Section]:
     """The non-empty sections of one entry of a document's `runs`, in order."""
-    stats, is_run = run["statistics"], DECISIONS not in run["about"]
+    stats = run["statistics"]
+    is_run = DECISIONS not in run["about"]
     shown = [
         first_section(run),
         sections.results(stats),
@@ -139,18 +149,24 @@ def find_task(
 ) -> "tuple[Task | None, str]":
     """The task with its data, or None and the reason; never downloads.
 
-    Without `named`, the task that the run recorded is used, else the built-in task of that name. Errors of a
-    recorded task are not shown in detail, because an untrusted run may name any file.
+    Without `named`, the task that the run recorded is used, else the built-in task of that name.
+    Errors of a recorded task are not shown in detail, because an untrusted run may name any file.
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
-    text = run.described.get("task_file") if named is None else None
+    if named is None:
+        text = run.described.get("task_file")
+    else:
+        text = None
     beside = run.described.get("task_folder")
     try:
         if isinstance(named, Task):
             task = named
         elif text:
-            folder = run.folder / beside if beside else None
+            if beside:
+                folder = run.folder / beside
+            else:
+                folder = None
             task = recorded_task(text, run.task, folder, data_dir)
         else:
             task = load_task(named or run.task, data_dir)
@@ -169,7 +185,8 @@ def describe_run(
 ) -> dict[str, Any]:
     """A run as an entry of a document; `missing` is the reason for no `task`."""
     stats = statistics(run.answered, references_of(run))
-    kept, checks = keeping(run), run.table_checks.items()
+    kept = keeping(run)
+    checks = run.table_checks.items()
     return entry(
         run.label,
         run.arms,
@@ -181,10 +198,18 @@ def describe_run(
         rows=run.results.get("rows"),
         audit=audit_tables(run, task, of_law),
         provenance=provenance(run, task),
-        about={"command": "", **run.described, "returned_models": run.results.get("returned_models", [])},
+        about={
+            "command": "",
+            **run.described,
+            "returned_models": run.results.get("returned_models", []),
+        },
         paragraph=what_was_run(run, stats),
         findings=[
-            *({"arm": "", "text": f"Check column {name}: {told}."} for name, told in checks if name),
+            *(
+                {"arm": "", "text": f"Check column {name}: {told}."}
+                for name, told in checks
+                if name
+            ),
             *low_coverage(run.results["arms"], run.described["settings"]["min_coverage"]),
             *findings(stats, run.created, kept),
             *({"arm": "", "text": text} for text in missed(stats)),

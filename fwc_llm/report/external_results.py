@@ -1,8 +1,8 @@
 """Reads tables of decisions, output of the Batch API and logs of Inspect.
 
-Rows of the latter two have `output` (the reply), `decision` (yes, no, or "" for a reply without an answer),
-the `reason` for the latter, `finish_reason`, `refusal`, `arm` and `row`, those of Inspect also `repeat` and
-`target`; metadata and scores are further columns.
+Rows of the latter two have `output` (the reply), `decision` (yes, no, or "" for a reply without an
+answer), the `reason` for the latter, `finish_reason`, `refusal`, `arm` and `row`, those of Inspect
+also `repeat` and `target`; metadata and scores are further columns.
 """
 
 import json
@@ -47,7 +47,9 @@ def _batch(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             reply = read_batch_line(row)
         except AttemptError as failure:
             reply = Reply(None, error=str(failure))
-        table.append(_row(reply, {"arm": reply.model or "", "row": str(row.get("custom_id") or "")}))
+        table.append(
+            _row(reply, {"arm": reply.model or "", "row": str(row.get("custom_id") or "")})
+        )
     if not any(result["output"] for result in table):
         raise FwcError(f"{path}: no row has a reply of chat completions or of the Responses API")
     return table
@@ -57,8 +59,16 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the samples of any Inspect log: reply, target, metadata and scores."""
     log = read_log(path)
     for sample in log.samples or ():
-        target = sample.target if isinstance(sample.target, str) else ", ".join(sample.target)
-        about = {"target": target, "arm": log.eval.model, "row": str(sample.id), "repeat": sample.epoch - 1}
+        if isinstance(sample.target, str):
+            target = sample.target
+        else:
+            target = ", ".join(sample.target)
+        about = {
+            "target": target,
+            "arm": log.eval.model,
+            "row": str(sample.id),
+            "repeat": sample.epoch - 1,
+        }
         scores = {f"score.{name}": score.value for name, score in (sample.scores or {}).items()}
         yield _row(sample_reply(sample), about, sample.metadata, scores)
 
@@ -66,10 +76,17 @@ def _inspect(path: Path) -> Iterator[dict[str, Any]]:
 def _row(reply: Reply, about: dict[str, Any], *more: Any) -> dict[str, Any]:
     """A row: the reply, how it ended, the decision in it, and entries of `more` mappings."""
     answer = parse_answer(reply)
-    row = {"output": reply.text or ""} | about | {"decision": answer.value or "", "reason": answer.reason}
+    row = (
+        {"output": reply.text or ""}
+        | about
+        | {"decision": answer.value or "", "reason": answer.reason}
+    )
     row |= {"finish_reason": reply.finish_reason or "", "refusal": "yes" if reply.refusal else ""}
     for values in more:
         for name, cell in values.items() if isinstance(values, Mapping) else ():
-            text = json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict | list) else cell
+            if isinstance(cell, dict | list):
+                text = json.dumps(cell, ensure_ascii=False)
+            else:
+                text = cell
             row.setdefault(str(name), text)
     return row

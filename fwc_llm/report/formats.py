@@ -31,8 +31,13 @@ def choose_format(name: str | None, out: Path | None) -> str:
     if chosen not in FORMATS:
         what = f"format {name!r}" if name else f"the ending of {out}"
         raise FwcError(f"{what} is none of {', '.join(FORMATS)}: name one with --format")
-    ending = out.suffix.lower() if out is not None and chosen == "ll144" else ""
-    return chosen + ending if chosen + ending in _SUMMARY else chosen
+    if out is not None and chosen == "ll144":
+        ending = out.suffix.lower()
+    else:
+        ending = ""
+    if chosen + ending in _SUMMARY:
+        return chosen + ending
+    return chosen
 
 
 def render(
@@ -57,7 +62,8 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
         return json_text(document)
     if format == "csv":
         return tidy_csv(document)
-    if kind := _SUMMARY.get(format):
+    kind = _SUMMARY.get(format)
+    if kind:
         made = law.summaries(document)
         refusals = [summary["refused"] for summary in made if summary["refused"]]
         if kind == "csv" and refusals:
@@ -68,8 +74,13 @@ def write_document(document: Mapping[str, Any], format: str, appendix: bool = Fa
     if format == "comment":
         lines = list(_comment(document))
         rest = ["", f"{len(lines) - _LONGEST_COMMENT + 2} more lines: see the report."]
-        lines = lines if len(lines) <= _LONGEST_COMMENT else lines[: _LONGEST_COMMENT - 2] + rest
-        return "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"  # names must not mention GitHub users
+        if len(lines) <= _LONGEST_COMMENT:
+            lines = lines
+        else:
+            lines = lines[: _LONGEST_COMMENT - 2] + rest
+        return (
+            "\n".join(lines).rstrip().replace("@", "@\u200b") + "\n"
+        )  # names must not mention GitHub users
     return page(document, appendix)
 
 
@@ -79,8 +90,11 @@ def write_summaries(made: Sequence[Mapping[str, Any]], kind: str) -> str:
         return as_csv([line for summary in made for line in summary["lines"]], law.COLUMNS)
     shown = [law.sections(summary) for summary in made]
     if kind == "html":
-        title, rule = shown[0].title, f"{law.RULE}."
-        shown = [replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in shown]
+        title = shown[0].title
+        rule = f"{law.RULE}."
+        shown = [
+            replace(s, title=law.RULE, intro=s.intro.removeprefix(rule).strip()) for s in shown
+        ]
         return environment().get_template("sections.html.j2").render(title=title, sections=shown)
     return "\n".join(line for section in shown for line in markdown(section, 1)).rstrip() + "\n"
 
@@ -92,20 +106,29 @@ def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _head(run)
         for section in sections_of(run):
             yield from markdown(section)
-        yield from markdown(Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4)
+        yield from markdown(
+            Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4
+        )
 
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:
     if run["simulated"]:
         yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
-    if warning := (run["rows"] or {}).get("warning"):
+    warning = (run["rows"] or {}).get("warning")
+    if warning:
         yield from (f"> **Warning:** {escaped(warning)}.", "")
     if run["reference"]:
-        source = f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no prompts"
+        source = (
+            f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no "
+            f"prompts"
+        )
         yield from (f"> **Reference, no language model.** {source}.", "")
     yield from (escaped(run["paragraph"]), "")
     for finding in run["findings"]:
-        arm = f"**{escaped(finding['arm'])}**: " if finding["arm"] else ""
+        if finding["arm"]:
+            arm = f"**{escaped(finding['arm'])}**: "
+        else:
+            arm = ""
         yield f"- {arm}{escaped(finding['text'])}"
     yield ""
 

@@ -25,19 +25,29 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
     """A document's page; with `appendix`, printing includes the folded parts."""
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
     overall = overview([(run["label"], run["statistics"]) for run in document["runs"]], "All runs")
-    audit, several = any(DECISIONS in run["about"] for run in document["runs"]), len(document["runs"]) > 1
+    audit = any(DECISIONS in run["about"] for run in document["runs"])
+    several = len(document["runs"]) > 1
     values = {"document": document, "several": several, "audit": audit, "overview": overall}
-    values |= {"appendix": appendix, "browsers": browsers, **(_script() if browsers else {"script": None})}
+    values |= {
+        "appendix": appendix,
+        "browsers": browsers,
+        **(_script() if browsers else {"script": None}),
+    }
     return environment().get_template("page.html.j2").render(values)
 
 
 def environment() -> jinja2.Environment:
     """The Jinja environment of pages: text is escaped, hidden characters visible."""
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("fwc_llm.report"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # leaves Markup unchanged
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("fwc_llm.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: (
+            visible(value) if type(value) is str else value
+        ),  # leaves Markup unchanged
+    )
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     made.filters |= {
         "cell": lambda value: value if isinstance(value, TableCell) else TableCell(str(value)),
@@ -61,5 +71,7 @@ def _script() -> dict[str, Any]:
     source = (files("fwc_llm.report") / "templates" / "rows.js").read_text(encoding="utf-8")
     script = f'"use strict";\n(() => {{\n{source}}})();\n'
     checksum = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    allowed = f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
+    allowed = (
+        f"script-src 'sha256-{checksum}'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
     return {"policy": Markup(f"{_POLICY}; {allowed}"), "script": Markup(script)}

@@ -1,8 +1,8 @@
 """Audit tables: rows asked, answered and selected, by each attribute and crossed.
 
-Selection rates and impact ratios describe a population only if rows are drawn without a base parity. For a
-designed sample, they are reweighted to the table's base rates, or withheld (docs/statistics.md, "Designed
-samples").
+Selection rates and impact ratios describe a population only if rows are drawn without a base
+parity. For a designed sample, they are reweighted to the table's base rates, or withheld
+(docs/statistics.md, "Designed samples").
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _LAW = (
-    "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from the "
-    "verdict on a gap, which has a margin. Four fifths is a rule of practice (29 CFR 1607.4 (D), read "
+    "Laws and practices ask for ratios, tests and four fifths; their conclusions may differ from "
+    "the "
+    "verdict on a gap, which has a margin. Four fifths is a rule of practice (29 CFR 1607.4 (D), "
+    "read "
     "2026-11-22 in secondary sources): check that this rule is in force."
 )
 
 
 def is_designed(run: Run) -> bool:
     """Whether the numbers of test rows by group and label were set by design."""
-    return bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
+    return bool(
+        run.described.get("designed", run.described["settings"].get("base_parity") is not None)
+    )
 
 
 def audit_tables(run: Run, task: "Task | None" = None, of_law: bool = False) -> dict[str, Any]:
@@ -55,7 +59,8 @@ _RATES = {
 
 def who_was_selected(audit: Mapping[str, Any], shown: bool = False) -> Section:
     """The section with `impact_tables`; `shown` leaves out the last one's selection."""
-    kind, views = audit["basis"]["kind"], audit["attributes"]
+    kind = audit["basis"]["kind"]
+    views = audit["attributes"]
     parts = list[Section]()
     for view in views:
         by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
@@ -99,7 +104,10 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
     lost = any(losses["lost"] for losses in view["lost"].values())
     again = any(group["questions"] != group["rows"] for _, group in groups)
     table = any(group["in_table"] is not None for _, group in groups)
-    counted = {"Rows of the table": "in_table", "Rows asked": "rows"} if table else {"Rows": "rows"}
+    if table:
+        counted = {"Rows of the table": "in_table", "Rows asked": "rows"}
+    else:
+        counted = {"Rows": "rows"}
     counted |= {"Questions": "questions"} if again else {}
     counted |= {"Answered": "answered", "Not parsed": "unparsed", "No reply": "no_reply"}
     headings = [*["Lost before the run"] * lost, *counted]
@@ -107,10 +115,15 @@ def _asked(view: Mapping[str, Any], by: str) -> Section:
         [*[before.get(name, DASH)] * lost, *(_count(group[key]) for key in counted.values())]
         for name, group in groups
     ]
-    summed = "Counts are sums over repeats and rates are means over repeats: counts need not give the rates."
+    summed = (
+        "Counts are sums over repeats and rates are means over repeats: counts need not give the "
+        "rates."
+    )
     notes = [summed] * again
     if view["unknown"]:
-        notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
+        notes.append(
+            f"{view['unknown']:,} rows have no known category: ratios and tests leave them out."
+        )
     return _table(view, f"Rows and answers, {by}", headings, rows, notes=notes)
 
 
@@ -118,30 +131,44 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
     """Selection by an attribute; `most` limits the groups and leaves out counts."""
     whole = view
     if most:
-        view = {**view, "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]]}
+        view = {
+            **view,
+            "arms": [arm | {"groups": _lowest(arm["groups"], most)} for arm in view["arms"]],
+        }
     rows: list[Row] = []
     for arm, name, group in _lines(view):
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_", 2)
         if name == arm["reference"]:
             ratio = replace(ratio, note="" if most else "highest rate")
-        rule, verdict = group["four_fifths"], TableCell(DASH)
+        rule = group["four_fifths"]
+        verdict = TableCell(DASH)
         if rule is not None:
             below = "below" if rule["below"] else "not below"
             verdict = TableCell(below, "" if rule["settled"] else "undecided")
             if most and verdict.note:
                 verdict = TableCell(verdict.note)
-        chosen = f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
+        chosen = (
+            f"{_count(group['selected'])} of {_count(group['selected'] + group['not_selected'])}"
+        )
         rate = _with_ends(group, "selection_rate", "", 3)
         rows.append([chosen, rate, ratio, verdict, _count(group["shortfall"])])
     headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall"]
     if reweighted:
         headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
     elif view["weighted"]:
-        headings[:3] = ["Selected, unweighted", "Selection rate, weighted", "Impact ratio, weighted"]
+        headings[:3] = [
+            "Selected, unweighted",
+            "Selection rate, weighted",
+            "Impact ratio, weighted",
+        ]
     title = f"Who was selected, by {view['attribute']}"
     if most:
         (arm,) = whole["arms"]
-        rest = {name: group for name, group in arm["groups"].items() if name not in view["arms"][0]["groups"]}
+        rest = {
+            name: group
+            for name, group in arm["groups"].items()
+            if name not in view["arms"][0]["groups"]
+        }
         more = sum(group["impact_ratio"] is not None for group in rest.values())
         notes = [f"{more} more groups have higher ratios."] * (more > 0)
         notes += _reasons({"arms": [arm | {"groups": rest}]}, {"impact_ratio": "No ratio"}, 3)
@@ -150,7 +177,9 @@ def selected(view: Mapping[str, Any], reweighted: bool = False, most: int = 0) -
     intro = "Selection rates and impact ratios (rate over the highest rate), with 95 % intervals."
     keys = 1 + (len(view["arms"]) > 1)
     scales = {keys + 1: Scale(0.0, 1.0), keys + 2: Scale(0.0, 1.0, 0.8)}
-    return _table(view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales)
+    return _table(
+        view, title, headings, rows, notes=notes, intro=intro, name="selection", scales=scales
+    )
 
 
 def _lowest(groups: Mapping[str, Any], most: int) -> dict[str, Any]:
@@ -168,7 +197,9 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
             _marked(f"{pair['first']} − {pair['second']}", pair),
             *[arm["arm"]] * several,
             difference(pair, 3),
-            TableCell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
+            TableCell(
+                number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)
+            ),
             p_value(pair["p_value"]),
             p_value(pair["p_adjusted"]),
         ]
@@ -176,11 +207,19 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
         for pair in arm["pairs"]
     ]
     some = not all(arm["all_pairs"] for arm in view["arms"])
-    intro = "Only pairs with the group of the highest rate are shown, because there are many groups." * some
+    intro = (
+        "Only pairs with the group of the highest rate are shown, because there are many groups."
+        * some
+    )
     keys = [view["attribute"], *["Arm"] * several]
     headings = [*keys, "Rates", "Ratio", "p", "p (adjusted)"]
-    notes = ["p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of 0.8."]
-    return Section(f"Pairs of groups, {by}", headings, rows, notes if rows else (), intro, len(keys))
+    notes = [
+        "p is adjusted for all pairs of groups; it tests whether rates are equal, not the ratio of "
+        "0.8."
+    ]
+    return Section(
+        f"Pairs of groups, {by}", headings, rows, notes if rows else (), intro, len(keys)
+    )
 
 
 def _confused(view: Mapping[str, Any], by: str) -> Section:
@@ -191,23 +230,30 @@ def _confused(view: Mapping[str, Any], by: str) -> Section:
         ]
         for _, _, group in _lines(view)
     ]
-    headings, notes = [*_CONFUSED.values(), *_RATES.values()], list(_reasons(view, _RATES))
+    headings = [*_CONFUSED.values(), *_RATES.values()]
+    notes = list(_reasons(view, _RATES))
     return _table(view, f"Confusion matrix, {by}", headings, rows, notes=notes)
 
 
 def _with_ends(group: Mapping[str, Any], name: str, ends: str, digits: int) -> TableCell:
-    return valued(group, digits, key=name, ends=ends) if defined(group[name]) else TableCell("undefined")
+    if defined(group[name]):
+        return valued(group, digits, key=name, ends=ends)
+    return TableCell("undefined")
 
 
 def _reading(view: Mapping[str, Any]) -> Iterator[str]:
     if not any(arm["pairs"] for arm in view["arms"]):
         return
     reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
-    if any(group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)):
+    if any(
+        group["four_fifths"] and not group["four_fifths"]["settled"] for _, _, group in _lines(view)
+    ):
         yield "Undecided: the interval of the ratio contains 0.8."
     yield (
-        "Intervals of ratios hold jointly for all groups, and allow for another group's rate being the "
-        f"highest. The shortfall is how many more {'people' if reweighted else 'rows with an answer'} of the "
+        "Intervals of ratios hold jointly for all groups, and allow for another group's rate being "
+        "the "
+        f"highest. The shortfall is how many more "
+        f"{'people' if reweighted else 'rows with an answer'} of the "
         "group would have to be selected for a ratio of 1."
     )
 
@@ -216,7 +262,10 @@ def _reasons(view: Mapping[str, Any], names: Mapping[str, str], most: int = 6) -
     """Yield one sentence per reason for undefined values, with arms and groups."""
     places: dict[tuple[str, str], list[str]] = {}
     for arm, name, group in _lines(view):
-        where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name
+        if len(view["arms"]) > 1:
+            where = f"{arm['arm']}, {name}"
+        else:
+            where = name
         reasons = {**group["reasons"], "impact_ratio": group["reason"]}
         for rate, shown in names.items():
             if reasons.get(rate):

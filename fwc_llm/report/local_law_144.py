@@ -1,11 +1,11 @@
 """New York City's Local Law 144 (6 RCNY §§ 5-301 to 5-304): public summary.
 
-§ 5-301 requires, for each sex category, each race/ethnicity category and each intersection of both: the
-number of applicants, the selection rate and the impact ratio. For a score, the scoring rate (the share above
-the median of the full sample, § 5-301 (c)) replaces the selection rate. The number of people with an unknown
-category is also required. § 5-301 (d): a category with less than 2 % of the data may be left out of the
-impact ratios; its number, its rate and the reason are listed. § 5-302: historical or test data. § 5-303:
-published information. This is no legal advice.
+§ 5-301 requires, for each sex category, each race/ethnicity category and each intersection of both:
+the number of applicants, the selection rate and the impact ratio. For a score, the scoring rate
+(the share above the median of the full sample, § 5-301 (c)) replaces the selection rate. The number
+of people with an unknown category is also required. § 5-301 (d): a category with less than 2 % of
+the data may be left out of the impact ratios; its number, its rate and the reason are listed. §
+5-302: historical or test data. § 5-303: published information. This is no legal advice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,9 @@ from fwc_llm.sanitize import replace_invisible
 from fwc_llm.words import UNKNOWN
 
 RULE = "Summary of results under 6 RCNY §§ 5-301 to 5-304"
-ADVICE = "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
+ADVICE = (
+    "6 RCNY §§ 5-301 to 5-304, read on 22 Nov 2026 in secondary sources: check that it is in force."
+)
 COLUMNS = (
     *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
     *("selection_rate", "impact_ratio", "note", "simulated", "reference", "rates_of"),
@@ -34,7 +36,12 @@ _COUNTS = "applicants", "no_answer", "selected", "above_median"
 def summaries(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The summary of every run of a document (`make_document`)."""
     return [
-        summary(run["audit"], head(document, run), run["provenance"]["about"], run["about"].get("created"))
+        summary(
+            run["audit"],
+            head(document, run),
+            run["provenance"]["about"],
+            run["about"].get("created"),
+        )
         for run in document["runs"]
     ]
 
@@ -48,24 +55,30 @@ def summary(
 ) -> dict[str, Any]:
     """The public summary of § 5-303; all its lines share the cells of `heading`.
 
-    The argument `about` has the statements of [about] in a task file, `audited` is the time of the audit, and
-    `because` is the reason for leaving out small categories.
+    The argument `about` has the statements of [about] in a task file, `audited` is the time of the
+    audit, and `because` is the reason for leaving out small categories.
     """
     refused = ""
     if audit["basis"]["kind"] != AS_DRAWN:
         refused = (
-            f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: they are "
-            "not applicants, as Local Law 144's table requires; run with --base-parity none, or use fwc-llm "
+            f"the test rows of {heading['run']} were drawn in fixed numbers per group and label: "
+            f"they are "
+            "not applicants, as Local Law 144's table requires; run with --base-parity none, or "
+            "use fwc-llm "
             "audit --ll144 on decisions"
         )
     elif not audit["asked_once"]:
         refused = (
-            f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, and Local "
+            f"{heading['run']} has repeats, weights, several rows of a person or --until-decided, "
+            f"and Local "
             "Law 144's table counts every applicant once: run without them"
         )
     views = () if refused else audit["attributes"]
     lines = [
-        {**heading, **line} for view in views for arm in view["arms"] for line in _table(view, arm, because)
+        {**heading, **line}
+        for view in views
+        for arm in view["arms"]
+        for line in _table(view, arm, because)
     ]
     stated = {key: about.get(key) or NOT_STATED for key in ABOUT | FOR_LAW}
     groups = [g for view in views for arm in view["arms"] for g in arm["groups"].values()]
@@ -77,7 +90,8 @@ def summary(
         "Historical or test data, § 5-302": stated["data_kind"],
         "Source of the data, § 5-303 (a)": stated["source"],
         "Explanation of the data, § 5-303 (a)": "; ".join(
-            f"{ABOUT[key]}: {stated[key]}" for key in ("population", "collected", "left_out", "limits")
+            f"{ABOUT[key]}: {stated[key]}"
+            for key in ("population", "collected", "left_out", "limits")
         ),
         "How categories are known": stated["categories"],
     }
@@ -86,11 +100,14 @@ def summary(
     return {"rule": RULE, "refused": refused, "about": entries, "lines": lines}
 
 
-def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Iterator[dict[str, Any]]:
+def _table(
+    view: Mapping[str, Any], arm: Mapping[str, Any], because: str
+) -> Iterator[dict[str, Any]]:
     first = {"arm": arm["arm"], "table": view["attribute"]}
-    unscored = (
-        {} if any("above_median" in group for group in arm["groups"].values()) else {"above_median": ""}
-    )
+    if any("above_median" in group for group in arm["groups"].values()):
+        unscored = {}
+    else:
+        unscored = {"above_median": ""}
     unknown = dict.fromkeys(_COUNTS, 0)
     for name, group in arm["groups"].items():
         counts = {
@@ -104,7 +121,9 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any], because: str) -> Ite
             continue
         rates = "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio"
         some = counts["no_answer"] > 0 and group["selection_rate"] is not None
-        note = "; ".join(filter(None, (_note(group, because), "rate among applicants with an answer" * some)))
+        note = "; ".join(
+            filter(None, (_note(group, because), "rate among applicants with an answer" * some))
+        )
         rounded = {rate: "" if group.get(rate) is None else round(group[rate], 4) for rate in rates}
         yield {
             **first,
@@ -129,7 +148,8 @@ def _note(group: Mapping[str, Any], because: str) -> str:
 def missing(summarized: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes for the publisher: check the law, and entries that are not stated."""
     yield ADVICE
-    if lacking := [entry for entry, text in summarized["about"].items() if NOT_STATED in text]:
+    lacking = [entry for entry, text in summarized["about"].items() if NOT_STATED in text]
+    if lacking:
         yield f"Not stated in the summary: {'; '.join(lacking)} (--about KEY=TEXT)."
 
 
@@ -144,20 +164,31 @@ def sections(summarized: Mapping[str, Any]) -> Section:
     for line in summarized["lines"]:
         tables.setdefault((line["arm"], line["table"]), []).append(line)
     headings = {
-        "category": "Category", "applicants": "Applicants", "no_answer": "No answer", "selected": "Selected",
-        "selection_rate": "Selection rate", "impact_ratio": "Impact ratio",
-        "above_median": "Above the median", "scoring_rate": "Scoring rate",
+        "category": "Category",
+        "applicants": "Applicants",
+        "no_answer": "No answer",
+        "selected": "Selected",
+        "selection_rate": "Selection rate",
+        "impact_ratio": "Impact ratio",
+        "above_median": "Above the median",
+        "scoring_rate": "Scoring rate",
         "scoring_impact_ratio": "Impact ratio of scores",
-    }  # fmt: skip
-    several, by_note = len({arm for arm, _ in tables}) > 1, dict[str, dict[str, None]]()
+    }
+    several = len({arm for arm, _ in tables}) > 1
+    by_note = dict[str, dict[str, None]]()
     for (arm, name), lines in tables.items():
         shown = [key for key in headings if any(line.get(key, "") != "" for line in lines)]
         rows = [[_cell(line.get(key, "")) for key in shown] for line in lines]
         for line in lines:
             by_note.setdefault(line["note"], {})[line["category"]] = None
-        parts.append(Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in shown], rows))
+        parts.append(
+            Section(f"By {name}{f', {arm}' * several}", [headings[key] for key in shown], rows)
+        )
     notes = [f"{', '.join(names)}: {text}." for text, names in by_note.items() if text]
-    why = f" No table: {summarized['refused']}." if summarized["refused"] else ""
+    if summarized["refused"]:
+        why = f" No table: {summarized['refused']}."
+    else:
+        why = ""
     return Section(
         "New York City Local Law 144",
         intro=f"{summarized['rule']}.{why}",
@@ -170,4 +201,6 @@ def sections(summarized: Mapping[str, Any]) -> Section:
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return number(value, 3) if isinstance(value, float) else replace_invisible(str(value)) or DASH
+    if isinstance(value, float):
+        return number(value, 3)
+    return replace_invisible(str(value)) or DASH

@@ -1,4 +1,6 @@
-"""Monitoring: add the decisions of a file to those of earlier calls, and judge all of them by period."""
+"""Monitoring: add the decisions of a file to those of earlier calls, and judge all of them by
+period.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +52,9 @@ class Judged:
         return [i for i, ends in enumerate(limits) if outcome_of(self.condition, *ends) == "failed"]
 
     def check(self) -> Check:
-        """Failed if the pooled interval or that of a period is outside, passed if the pooled is within."""
+        """Failed if the pooled interval or that of a period is outside, passed if the pooled is
+        within.
+        """
         value, low, high = self.pooled.tolist()
         outcome: Outcome = outcome_of(self.condition, low, high)
         verdicts = {
@@ -62,11 +66,16 @@ class Judged:
         verdict = verdicts[outcome]
         if outside:
             outcome = "failed"
-            verdict = f"outside in {listed(outside, _MOST_PERIODS)}; after a repair use --since PERIOD"
+            verdict = (
+                f"outside in {listed(outside, _MOST_PERIODS)}; after a repair use --since PERIOD"
+            )
         reason = (
-            f"{_estimate(self.pooled)} in {self.decisions:,} decisions since {self.periods[0]}: {verdict}"
+            f"{_estimate(self.pooled)} in {self.decisions:,} decisions since {self.periods[0]}: "
+            f"{verdict}"
         )
-        return Check(self.condition.text, outcome, f"{self.condition.text}: {reason}", value, low, high)
+        return Check(
+            self.condition.text, outcome, f"{self.condition.text}: {reason}", value, low, high
+        )
 
 
 def _estimate(estimate: Floats) -> str:
@@ -98,9 +107,9 @@ def watch(
 ) -> Monitored:
     """Add the new decisions of a file to an open state, and judge all decisions.
 
-    `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`, `missing`,
-    `time`, `unknown`, `period`, `positive`, `negative`, `others`. `since` names the period from which
-    decisions are judged, in this call and later ones.
+    `options` must be the same at every call with a state: `answer`, `label`, `protected`, `key`,
+    `missing`, `time`, `unknown`, `period`, `positive`, `negative`, `others`. `since` names the
+    period from which decisions are judged, in this call and later ones.
     """
     for condition in conditions:
         check_monitored(condition, options["label"] is not None)
@@ -108,7 +117,9 @@ def watch(
     asked = {**options, "fail_if": [condition.text for condition in conditions]}
     known = summary["asked"] or asked
     asked["period"] = asked["period"] or known["period"]
-    changed = [f"--{name.replace('_', '-')} {known[name]}" for name in known if known[name] != asked[name]]
+    changed = [
+        f"--{name.replace('_', '-')} {known[name]}" for name in known if known[name] != asked[name]
+    ]
     if changed:
         raise FwcError(
             f"{state.path} was begun with {', '.join(changed)}: repeat it, or name another --state"
@@ -121,15 +132,22 @@ def watch(
     if len(rows):
         notes = [*notes, *_add(state, rows, path)]
     names = summary["periods"]
-    order = sorted(range(len(names)), key=lambda index: (len(names[index]), names[index]))  # call 9, then 10
+    order = sorted(
+        range(len(names)), key=lambda index: (len(names[index]), names[index])
+    )  # call 9, then 10
     periods = [names[index] for index in order]
     counts = state.counts()[order]
     starts = summary["since"]
     if since is not None and since not in periods:
-        raise FwcError(f"--since {since!r:.40}: no decision is of this period; the last is {periods[-1]}")
+        raise FwcError(
+            f"--since {since!r:.40}: no decision is of this period; the last is {periods[-1]}"
+        )
     if since is not None and since not in [start["period"] for start in starts[-1:]]:
         starts.append({"period": since, "call": summary["calls"]})
-    start = periods.index(starts[-1]["period"]) if starts else 0
+    if starts:
+        start = periods.index(starts[-1]["period"])
+    else:
+        start = 0
     arrival = np.argsort(np.argsort(order[start:]))  # in which order the judged periods came
     judged = [
         judge(condition, counts[start:], periods[start:], arrival, len(conditions))
@@ -141,22 +159,33 @@ def watch(
 def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
     """Raise `FwcError` for a condition that cannot be monitored."""
     metric = BY_KEY[KEY_OF[condition.metric]]
-    worse = ">" if metric.kind == "gap" else "<"
+    if metric.kind == "gap":
+        worse = ">"
+    else:
+        worse = "<"
     if condition.arm is not None or set(metric.rates) - set(RATES):
-        raise FwcError(f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]')
+        raise FwcError(
+            f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]'
+        )
     if not labelled and set(metric.rates) - {"rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
-        raise FwcError(f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER')
+        raise FwcError(
+            f'"{condition.text}" cannot be monitored: write {condition.metric} {worse} NUMBER'
+        )
 
 
 def judge(
-    condition: GateCondition, counts: Codes, periods: Sequence[str], arrival: Codes, conditions: int = 1
+    condition: GateCondition,
+    counts: Codes,
+    periods: Sequence[str],
+    arrival: Codes,
+    conditions: int = 1,
 ) -> Judged:
     """Judge a condition on counts (P, G, 2, 3) by period.
 
-    Of the error, the pooled interval has one half. The period that came k-th (`arrival` (P,), from 0) has
-    1 / ((k + 1) (k + 2)) of the other half. So all of them hold together, at all calls.
+    Of the error, the pooled interval has one half. The period that came k-th (`arrival` (P,), from
+    0) has 1 / ((k + 1) (k + 2)) of the other half. So all of them hold together, at all calls.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
     half = ERROR / (2 * conditions)
@@ -171,7 +200,8 @@ def _read(
 ) -> "tuple[pd.DataFrame, Sequence[str]]":
     """The decisions of a file (columns: key, group, cell, period), and notes on dropped rows.
 
-    A cell is 3 · label + answer (0, 1, or 2 for unread). New values of answers and labels go to `seen`.
+    A cell is 3 · label + answer (0, 1, or 2 for unread). New values of answers and labels go to
+    `seen`.
     """
     import pandas as pd
 
@@ -180,7 +210,10 @@ def _read(
     positive = values_of(asked["positive"])
     negative = values_of(asked["negative"])
     rule = MeaningRule(positive, negative, asked["others"], "command line")
-    known = {*seen, *(positive + negative if positive and negative else ())}  # no call has to have both
+    known = {
+        *seen,
+        *(positive + negative if positive and negative else ()),
+    }  # no call has to have both
     outcomes = OutcomeRules(rule, where=path.name, titles=columns, known=known)
     protected = asked["protected"]
     frame, notes = read_predictions(
@@ -197,12 +230,22 @@ def _read(
     every = asked["period"] = asked["period"] or ("month" if asked["time"] else "call")
     if every != "call" and not asked["time"]:
         raise FwcError(f"--period {every} needs dates: name their column with --time")
-    for name in protected:  # each level by itself: its meaning must not depend on the call's other levels
+    for (
+        name
+    ) in protected:  # each level by itself: its meaning must not depend on the call's other levels
         levels = as_names(frame[name].array)
-        unknown = {level for level in levels.categories if merged_categories([level], asked["unknown"], True)}
+        unknown = {
+            level
+            for level in levels.categories
+            if merged_categories([level], asked["unknown"], True)
+        }
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
     answers = from_frame(
-        frame, protected=protected, unknown=None, label="label" if asked["label"] else None, least_groups=1
+        frame,
+        protected=protected,
+        unknown=None,
+        label="label" if asked["label"] else None,
+        least_groups=1,
     ).answers["answers"]
     seen[:] = sorted(known)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
@@ -210,7 +253,9 @@ def _read(
     table = pd.DataFrame({"key": frame["row"], "group": answers.group, "cell": cell})
     table["period"] = "call"
     if every != "call":
-        table["period"] = _periods(as_names(frame["time"].array), every, f"{path}: {asked['time']!r}")
+        table["period"] = _periods(
+            as_names(frame["time"].array), every, f"{path}: {asked['time']!r}"
+        )
     return table, notes
 
 
@@ -223,7 +268,9 @@ def _periods(times: "Names", every: str, where: str) -> Any:
     try:
         days = [datetime.fromisoformat(text).date() for text in whole]
     except ValueError as error:
-        raise FwcError(f"{where}: {error!s:.80}: write ISO 8601, such as 2026-11-27T09:30") from None
+        raise FwcError(
+            f"{where}: {error!s:.80}: write ISO 8601, such as 2026-11-27T09:30"
+        ) from None
     frequency = every[0].upper()  # D, W, M, Q or Y
     return pd.PeriodIndex(days, freq=frequency).astype(str).to_numpy()[times.codes]
 

@@ -21,7 +21,9 @@ def document(seen: Monitored) -> dict[str, Any]:
     """The document for JSON: counts and metrics by period, pooled metrics, starts."""
     history: list[dict[str, Any]] = []
     for period, counts in zip(seen.periods, seen.counts.tolist(), strict=True):
-        history.append({"period": period, "counts": dict(zip(seen.summary["groups"], counts, strict=True))})
+        history.append(
+            {"period": period, "counts": dict(zip(seen.summary["groups"], counts, strict=True))}
+        )
     for judged in seen.judged:
         for entry, estimate in zip(history[seen.start :], judged.of_periods.T, strict=True):
             entry[judged.condition.text] = _keyed(estimate)
@@ -52,17 +54,23 @@ def _periods(seen: Monitored, judged: Judged) -> Section:
         title: ["not judged"] * seen.start + estimates,
         "Decisions": [f"{n:,}" for n in seen.counts.sum((1, 2, 3))],
     }
-    notes = [f"Call {s['call']} started anew with {s['period']} (--since)." for s in seen.summary["since"]]
+    notes = [
+        f"Call {s['call']} started anew with {s['period']} (--since)."
+        for s in seen.summary["since"]
+    ]
     sizes = seen.counts.sum((0, 2, 3))
     largest = sorted(np.argsort(-sizes, kind="stable")[:_GROUPS].tolist())
     if len(sizes) > _GROUPS:
         notes.append(
-            f"Rates are of the {_GROUPS} largest of {len(sizes)} groups; the metric is of all groups."
+            f"Rates are of the {_GROUPS} largest of {len(sizes)} groups; the metric is of all "
+            f"groups."
         )
     for rate, group in product(judged.metric.rates, largest):
         heading = f"{seen.summary['groups'][group]}, {rate.replace('_', ' ')}"
         shares = rates_of_groups(seen.counts[:, group], rate).tolist()
-        columns[heading] = [TableCell(number(share, 2), plotted=(None, share, None)) for share in shares]
+        columns[heading] = [
+            TableCell(number(share, 2), plotted=(None, share, None)) for share in shares
+        ]
     highest = np.nanmax([judged.condition.bound, *judged.of_periods[2]])
     scales = dict.fromkeys(range(3, len(columns)), Scale(0.0, 1.0))
     scales[1] = Scale(0.0, min(1.0, 0.1 * np.ceil(10 * highest)), judged.condition.bound)
@@ -76,7 +84,8 @@ def page(seen: Monitored, checks: Sequence[Check], title: str) -> str:
 
     answer = " ".join(f"{check.reason}." for check in checks)
     notes = [
-        "All intervals hold together at 95 %, at every call since the start; the horizontal line is the "
+        "All intervals hold together at 95 %, at every call since the start; the horizontal line "
+        "is the "
         "bound. Groups are compared within each period, so that a changing mix of groups is no gap."
     ]
     parts = [Section("Checks", notes=notes, intro=answer), *sections(seen)]

@@ -1,7 +1,8 @@
-"""The file of `fwc-llm monitor`: every decision, and what earlier calls fixed; each call is one transaction.
+"""The file of `fwc-llm monitor`: every decision, and what earlier calls fixed; each call is one
+transaction.
 
-SQLite keeps one block of decisions a call, and one summary with the SHA-256 of all blocks and of itself. They
-are compared at every opening, so a file that was cut or changed is refused.
+SQLite keeps one block of decisions a call, and one summary with the SHA-256 of all blocks and of
+itself. They are compared at every opening, so a file that was cut or changed is refused.
 """
 
 import copy
@@ -31,7 +32,14 @@ _TABLES = (
     "CREATE TABLE calls (number INTEGER PRIMARY KEY, decisions BLOB NOT NULL)",
     "CREATE TABLE summary (content TEXT NOT NULL, sha256 TEXT NOT NULL)",
 )
-_EMPTY: dict[str, Any] = {"asked": {}, "values": [], "groups": [], "periods": [], "since": [], "calls": 0}
+_EMPTY: dict[str, Any] = {
+    "asked": {},
+    "values": [],
+    "groups": [],
+    "periods": [],
+    "since": [],
+    "calls": 0,
+}
 
 
 @dataclass
@@ -48,7 +56,9 @@ class State:
         import pandas as pd
 
         salt = self.summary["salt"]
-        return pd.util.hash_pandas_object(keys, index=False, hash_key=salt).to_numpy().view(np.int64)
+        return (
+            pd.util.hash_pandas_object(keys, index=False, hash_key=salt).to_numpy().view(np.int64)
+        )
 
     def add(self, decisions: npt.NDArray[np.void], names: Sequence[str], where: Path) -> int:
         """Add the decisions (n,) that are new; return how many.
@@ -61,18 +71,23 @@ class State:
         known = np.flatnonzero(given["key"][position] == self.decisions["key"])
         again = position[known]
         changed = given["cell"][again] != self.decisions["cell"][known]
-        if self.summary["asked"]["period"] != "call":  # else a row that comes again is of its first call
+        if (
+            self.summary["asked"]["period"] != "call"
+        ):  # else a row that comes again is of its first call
             changed |= given["period"][again] != self.decisions["period"][known]
         if changed.any():
             key = names[order[again[np.argmax(changed)]]]
             raise FwcError(
-                f"{where}: the row {key!r:.80} was seen before and has changed: decisions stay as they "
+                f"{where}: the row {key!r:.80} was seen before and has changed: decisions stay as "
+                f"they "
                 "were made; restore it, or begin a new file with --state"
             )
         is_new = np.ones(len(given), np.bool_)
         is_new[again] = False
         if is_new.any():
-            self.database.execute("INSERT INTO calls (decisions) VALUES (?)", (given[is_new].tobytes(),))
+            self.database.execute(
+                "INSERT INTO calls (decisions) VALUES (?)", (given[is_new].tobytes(),)
+            )
             self.decisions = np.concatenate([self.decisions, given[is_new]])
         return int(is_new.sum())
 
@@ -87,7 +102,9 @@ class State:
         """Write the summary, and the SHA-256 of everything."""
         content = json.dumps(self.summary)
         self.database.execute("DELETE FROM summary")
-        self.database.execute("INSERT INTO summary VALUES (?, ?)", (content, _sha256(self.database, content)))
+        self.database.execute(
+            "INSERT INTO summary VALUES (?, ?)", (content, _sha256(self.database, content))
+        )
 
 
 def _sha256(database: sqlite3.Connection, content: str) -> str:
@@ -100,7 +117,9 @@ def _sha256(database: sqlite3.Connection, content: str) -> str:
 
 def _read(database: sqlite3.Connection, path: Path) -> State:
     """Read a file, new where it is empty; `FwcError` if it is another one or was changed."""
-    schema = [row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")]
+    schema = [
+        row[0] for row in database.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")
+    ]
     if not schema:
         for statement in _TABLES:
             database.execute(statement)
@@ -108,13 +127,15 @@ def _read(database: sqlite3.Connection, path: Path) -> State:
         return State(database, path, summary, np.zeros(0, DECISION))
     if schema != list(_TABLES):
         raise FwcError(
-            f"{path} is not a file of this version's `fwc-llm monitor`: begin a new one with another "
+            f"{path} is not a file of this version's `fwc-llm monitor`: begin a new one with "
+            f"another "
             "--state and all decisions"
         )
     rows = database.execute("SELECT content, sha256 FROM summary").fetchall()
     if len(rows) != 1 or _sha256(database, rows[0][0]) != rows[0][1]:
         raise FwcError(
-            f"{path} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on from a copy, "
+            f"{path} is not as `fwc-llm monitor` wrote it: the file was cut or changed; go on from "
+            f"a copy, "
             "or begin a new file with --state"
         )
     blocks = database.execute("SELECT decisions FROM calls ORDER BY number").fetchall()
@@ -136,7 +157,9 @@ def open_state(path: Path) -> Iterator[State]:
         state.save()
         database.execute("COMMIT")
     except sqlite3.Error as error:
-        raise FwcError(f"cannot use the state {path}: {error}; name a file of `fwc-llm monitor`") from None
+        raise FwcError(
+            f"cannot use the state {path}: {error}; name a file of `fwc-llm monitor`"
+        ) from None
     finally:
         if database is not None:
             database.close()

@@ -28,21 +28,31 @@ _MOST_BELOW = 3  # most groups below four fifths in a sentence
 def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
     """A paragraph on a run: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
-    repeats, seed = int(settings["repeats"]), int(settings["seed"])
+    repeats = int(settings["repeats"])
+    seed = int(settings["seed"])
     if "epochs" in run.described:  # in runs of Inspect, every epoch counts as a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
-    rates = ", ".join(f"{_cut(group['group'])} {group['base_rate']:.0%}" for group in stats["groups"])
+    rates = ", ".join(
+        f"{_cut(group['group'])} {group['base_rate']:.0%}" for group in stats["groups"]
+    )
     rows = f"{run.n_test} test rows of {run.described.get('title') or run.task}"
     drawn = (
-        "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
+        "drawn at random"
+        if parity is None
+        else f"drawn so that the groups’ base rates differ by {parity:g}"
     )
     times = f"once (seed {seed})"
     if repeats > 1:
-        times = f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
+        times = (
+            f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with its own rows"
+        )
     times += f", every question {run.times} times" if run.times > 1 else ""
     several = len(run.arms) > 1
-    arms = f"{len(run.arms)} ways of prompting" if several else "one way of prompting"
+    if several:
+        arms = f"{len(run.arms)} ways of prompting"
+    else:
+        arms = "one way of prompting"
     model = f"the model {run.described['model']}{_how(run)}"
     if run.simulated_answers:
         model = f"{run.described['model']}{_how(run)}, a simulation,"
@@ -53,17 +63,21 @@ def what_was_run(run: "Run", stats: Mapping[str, Any]) -> str:
         f"{', '.join(run.arms)}."
     ]
     sentences += ["Every arm saw the same rows."] * several
-    if meaning := (run.results.get("rows") or {}).get("outcome"):
+    meaning = (run.results.get("rows") or {}).get("outcome")
+    if meaning:
         sentences.append(f"In the table {meaning}.")
     sentences += [run.missing] if run.missing else []
-    if stopped := run.results.get("stopped"):
+    stopped = run.results.get("stopped")
+    if stopped:
         sentences.append(f"The run ended before its last question: {stopped}.")
     return " ".join(sentences)
 
 
 def _how(run: "Run") -> str:
     api = run.results.get("api") or "chat"
-    return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
+    if api == "chat":
+        return ""
+    return f" (a decision model by /{api}: P(yes), yes from {HALF:g} on)"
 
 
 def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[str, Any]) -> str:
@@ -73,11 +87,18 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
     if stats["labelled"]:
         rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in stats["groups"])
         against = f"with {audit['label']}, by {names} (share of true yes: {rates})"
-    at = f" (yes from {audit['threshold']:g} up)" if audit.get("threshold") is not None else ""
-    who = f" Decided by: {', '.join(arms)}." if len(arms) > 1 else ""
+    if audit.get("threshold") is not None:
+        at = f" (yes from {audit['threshold']:g} up)"
+    else:
+        at = ""
+    if len(arms) > 1:
+        who = f" Decided by: {', '.join(arms)}."
+    else:
+        who = ""
     return (
         f"{stats['arms'][0]['n']:,} decisions made elsewhere are in the column {audit['answer']} "
-        f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take rows as "
+        f"of {audit['predictions']}{at}. Here they are compared {against}.{who} Intervals take "
+        f"rows as "
         "independent random draws."
     )
 
@@ -85,8 +106,12 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], stats: Mapping[s
 def low_coverage(arms: Sequence[Mapping[str, Any]], least: float) -> Iterator[dict[str, str]]:
     """Yield a finding (as in `findings`) for each arm with a coverage below `least`."""
     for arm in arms:
-        if (coverage := arm["coverage"]) is not None and coverage < least:
-            text = f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be read"
+        coverage = arm["coverage"]
+        if coverage is not None and coverage < least:
+            text = (
+                f"Only {coverage:.0%} of the replies of {arm['arm']} hold an answer that could be "
+                f"read"
+            )
             yield {
                 "arm": "",
                 "text": f"{text} (below {least:.0%}): all numbers are about these replies alone.",
@@ -98,9 +123,15 @@ def keeping(run: "Run") -> frozenset[str] | None:
     from fwc_llm.gates.condition import UNTIL_VERDICT
 
     until = run.described["settings"].get("until_decided") or ()
-    texts = [*(run.described.get("fail_if") or ()), *(text for text in until if text != UNTIL_VERDICT)]
-    if goal := tuning_goal(run.folder):
-        texts.append(f"{goal['metric']} {'<' if goal['metric'] == 'dp_ratio' else '>'} {goal['target']}")
+    texts = [
+        *(run.described.get("fail_if") or ()),
+        *(text for text in until if text != UNTIL_VERDICT),
+    ]
+    goal = tuning_goal(run.folder)
+    if goal:
+        texts.append(
+            f"{goal['metric']} {'<' if goal['metric'] == 'dp_ratio' else '>'} {goal['target']}"
+        )
     return keeping_to(texts, run.answered)
 
 
@@ -111,9 +142,13 @@ def keeping_to(conditions: Sequence[str], answered: "RunAnswers") -> frozenset[s
     kept = dict[str, bool]()
     for condition in map(parse_condition, conditions):
         checks = decide(condition, answered)
-        for arm, check in zip((condition.arm,) if condition.arm else answered.arms, checks, strict=True):
+        for arm, check in zip(
+            (condition.arm,) if condition.arm else answered.arms, checks, strict=True
+        ):
             kept[arm] = kept.get(arm, True) and check.outcome == "passed"
-    return frozenset(arm for arm in kept if kept[arm]) if conditions else None
+    if conditions:
+        return frozenset(arm for arm in kept if kept[arm])
+    return None
 
 
 def findings(
@@ -121,15 +156,17 @@ def findings(
 ) -> list[dict[str, str]]:
     """The findings, the best arm's first: `text`, and the `arm` it is about, or ""."""
     arms, base, tests = _against_first(stats)
-    best, alike = best_arm(stats, kept), list(all_alike(stats))
+    best = best_arm(stats, kept)
+    alike = list(all_alike(stats))
     telling = [name for name, arm in arms.items() if not arm["alike"]]
     sentences = list[dict[str, str]]()
     if telling:
         lead = best or (base if base in telling else telling[0])
         answer = _rates_and_gap(arms[lead], tests.get(lead), base)
-        if perfect := [
+        perfect = [
             row[GAP] for row in stats["context"] if row["name"] == "oracle" and row[GAP] is not None
-        ]:
+        ]
+        if perfect:
             answer += f"; true answers have a gap of {_points(perfect[0])}"
         answer += f".{_accuracy(arms[lead], tests.get(lead), base)} {asked(stats, created)}."
         named = f"Best: {lead}. " if best else ""
@@ -142,17 +179,26 @@ def findings(
                 named = f"No arm is shown to {better}keep to the limits set. "
         if not best and lead != "answers":  # "answers" is the only arm of an audit without arms
             named += f"{lead}: "
-        answer = answer if named.endswith(": ") else answer[0].upper() + answer[1:]
+        if named.endswith(": "):
+            answer = answer
+        else:
+            answer = answer[0].upper() + answer[1:]
         sentences.append({"arm": "", "text": named + answer})
         others = sorted(
-            (name for name in telling if name != lead), key=lambda name: arms[name][GAP]["value"] or 0
+            (name for name in telling if name != lead),
+            key=lambda name: arms[name][GAP]["value"] or 0,
         )
-        told = others if len(others) <= _MOST else [name for name in others if name == base]
+        if len(others) <= _MOST:
+            told = others
+        else:
+            told = [name for name in others if name == base]
         for name in told:
-            arm, test = arms[name], tests.get(name)
+            arm = arms[name]
+            test = tests.get(name)
             text = f"{_rates_and_gap(arm, test, base)}.{_accuracy(arm, test, base)}"
             sentences.append({"arm": name, "text": text})
-        if more := len(others) - len(told):
+        more = len(others) - len(told)
+        if more:
             sentences.append({"arm": "", "text": f"{more} more arms are in the table."})
     sentences += alike
     sentences += [sentence for arm in stats["arms"] for sentence in _silence(arm)]
@@ -163,21 +209,30 @@ def findings(
 def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> str | None:
     """The best of the arms that are significantly better than the first, or None.
 
-    Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy beyond
-    the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is in `kept`, else
-    with a smaller gap.
+    Without gates and target (`kept` None), better means a smaller DP gap without a loss of accuracy
+    beyond the margin. Otherwise, better means in `kept`, with a higher accuracy if the first arm is
+    in `kept`, else with a smaller gap.
     """
     arms, base, tests = _against_first(stats)
 
     def is_better(name: str, test: Mapping[str, Any]) -> bool:
-        gap, accuracy = test[GAP], test["accuracy"]
+        gap = test[GAP]
+        accuracy = test["accuracy"]
         shown = gap["verdict"] in (DIFFERS, WITHIN) and gap["difference"] < 0
         if kept is not None and base in kept:
-            return name in kept and accuracy["verdict"] in (DIFFERS, WITHIN) and accuracy["difference"] > 0
-        loses = stats["labelled"] and (accuracy["low"] is None or accuracy["low"] < -stats["margin"])
+            return (
+                name in kept
+                and accuracy["verdict"] in (DIFFERS, WITHIN)
+                and accuracy["difference"] > 0
+            )
+        loses = stats["labelled"] and (
+            accuracy["low"] is None or accuracy["low"] < -stats["margin"]
+        )
         return shown and (not loses if kept is None else name in kept)
 
-    better = [name for name, test in tests.items() if is_better(name, test) and not arms[name]["alike"]]
+    better = [
+        name for name, test in tests.items() if is_better(name, test) and not arms[name]["alike"]
+    ]
     if kept is None or not stats["labelled"]:
         return min(better, key=lambda name: arms[name][GAP]["value"], default=None)
     return max(better, key=lambda name: arms[name]["accuracy"]["value"], default=None)
@@ -186,8 +241,15 @@ def best_arm(stats: Mapping[str, Any], kept: Collection[str] | None = None) -> s
 def _against_first(stats: Mapping[str, Any]) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """(arms by name, baseline's name, comparisons with the baseline by arm)."""
     arms = {arm["arm"]: arm for arm in stats["arms"]}
-    base = stats["comparisons"][0]["first"] if stats["comparisons"] else next(iter(arms))
-    return arms, base, {test["second"]: test for test in stats["comparisons"] if test["first"] == base}
+    if stats["comparisons"]:
+        base = stats["comparisons"][0]["first"]
+    else:
+        base = next(iter(arms))
+    return (
+        arms,
+        base,
+        {test["second"]: test for test in stats["comparisons"] if test["first"] == base},
+    )
 
 
 def asked(stats: Mapping[str, Any], created: str = "") -> str:
@@ -201,13 +263,22 @@ def asked(stats: Mapping[str, Any], created: str = "") -> str:
 def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base: str) -> str:
     """The lowest and highest rate of yes, the gap, its change from the baseline."""
     gap = arm[GAP]
-    groups = [group for group in arm["groups"].items() if group[1]["rate"] is not None and group[1]["judged"]]
+    groups = [
+        group
+        for group in arm["groups"].items()
+        if group[1]["rate"] is not None and group[1]["judged"]
+    ]
     if gap["value"] is None or not groups:
         return f"no DP gap: {arm['reasons'].get(GAP, 'it is not defined')}"
     rates = {name: group["rate"] for name, group in groups}
     order = sorted(rates, key=lambda name: rates[name])
-    low, high = (f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1]))
-    of = f", the lowest and highest of {len(rates)} groups" if len(rates) > 2 else ""
+    low, high = (
+        f"{number(rates[name], 0, 100)} % of {_cut(name)}" for name in (order[0], order[-1])
+    )
+    if len(rates) > 2:
+        of = f", the lowest and highest of {len(rates)} groups"
+    else:
+        of = ""
     text = f"yes for {low} and {high}{of}, a gap of {_points(gap['value'])}"
     why = "too few rows to tell whether the groups differ"
     if gap["low"] is not None:
@@ -224,7 +295,9 @@ def _rates_and_gap(arm: Mapping[str, Any], test: Mapping[str, Any] | None, base:
 
 def _for_lack_of_answers(gap: Mapping[str, Any]) -> bool:
     """Whether a gap's verdict is undecided only because of replies without an answer."""
-    settled = gap["low"] is not None and verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE
+    settled = (
+        gap["low"] is not None and verdict(gap["low"], gap["high"], gap["margin"]) != INCONCLUSIVE
+    )
     return settled and gap["verdict"] == INCONCLUSIVE
 
 
@@ -243,8 +316,11 @@ def _change(test: Mapping[str, Any] | None, metric: str, base: str) -> str:
     """A significant difference from the baseline, with its interval, or ""."""
     if test is None or test[metric]["verdict"] not in (DIFFERS, WITHIN):
         return ""
-    change, ends = test[metric]["difference"], sorted(abs(test[metric][end]) for end in ("low", "high"))
-    size = f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_in_words(base)}"
+    change = test[metric]["difference"]
+    ends = sorted(abs(test[metric][end]) for end in ("low", "high"))
+    size = (
+        f"{number(abs(change), 0, 100)} {'more' if change > 0 else 'less'} than {_in_words(base)}"
+    )
     return f", {size} ({interval(ends, 0, 100)})"
 
 
@@ -263,13 +339,17 @@ def _undecided(tests: Mapping[str, Mapping[str, Any]], base: str) -> Iterator[st
         elif test["reason"]:
             why = f"{{}}: a difference from {{}} {test['reason']}."
         by_reason.setdefault(why, []).append(name)
-    yield from (why.format(listed(names, _MOST, _cut), _in_words(base)) for why, names in by_reason.items())
+    yield from (
+        why.format(listed(names, _MOST, _cut), _in_words(base)) for why, names in by_reason.items()
+    )
 
 
 def smallest_found(tests: Sequence[Mapping[str, Any]]) -> str:
     """The largest of the tests' smallest differences detected with power 80 %, in points."""
     known = [test["smallest_found"] for test in tests if test["smallest_found"] is not None]
-    return number(min(1.0, max(known)), 1, 100) if known else ""
+    if known:
+        return number(min(1.0, max(known)), 1, 100)
+    return ""
 
 
 def missed(stats: Mapping[str, Any]) -> Iterator[str]:
@@ -277,30 +357,46 @@ def missed(stats: Mapping[str, Any]) -> Iterator[str]:
     tests = [test["these_examples"] if test["reason"] else test for test in stats["comparisons"]]
     between = [smallest_found([test[metric] for test in tests]) for metric in (GAP, "accuracy")]
     sizes = [
-        f"{size} points of {name}" for size, name in zip(between, ("DP gap", "accuracy"), strict=True) if size
+        f"{size} points of {name}"
+        for size, name in zip(between, ("DP gap", "accuracy"), strict=True)
+        if size
     ]
     parts = list[str]()
     if sizes:
         first = stats["comparisons"][0]
-        scope = scope_words(THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"])
+        scope = scope_words(
+            THESE_EXAMPLES if first["reason"] else first["of"], stats["with_examples"]
+        )
         parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")
-    if alone := smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]]):
+    alone = smallest_found([arm[GAP] for arm in stats["arms"] if not arm["alike"]])
+    if alone:
         parts.append(f"gaps{' of one arm' * bool(sizes)} under {alone} points")
     if parts:
         yield f"What these rows could have missed: {'; '.join(parts)}."
 
 
-def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None) -> str:
+def next_step(
+    stats: Mapping[str, Any], kept: Collection[str] | None = None, run: "Run | None" = None
+) -> str:
     """The next step; what makes numbers doubtful comes before what they show."""
-    arms, tests = stats["arms"], [test for test in stats["comparisons"] if not test["alike"]]
+    arms = stats["arms"]
+    tests = [test for test in stats["comparisons"] if not test["alike"]]
     telling = [arm for arm in arms if not arm["alike"]]
     verdicts = {found[GAP]["verdict"] for found in (*telling, *tests)}
     differs = any(arm[key]["verdict"] == DIFFERS for arm in telling for key in _UNEQUAL)
     best = best_arm(stats, kept) if run else None
     leads = [arm for arm in arms if arm["arm"] == best] or arms
-    ranks = [arm["alike"]["centred"] for arm in arms if arm["alike"]]  # results of ranking by P(yes)
-    least = run.described["settings"]["min_coverage"] if run else Settings().min_coverage
-    suspects = [name for name in run.table_checks if name] if run else []
+    ranks = [
+        arm["alike"]["centred"] for arm in arms if arm["alike"]
+    ]  # results of ranking by P(yes)
+    if run:
+        least = run.described["settings"]["min_coverage"]
+    else:
+        least = Settings().min_coverage
+    if run:
+        suspects = [name for name in run.table_checks if name]
+    else:
+        suspects = []
     if run and (run.simulated_answers or run.reference):
         step = "ask a language model (--model)"
     elif run and any(arm["unanswered"] for arm in arms):
@@ -335,7 +431,9 @@ def next_step(stats: Mapping[str, Any], kept: Collection[str] | None = None, run
 
 
 def _lacks_answers(arm: Mapping[str, Any], least: float) -> bool:
-    """Whether replies without an answer, or a coverage below `least`, put an arm's numbers in doubt."""
+    """Whether replies without an answer, or a coverage below `least`, put an arm's numbers in
+    doubt.
+    """
     few = arm["coverage"] is None or arm["coverage"] < least
     return few or any(_silence(arm)) or (arm["coverage"] < 1 and _for_lack_of_answers(arm[GAP]))
 
@@ -343,7 +441,10 @@ def _lacks_answers(arm: Mapping[str, Any], least: float) -> bool:
 def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield findings by arm on one of the `attributes` of `impact_tables`."""
     for arm in view["arms"]:
-        who = arm["arm"] if len(view["arms"]) > 1 else ""
+        if len(view["arms"]) > 1:
+            who = arm["arm"]
+        else:
+            who = ""
         judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
         order = sorted(judged, key=lambda name: judged[name]["impact_ratio"])
         ratios = {
@@ -355,9 +456,15 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         below = [name for name in settled if judged[name]["four_fifths"]["below"]]
         open_ = [name for name in order if name not in settled]
         rate = f"four fifths of the rate of {_cut(arm['reference'] or '')}"
-        for names, text in ((below, f"Below {rate}"), (open_, f"Too few rows to tell whether below {rate}")):
+        for names, text in (
+            (below, f"Below {rate}"),
+            (open_, f"Too few rows to tell whether below {rate}"),
+        ):
             if names:
-                yield {"arm": who, "text": f"{text}: {listed(names, _MOST_BELOW, ratios.__getitem__)}."}
+                yield {
+                    "arm": who,
+                    "text": f"{text}: {listed(names, _MOST_BELOW, ratios.__getitem__)}.",
+                }
         if judged and not below and not open_:
             yield {"arm": who, "text": f"No group is below {rate}; the lowest: {ratios[order[0]]}."}
 
@@ -365,35 +472,53 @@ def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a finding for each arm with the same answer to (nearly) all rows."""
     for arm in stats["arms"]:
-        if not (alike := arm["alike"]):
+        alike = arm["alike"]
+        if not alike:
             continue
         text = f"{alike['words']}: the gap says nothing about the model."
-        if centred := alike["centred"]:
+        centred = alike["centred"]
+        if centred:
             rates = sorted((rate, name) for name, rate in centred["rates"].items())
-            ends = [f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])]
-            shown = ((centred["auc"], 2, 1), (centred["accuracy"], 0, 100), (centred["gap"], 0, 100))
+            ends = [
+                f"{number(rate, 0, 100)} % of {_cut(name)}" for rate, name in (rates[0], rates[-1])
+            ]
+            shown = (
+                (centred["auc"], 2, 1),
+                (centred["accuracy"], 0, 100),
+                (centred["gap"], 0, 100),
+            )
             auc, right, gap = (
                 f"{number(of['value'], *how)} ({interval((of['low'], of['high']), *how)})"
                 for of, *how in shown
             )
             text += (
-                f" P(yes) ranks rows: AUC {auc}. With the mean log-odds as threshold, the model says yes to "
+                f" P(yes) ranks rows: AUC {auc}. With the mean log-odds as threshold, the model "
+                f"says yes to "
                 f"{' and '.join(ends)}: accuracy {right} %, DP gap {gap} points."
             )
         yield {"arm": arm["arm"], "text": text}
 
 
 def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings on groups whose rows are refused or filtered more often than another group's."""
-    for key, rate, words in (("refusals", "refused", "refuses"), ("filtered", "filtered", "filters")):
+    """Yield findings on groups whose rows are refused or filtered more often than another
+    group's.
+    """
+    for key, rate, words in (
+        ("refusals", "refused", "refuses"),
+        ("filtered", "filtered", "filters"),
+    ):
         gap = arm["replies"][f"{key}_difference"]
         if gap["verdict"] in (DIFFERS, WITHIN):
             shares = {name: group[rate] for name, group in arm["groups"].items() if group["judged"]}
-            least, most = min(shares, key=lambda n: shares[n]), max(shares, key=lambda n: shares[n])
-            points, low, high = (number(x, 0, 100) for x in (gap["value"], shares[least], shares[most]))
+            least = min(shares, key=lambda n: shares[n])
+            most = max(shares, key=lambda n: shares[n])
+            points, low, high = (
+                number(x, 0, 100) for x in (gap["value"], shares[least], shares[most])
+            )
             ends = interval((gap["low"], gap["high"]), 0, 100)
             text = (
-                f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} ({high} % "
+                f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} "
+                f"({high} % "
                 f"against {low} %; {ends})."
             )
             yield {"arm": arm["arm"], "text": text}
@@ -404,16 +529,22 @@ def _in_words(arm: str) -> str:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:39]}…"
+    if len(name) <= 40:
+        return name
+    return f"{name[:39]}…"
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
     """Sentences on the `rows` of results.json: lost ones, and the outcome's values."""
-    meaning = [f"Outcome: {rows['outcome']}."] if rows and rows.get("outcome") else []
+    if rows and rows.get("outcome"):
+        meaning = [f"Outcome: {rows['outcome']}."]
+    else:
+        meaning = []
     if not rows or not rows["lost"]:
         return meaning
     groups = ", ".join(
-        f"{group['group']} {group['lost']:,} of {group['read']:,} ({group['lost'] / group['read']:.1%})"
+        f"{group['group']} {group['lost']:,} of {group['read']:,} "
+        f"({group['lost'] / group['read']:.1%})"
         for group in rows["groups"]
         if group["read"]
     )
@@ -427,9 +558,10 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     assumed = assumptions or Assumptions()
     lines = ["differences that tests at 5 % detect 4 times in 5:"]
     for size in smallest(design, assumed):
-        where = (
-            "these examples" if size["of"] == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-        )
+        if size["of"] == THESE_EXAMPLES:
+            where = "these examples"
+        else:
+            where = "this strategy, with examples drawn anew"
         found = f"{number(min(1.0, size['accuracy']), 1, 100)} points of accuracy between two arms"
         if not math.isnan(size["gap"]):
             gap, alone = (number(min(1.0, size[name]), 3) for name in ("gap", "gap_of_one"))
@@ -437,17 +569,22 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
         lines.append(f"  {where}: {found}")
     if design.repeats < MIN_SETS:
         lines.append(
-            f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} repeats"
+            f"  this strategy, with examples drawn anew: cannot be told with fewer than {MIN_SETS} "
+            f"repeats"
         )
     few = [group for group, judged in zip(design.groups, design.judged, strict=True) if not judged]
     if few:
-        lines.append(f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}")
+        lines.append(
+            f"not judged, with fewer than {design.min_group} rows: {listed(few, _MOST, _cut)}"
+        )
     sentence = (
         f"assuming that two arms answer {100 * assumed.discordant:.3g}% of the rows differently "
         f"({assumed.source})"
     )
     if design.repeats >= MIN_SETS:
-        sentence += f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
+        sentence += (
+            f", and examples move a difference by {assumed.examples_sd:g} (standard deviation)"
+        )
     return [*lines, sentence]
 
 
@@ -455,11 +592,15 @@ def expected_lines(expected: Mapping[str, Any] | None) -> list[str]:
     """Lines on the result of `runs.sample_sizes.questions_until_decided`."""
     if expected is None:
         return []
-    most, fixed = expected["most"], expected["fixed"]
+    most = expected["most"]
+    fixed = expected["fixed"]
     lines = [
-        f"until {expected['condition']} is decided, at most {most:,} rows (simulated, rates around 50 %):"
+        f"until {expected['condition']} is decided, at most {most:,} rows (simulated, rates around "
+        f"50 %):"
     ]
     for at in expected["gaps"]:
         asked = f"{at['rows']:,} rows on average, {at['rows'] / most:.0%}"
-        lines.append(f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs")
+        lines.append(
+            f"  true gap {at['gap']:.2f}: {asked}; decided in {at['decided']:.0%} of such runs"
+        )
     return [*lines, *([f"  a fixed sample that decides as often: {fixed:,} rows"] if fixed else [])]

@@ -18,13 +18,17 @@ def number(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
     if value is None or math.isnan(value):
         return DASH
     text = f"{value * scale:.{digits}f}"
-    return text.replace("-", "", 1) if not text.strip("-0.") else text.replace("-", "−", 1)
+    if not text.strip("-0."):
+        return text.replace("-", "", 1)
+    return text.replace("-", "−", 1)
 
 
 def signed(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
     """As `number`, always with a sign except for 0."""
     text = number(value, digits, scale)
-    return text if text == DASH or text.startswith("−") or not text.strip("0.") else f"+{text}"
+    if text == DASH or text.startswith("−") or not text.strip("0."):
+        return text
+    return f"+{text}"
 
 
 def percent(value: float | None) -> str:
@@ -40,7 +44,9 @@ def percent(value: float | None) -> str:
 def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:
     """The text "mean ± sd", or the mean alone if `sd` is undefined."""
     text = number(mean, digits, scale)
-    return f"{text} ± {number(sd, digits, scale)}" if text != DASH and defined(sd) else text
+    if text != DASH and defined(sd):
+        return f"{text} ± {number(sd, digits, scale)}"
+    return text
 
 
 def interval(bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0) -> str:
@@ -60,4 +66,6 @@ def p_value(value: float | None) -> str:
 def day(time: str) -> str:
     """The day of an ISO 8601 time, as "26 Nov 2026"; "" for any other text."""
     found = re.match(r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)", time)
-    return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}" if found else ""
+    if found:
+        return f"{int(found[3])} {_MONTHS[int(found[2]) - 1]} {found[1]}"
+    return ""

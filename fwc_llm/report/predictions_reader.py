@@ -13,7 +13,13 @@ from fwc_llm.cell_rules import as_number, as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.files import reason
 from fwc_llm.metrics.adverse_impact import over_median
-from fwc_llm.metrics.audit_table import FILE_ROW, OutcomeRules, decided, unused_columns, with_population
+from fwc_llm.metrics.audit_table import (
+    FILE_ROW,
+    OutcomeRules,
+    decided,
+    unused_columns,
+    with_population,
+)
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names, mapped
@@ -33,11 +39,28 @@ _ENDED = ("finish_reason", "refusal", "reason")  # columns of `open_results` on 
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
-    ("answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason", "weight", "cluster", "given")
+    (
+        "answer",
+        "label",
+        "arm",
+        "repeat",
+        "row",
+        "p_yes",
+        "examples",
+        "reason",
+        "weight",
+        "cluster",
+        "given",
+    )
 ) | {"score", "above"}
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
-    "p_yes": (0.0, 1.0, "P(yes)", " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none"),
+    "p_yes": (
+        0.0,
+        1.0,
+        "P(yes)",
+        " from 0 to 1 (0.87 for 87 %), and leave a cell empty where there is none",
+    ),
     "score": (-_LARGEST, _LARGEST, "a number", ""),
     "weight": (0.0, _LARGEST, "a weight", " of at least 0"),
 }
@@ -66,12 +89,14 @@ def read_answers(
     key: str = "",
     replies: bool = False,
 ) -> "tuple[pd.DataFrame, tuple[str, ...]]":
-    """Read a file or data frame as the table for an audit, indexed by `FILE_ROW`; also return notes.
+    """Read a file or data frame as the table for an audit, indexed by `FILE_ROW`; also return
+    notes.
 
-    `columns` maps the audit's columns to those of the table. With `replies`, answers are parsed from texts of
-    models; words for yes are `outcomes.positive["answer"]`, those for no `outcomes.rule.negative`. Without an
-    answer column, the answer is yes if `p_yes` is at least `threshold`, or if `score` exceeds its median.
-    Protected columns that the table lacks are taken from `population`, by its column `key`.
+    `columns` maps the audit's columns to those of the table. With `replies`, answers are parsed
+    from texts of models; words for yes are `outcomes.positive["answer"]`, those for no
+    `outcomes.rule.negative`. Without an answer column, the answer is yes if `p_yes` is at least
+    `threshold`, or if `score` exceeds its median. Protected columns that the table lacks are taken
+    from `population`, by its column `key`.
     """
     import pandas as pd
 
@@ -80,12 +105,17 @@ def read_answers(
     clash = sorted(_OURS.intersection(protected))
     if clash:
         raise FwcError(
-            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it in "
+            f"the protected column {clash[0]!r} has a name that the audit uses itself: rename it "
+            f"in "
             f"{raw.where}"
         )
     names = list(dict.fromkeys((*columns.values(), *protected)))
     elsewhere = () if population is None else [name for name in protected if name in population]
-    cells = {name: filled(raw.texts(name)) for name in names if name not in elsewhere or name in raw.titles}
+    cells = {
+        name: filled(raw.texts(name))
+        for name in names
+        if name not in elsewhere or name in raw.titles
+    }
     lacking = [name for name in names if name not in cells]
     if population is not None and lacking:
         rows = pd.DataFrame({key: np.asarray(cells[columns["row"]], object)})
@@ -103,7 +133,9 @@ def read_answers(
         shares = {as_number(cell) for cell in table["answer"].unique().tolist() if cell}
         if len(shares) > 2 and all(share is not None and 0.0 <= share <= 1.0 for share in shares):
             remedy = outcomes.rule.option("p_yes", [columns["answer"]])
-            raise FwcError(f"{columns['answer']!r} looks like probabilities: name it as such, {remedy}")
+            raise FwcError(
+                f"{columns['answer']!r} looks like probabilities: name it as such, {remedy}"
+            )
     for name in _NUMBERS.keys() & table:
         table[name] = as_numbers(table[name], columns[name], name, raw.numbers)
     if "answer" not in table and "p_yes" in table:
@@ -111,12 +143,18 @@ def read_answers(
     elif "answer" not in table:
         table["answer"] = answered_at(over_median(table["score"]), HALF)
     notes += unused_columns(raw.titles, set(cells), columns.get("weight"), columns.get("cluster"))
-    if not {"cluster", "row"}.intersection(columns):  # without ids, equal rows may be the same person
+    if not {"cluster", "row"}.intersection(
+        columns
+    ):  # without ids, equal rows may be the same person
         given = [columns.get(name) for name in ("answer", "p_yes", "score")]
         notes += repeated_note(raw, *given)
     frame = pd.DataFrame({**table, **{name: cells[name] for name in protected}})
     frame.index = pd.Index(raw.numbers, name=FILE_ROW)
-    named = [name for name in ("answer", "label") if name in columns and not (replies and name == "answer")]
+    named = [
+        name
+        for name in ("answer", "label")
+        if name in columns and not (replies and name == "answer")
+    ]
     if named:
         frame, left_out = decided(frame, named, outcomes, protected)
         notes = [*left_out, *notes]
@@ -146,7 +184,9 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
 
 
 def _with_endings(texts: "Names", raw: "RawTable", words: Words) -> "tuple[Names, Names]":
-    """The answers in replies, and the reasons for none, with the columns on how the replies ended."""
+    """The answers in replies, and the reasons for none, with the columns on how the replies
+    ended.
+    """
     ended = [
         np.asarray(filled(raw.texts(name)), object) if name in raw.titles else [""] * len(texts)
         for name in _ENDED
@@ -155,7 +195,9 @@ def _with_endings(texts: "Names", raw: "RawTable", words: Words) -> "tuple[Names
     for text, finish, refusal, why in zip(np.asarray(texts, object), *ended, strict=True):
         reply = Reply(None if why == "error" else text, finish or None, refusal=refusal == "yes")
         answers.append(parse_answer(reply, words))
-    return as_names([each.value or "" for each in answers]), as_names([each.reason for each in answers])
+    return as_names([each.value or "" for each in answers]), as_names(
+        [each.reason for each in answers]
+    )
 
 
 def _without_missing(
@@ -169,8 +211,13 @@ def _without_missing(
     """Apply the rule for missing values; return the table and a note."""
     from fwc_llm.data.clean_table import crossed
 
-    needed = [*protected, *(name for name in columns if name not in {"answer", "p_yes", "score", "reason"})]
-    empty = {name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed}
+    needed = [
+        *protected,
+        *(name for name in columns if name not in {"answer", "p_yes", "score", "reason"}),
+    ]
+    empty = {
+        name: ((table[name] == "") | table[name].isna()).to_numpy(dtype=bool) for name in needed
+    }
     empty = {name: lacks for name, lacks in empty.items() if lacks.any()}
     if not empty:
         return table, []
@@ -179,8 +226,10 @@ def _without_missing(
             grouped = f"; {outcomes.rule.option('missing', ['group'])} makes one group of them"
             n = int(lacks.sum())
             raise FwcError(
-                f"{where}:{table.index[int(np.argmax(lacks))]}: no value in column {columns.get(name, name)} "
-                f"({n:,} row{'s' * (n > 1)} in total); {outcomes.rule.option('missing', ['drop'])} leaves "
+                f"{where}:{table.index[int(np.argmax(lacks))]}: no value in column "
+                f"{columns.get(name, name)} "
+                f"({n:,} row{'s' * (n > 1)} in total); {outcomes.rule.option('missing', ['drop'])} "
+                f"leaves "
                 f"such rows out{grouped * (name in protected)}"
             )
     table = table.copy(deep=False)
@@ -191,7 +240,9 @@ def _without_missing(
     by_group = ", ".join(f"{group} {n:,}" for group, n in groups.most_common())
     names = ", ".join(columns.get(name, name) for name in empty)
     fate = "left out" if rule == "drop" else f"of the group {UNKNOWN!r}"
-    note = f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
+    note = (
+        f"{int(lacks.sum()):,} of {len(table):,} rows have no {names} and are {fate}: {by_group}."
+    )
     return (table[~lacks] if rule == "drop" else table), [note]
 
 
@@ -220,7 +271,9 @@ def repeated_note(answers: "RawTable", *given: str | None) -> list[str]:
 
 def filled(texts: "Names") -> "Names":
     """The texts with "" for missing values."""
-    return texts.add_categories([""]).fillna("") if (texts.codes < 0).any() else texts
+    if (texts.codes < 0).any():
+        return texts.add_categories([""]).fillna("")
+    return texts
 
 
 def population_of(table: "RawTable", key: str, texts: Sequence[str | None]) -> "pd.DataFrame":
@@ -246,23 +299,31 @@ def as_numbers(cells: "Names", column: str, kind: str, rows: Sequence[Any] | Non
     `kind` is a key of `_NUMBERS`. `rows` (n,) are the row numbers in the file, for errors.
     """
     ways: Sequence[Written] = ("", "1.234,5") if kind == "p_yes" else ("", "1,234.5", "1.234,5")
-    texts, read = list(cells.categories), list[list[float | None]]()
+    texts = list(cells.categories)
+    read = list[list[float | None]]()
     for way in ways:
         read.append(
-            [None if "%" in text else as_number(as_plain(text, way)) if text else np.nan for text in texts]
+            [
+                None if "%" in text else as_number(as_plain(text, way)) if text else np.nan
+                for text in texts
+            ]
         )
         if None not in read[-1]:
             break
     values = min(read, key=lambda values: values.count(None))
-    numbers = np.array([np.inf if value is None else value for value in values], np.float64)[cells.codes]
+    numbers = np.array([np.inf if value is None else value for value in values], np.float64)[
+        cells.codes
+    ]
     least, most, what, how = _NUMBERS[kind]
     wrong = np.flatnonzero((numbers < least) | (numbers > most)).tolist()
     if wrong:
         named = ", ".join(
-            f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}" for place in wrong[:_SHOWN]
+            f"row {rows[place] if rows else place + 1} {cells[place]!r:.40}"
+            for place in wrong[:_SHOWN]
         )
         raise FwcError(
-            f"{column!r} is not {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write numbers{how}"
+            f"{column!r} is not {what} in {len(wrong):,} of {len(cells):,} rows ({named}): write "
+            f"numbers{how}"
         )
     return np.asarray(numbers, np.float64)
 

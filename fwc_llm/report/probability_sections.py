@@ -9,14 +9,20 @@ from fwc_llm.report.table_model import Row, Scale, Section, TableCell, differenc
 
 Stats = Mapping[str, Any]
 _THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Ties")
-_NAMES = {"one_half": "one half", "most_accurate": "most accurate", "base_rate": "share of yes = base rate"}
+_NAMES = {
+    "one_half": "one half",
+    "most_accurate": "most accurate",
+    "base_rate": "share of yes = base rate",
+}
 
 
 def probabilities(stats: Stats) -> Section:
     """The section on P(yes); empty if no arm has P(yes)."""
     intro = (
-        "The model also gave its probability of yes. Coverage is the share of rows with a known P(yes): it "
-        "is unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is chance; a "
+        "The model also gave its probability of yes. Coverage is the share of rows with a known "
+        "P(yes): it "
+        "is unknown if yes and no together have less than 5 % probability. An AUC of 0.5 is "
+        "chance; a "
         "constant P(yes) of 0.5 has a Brier score of 0.25."
     )
     rows = [
@@ -30,9 +36,22 @@ def probabilities(stats: Stats) -> Section:
         ]
         for arm, p in _arms(stats)
     ]
-    headings = ["Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)", "Answers", "Coverage"]
-    parts = [calibration(stats), thresholds(stats)] if rows else []
-    return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
+    headings = [
+        "Arm",
+        "AUC",
+        "Brier score",
+        "Calibration error",
+        "Gap of mean P(yes)",
+        "Answers",
+        "Coverage",
+    ]
+    if rows:
+        parts = [calibration(stats), thresholds(stats)]
+    else:
+        parts = []
+    return Section(
+        "Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts
+    )
 
 
 def calibration(stats: Stats) -> Section:
@@ -52,8 +71,10 @@ def calibration(stats: Stats) -> Section:
         for group, figures in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
     ]
     intro = (
-        "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, "
-        "P(yes) is too high. The calibration error uses ten bins; noise raises it, most with few rows."
+        "The difference is mean P(yes) less the true share of yes, with 95 % intervals over rows: "
+        "above 0, "
+        "P(yes) is too high. The calibration error uses ten bins; noise raises it, most with few "
+        "rows."
     )
     headings = [
         *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
@@ -68,11 +89,14 @@ def thresholds(stats: Stats) -> Section:
     """The results of each arm at candidate thresholds, such as the most accurate."""
     rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
     intro = (
-        "The answer is yes if P(yes) is at least the threshold; ties are rows exactly at it. In brackets the "
+        "The answer is yes if P(yes) is at least the threshold; ties are rows exactly at it. In "
+        "brackets the "
         "95 % interval, for the threshold that was not chosen on these rows."
     )
     headings = ["Arm", "Threshold", *_THRESHOLDS]
-    return Section("Results at one threshold for all groups", headings, rows, (), intro, 2, "thresholds")
+    return Section(
+        "Results at one threshold for all groups", headings, rows, (), intro, 2, "thresholds"
+    )
 
 
 def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
@@ -98,10 +122,13 @@ def notes(stats: Stats) -> list[str]:
     arms = list(_arms(stats))
     if not arms:
         return []
-    lines = ["Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."]
+    lines = [
+        "Thresholds other than 0.5 are chosen on these rows, and look better here than on new rows."
+    ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(
-            "The design fixed the share of yes among these rows: calibration holds for them, not for a "
+            "The design fixed the share of yes among these rows: calibration holds for them, not "
+            "for a "
             "population."
         )
     for arm, p in arms:
@@ -112,12 +139,17 @@ def notes(stats: Stats) -> list[str]:
             own.append(f"{ties:,} of {p['n']:,} answers are exactly 0.5 and count as yes.")
         if is_clipped(arm):
             own.append(
-                f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in {percent(p['clipped'])} of "
+                f"P(yes) is below {LEAST_CERTAIN} or above {1 - LEAST_CERTAIN} in "
+                f"{percent(p['clipped'])} of "
                 "the answers: too extreme to assess calibration."
             )
         if p["coverage"] < 1:
-            shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
-            own.append(f"not every row has P(yes) ({shares}); rows without P(yes) are left out here.")
+            shares = ", ".join(
+                f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items()
+            )
+            own.append(
+                f"not every row has P(yes) ({shares}); rows without P(yes) are left out here."
+            )
         lines += [f"{arm['arm']}: {line}" for line in own]
     return lines
 

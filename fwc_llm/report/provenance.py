@@ -38,13 +38,16 @@ _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """The record of a run, for JSON.
 
-    Keys: `about` ([about] of the task file), `task` (question, licence, citation, note; None if the task file
-    is unknown), and `hashes` (SHA-256 of the task file, of the table as used, and of the run's files).
+    Keys: `about` ([about] of the task file), `task` (question, licence, citation, note; None if the
+    task file is unknown), and `hashes` (SHA-256 of the task file, of the table as used, and of the
+    run's files).
     """
     stated = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
     hashes = {name: sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
-    hashes |= {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
+    hashes |= (
+        {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
+    )
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     named = ("question", "licence", "citation", "note")
     return {
@@ -60,19 +63,25 @@ def _recorded(run: Run) -> "Task | None":
 
     text = run.described.get("task_file")
     with suppress(FwcError):
-        return recorded_task(text, run.task, None) if text else load_task(run.task)
+        if text:
+            return recorded_task(text, run.task, None)
+        return load_task(run.task)
     return None
 
 
 def record(run: Mapping[str, Any]) -> Section:
     """The section with the record to sign of one entry of a document's `runs`."""
-    provenance, about, hashes = run["provenance"], run["about"], run["provenance"]["hashes"]
+    provenance = run["provenance"]
+    about = run["about"]
+    hashes = run["provenance"]["hashes"]
     if DECISIONS in about:  # an audit's only file is the table
         rows: list[Row] = [("Date of the audit", as_words(about.get("created")))]
         hashes = {about[DECISIONS]["predictions"]: hashes["answers.csv"]}
     else:
         task = provenance["task"] or {}
-        settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
+        settings = {
+            name: value for name, value in about["settings"].items() if value not in (None, [], {})
+        }
         optional = {name: provenance["about"].get(key) for key, name in FOR_LAW.items()} | {
             "Licence of the data": task.get("licence"),
             "Citation": task.get("citation"),
@@ -95,12 +104,22 @@ def record(run: Mapping[str, Any]) -> Section:
 def costs(run: Mapping[str, Any]) -> Section:
     """The section with requests, tokens and price of a run."""
     cost = run["cost"]
-    missing = f", {cost['unanswered']:,} without reply" if cost["unanswered"] else ""
-    requests = DASH if cost["requests"] is None else f"{cost['requests']:,}{missing}"
+    if cost["unanswered"]:
+        missing = f", {cost['unanswered']:,} without reply"
+    else:
+        missing = ""
+    if cost["requests"] is None:
+        requests = DASH
+    else:
+        requests = f"{cost['requests']:,}{missing}"
     rows: list[Row] = [("Requests", requests)]
-    if cut := cost.get("truncated"):
+    cut = cost.get("truncated")
+    if cut:
         rows.append(("Answers about inputs that the service truncated", f"{cut:,}"))
-    rows += [(name.replace("_", " ").capitalize(), f"{tokens:,}") for name, tokens in cost["usage"].items()]
+    rows += [
+        (name.replace("_", " ").capitalize(), f"{tokens:,}")
+        for name, tokens in cost["usage"].items()
+    ]
     price = "not known for this model"
     if run["simulated_answers"]:
         price = "none: simulated"

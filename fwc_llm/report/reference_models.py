@@ -1,8 +1,8 @@
 """Reference lines: answers of table models about a run's rows (reference.json).
 
 The models are trained on the pool's rows, without test rows and rows that equal a test row
-(docs/statistics.md, "Reference lines"). Reference lines are not arms: they are not part of the comparisons of
-arms, and do not affect the correction of these comparisons.
+(docs/statistics.md, "Reference lines"). Reference lines are not arms: they are not part of the
+comparisons of arms, and do not affect the correction of these comparisons.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 FILE_NAME = "reference.json"
 _MOST_ROWS = 100_000  # most training rows: more take time and change nothing
-_ONE_FIT = 0.9  # fit once for all repeats if this share of the pool is left without all their test rows
+_ONE_FIT = (
+    0.9  # fit once for all repeats if this share of the pool is left without all their test rows
+)
 
 
 class _About(BaseModel):
@@ -47,7 +49,9 @@ class _Line(BaseModel):
     line: str
     model: str
     uses_protected: StrictBool
-    by_group: StrictBool = False  # earlier versions: a threshold for each group, which keeps a `limit`
+    by_group: StrictBool = (
+        False  # earlier versions: a threshold for each group, which keeps a `limit`
+    )
     limit: float | None = None
     answer: list[Literal[0, 1]]
 
@@ -63,10 +67,15 @@ class References(BaseModel):
     def __call__(self, run: RunAnswers, estimates: Mapping[str, ArmEstimates]) -> dict[str, Any]:
         """Each line's values with intervals, and the arms' differences from each line."""
         first = run.answers[run.arms[0]]
-        none, unknown = one_name("", len(first)), np.full(len(first), np.nan)
+        none = one_name("", len(first))
+        unknown = np.full(len(first), np.nan)
         answers = {
             str(place): replace(
-                first, answer=np.array(line.answer, np.float64), reason=none, p_yes=unknown, examples=none
+                first,
+                answer=np.array(line.answer, np.float64),
+                reason=none,
+                p_yes=unknown,
+                examples=none,
             )
             for place, line in enumerate(self.lines)
         }
@@ -120,7 +129,9 @@ def references_of(run: Run) -> References | None:
             line.answer = [line.answer[place] for place in order]
     except (KeyError, ValidationError, ValueError) as error:
         again = "remove it, or write it again with `fwc-llm report --reference`"
-        raise FwcError(f"{path} is damaged, or belongs to other answers ({error}): {again}") from None
+        raise FwcError(
+            f"{path} is damaged, or belongs to other answers ({error}): {again}"
+        ) from None
     return content
 
 
@@ -132,7 +143,8 @@ def make_references(run: Run, task: "Task") -> References:
     kinds = [(model, protected) for model in (LOGISTIC, BOOSTING) for protected in (True, False)]
     questions = _questions(run)
     answers = np.zeros((len(kinds), len(questions)), np.int64)
-    sizes, left_out = list[int](), list[int]()
+    sizes = list[int]()
+    left_out = list[int]()
     for here, rows, asked, dropped in _trainings(run, task):
         sizes.append(len(rows))
         left_out.append(dropped)
@@ -147,7 +159,10 @@ def make_references(run: Run, task: "Task") -> References:
         lines.append(_Line(line=name, model=model, uses_protected=protected, answer=answer))
     trained_on = min(sizes), max(sizes)
     about = _About(
-        trained_on=trained_on, left_out=max(left_out), one_fit=len(sizes) == 1, protected=list(task.protected)
+        trained_on=trained_on,
+        left_out=max(left_out),
+        one_fit=len(sizes) == 1,
+        protected=list(task.protected),
     )
     return References(about=about, questions=questions, lines=lines)
 
@@ -163,13 +178,15 @@ def _trainings(
     """Yield (mask of questions, training rows, rows to answer, excluded rows)."""
     from fwc_llm.runs.splits import row_values
 
-    asked, pool = run.answers[run.arms[0]], task.pool()
+    asked = run.answers[run.arms[0]]
+    pool = task.pool()
     ids = asked.row.tolist()
     try:
         test = task.table.loc[ids]
     except KeyError:
         raise FwcError("the data found here lacks rows that the run asked about") from None
-    values, equal = row_values(task, test), row_values(task, pool)
+    values = row_values(task, test)
+    equal = row_values(task, pool)
 
     def others(here: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         taken = {values[place] for place in np.flatnonzero(here)}
@@ -181,7 +198,9 @@ def _trainings(
     for here in parts:
         free = others(here)
         if not len(free):
-            raise FwcError("there are no reference lines: every row of the pool is a test row, or equals one")
+            raise FwcError(
+                "there are no reference lines: every row of the pool is a test row, or equals one"
+            )
         chosen = free
         if len(free) > _MOST_ROWS:
             chosen = np.sort(np.random.default_rng(0).choice(free, _MOST_ROWS, replace=False))

@@ -1,9 +1,10 @@
 """The rows of a run or an audit with answers and prompts, for `templates/rows.js`.
 
-The data are `arms`, `rows` and `prompts`. A row has `row`, `repeat`, `group`, `label`, `answers` (one per
-arm, in the order of `arms`) and `twins`: answers of an `arm` to the same row with another `group`. An answer
-has the known keys of `answer`, `reason`, `p` (P(yes)), `reply` and `prompt`. `prompt` has two indices into
-`prompts`: of the messages that all rows of the arm's repeat share, and of the question.
+The data are `arms`, `rows` and `prompts`. A row has `row`, `repeat`, `group`, `label`, `answers`
+(one per arm, in the order of `arms`) and `twins`: answers of an `arm` to the same row with another
+`group`. An answer has the known keys of `answer`, `reason`, `p` (P(yes)), `reply` and `prompt`.
+`prompt` has two indices into `prompts`: of the messages that all rows of the arm's repeat share,
+and of the question.
 """
 
 from collections.abc import Mapping
@@ -32,17 +33,20 @@ _FULL = "[left out: the page would be too large]"
 def rows_of_run(run: Run) -> dict[str, Any] | None:
     """The rows of a run for the page; None if the run was made with --no-rows.
 
-    Keys: `shown` (number of rows on the page), `of` (number of all rows), `prompts` (whether there are any),
-    `missing` (reason by arm without prompts), and `data` for the script.
+    Keys: `shown` (number of rows on the page), `of` (number of all rows), `prompts` (whether there
+    are any), `missing` (reason by arm without prompts), and `data` for the script.
     """
     if run.described.get("no_rows"):
         return None
-    block, arms = RowBlock(run.answers, sum(map(len, run.counterfactuals.values()))), list(run.arms)
+    block = RowBlock(run.answers, sum(map(len, run.counterfactuals.values())))
+    arms = list(run.arms)
     questions, prefixes = _prompts(run, {row for _, row in block.rows})
     for line in RunFolder(run.folder).read_answers():
         key = key_of(line)
-        arm, variant = arms.index(line["arm"]), line["variant"]
-        if (row := block.rows.get(key[1:3])) is None:
+        arm = arms.index(line["arm"])
+        variant = line["variant"]
+        row = block.rows.get(key[1:3])
+        if row is None:
             continue
         prompt = (prefixes.get(key[:2], []), questions[key]) if key in questions else ()
         if not variant:
@@ -50,7 +54,8 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
         elif variant.startswith(COUNTERFACTUAL):
             told_as = {"arm": arm, "group": _shown(variant.partition(":")[2])}
             row["twins"].append(told_as | block.answer(line, *prompt))
-    why, recorded = "an earlier version made this run and kept no prompts", {arm for arm, *_ in questions}
+    why = "an earlier version made this run and kept no prompts"
+    recorded = {arm for arm, *_ in questions}
     return block.as_json({arm: why for arm in arms if arm not in recorded})
 
 
@@ -59,16 +64,27 @@ def rows_of_audit(answers: Mapping[str, ArmAnswers], numbered: bool) -> dict[str
     block = RowBlock(answers, numbered=numbered)
     for place, a in enumerate(answers.values()):
         columns = (a.repeat, a.row, a.answer, a.reason, a.p_yes)
-        for repeat, row, answer, reason, p in zip(*(column.tolist() for column in columns), strict=True):
-            if (shown := block.rows.get((repeat, row))) is not None:
-                line = {"answer": _ANSWERS.get(answer, ""), "reason": reason, "p_yes": str(p), "reply": ""}
+        for repeat, row, answer, reason, p in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            shown = block.rows.get((repeat, row))
+            if shown is not None:
+                line = {
+                    "answer": _ANSWERS.get(answer, ""),
+                    "reason": reason,
+                    "p_yes": str(p),
+                    "reply": "",
+                }
                 shown["answers"][place] = block.answer(line)
     return block.as_json({})
 
 
-def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[str, int], Messages]]:
+def _prompts(
+    run: Run, rows: set[str]
+) -> tuple[dict[Key, Messages], dict[tuple[str, int], Messages]]:
     """Questions about `rows` by key; system messages and examples by (arm, repeat)."""
-    questions, prefixes = dict[Key, Messages](), dict[tuple[str, int], Messages]()
+    questions = dict[Key, Messages]()
+    prefixes = dict[tuple[str, int], Messages]()
     path = run.folder / FILE_NAME
     for record in read_records(path) if is_file(path) else ():
         key = key_of(record)
@@ -82,13 +98,16 @@ def _prompts(run: Run, rows: set[str]) -> tuple[dict[Key, Messages], dict[tuple[
 class RowBlock:
     """The rows on the page, by (repeat, row), and the distinct lists of messages."""
 
-    def __init__(self, answers: Mapping[str, ArmAnswers], twins: int = 0, numbered: bool = False) -> None:
+    def __init__(
+        self, answers: Mapping[str, ArmAnswers], twins: int = 0, numbered: bool = False
+    ) -> None:
         first = next(iter(answers.values()))
         self._arms, self._of = list(map(_shown, answers)), len(first)
         self._prompts, self._left = dict[tuple[Any, ...], int](), _MOST_CHARACTERS
         self.rows: dict[tuple[int, str], dict[str, Any]] = {}
         for place in chosen(len(first), len(answers) + -(-twins // len(first))):
-            repeat, row = int(first.repeat[place]), str(first.row[place])
+            repeat = int(first.repeat[place])
+            row = str(first.row[place])
             self.rows[repeat, row] = {
                 "row": f"row {int(row) + 1}" if numbered and row.isdecimal() else _shown(row),
                 "repeat": repeat,
@@ -100,13 +119,16 @@ class RowBlock:
 
     def answer(self, line: Mapping[str, Any], *prompt: Messages) -> dict[str, Any]:
         """An answer for the page, from a `line` with keys of answers.csv."""
-        reply, p = _shown(line["reply"], _LONGEST_REPLY), float(line["p_yes"] or "nan")
+        reply = _shown(line["reply"], _LONGEST_REPLY)
+        p = float(line["p_yes"] or "nan")
         answer = {
             "answer": line["answer"],
             "reason": line["reason"],
             "p": None if np.isnan(p) else round(p, 4),
             "reply": reply if self._has_room(len(reply)) else _FULL,
-            "prompt": [place for messages in prompt if (place := self._place(messages)) is not None],
+            "prompt": [
+                place for messages in prompt if (place := self._place(messages)) is not None
+            ],
         }
         if len(answer["prompt"]) < len(prompt):
             del answer["prompt"]
@@ -114,7 +136,11 @@ class RowBlock:
 
     def as_json(self, missing: Mapping[str, str]) -> dict[str, Any]:
         """The return value of `rows_of_run`."""
-        data = {"arms": self._arms, "rows": list(self.rows.values()), "prompts": list(self._prompts)}
+        data = {
+            "arms": self._arms,
+            "rows": list(self.rows.values()),
+            "prompts": list(self._prompts),
+        }
         counted = {"shown": len(self.rows), "of": self._of, "prompts": bool(self._prompts)}
         return {**counted, "missing": missing, "data": data}
 

@@ -1,6 +1,7 @@
 """Builds the sections of a report from statistics; all output formats share them.
 
-`stats` is the return value of `metrics.statistics.statistics`; `run` is one entry of a document's `runs`.
+`stats` is the return value of `metrics.statistics.statistics`; `run` is one entry of a document's
+`runs`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +20,10 @@ ACCURACY, GAP, ODDS_GAP = map(
     BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
 )
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
-COMPARED = ((ACCURACY.key, 1, 100.0), (GAP.key, 3, 1.0))  # (metric, decimals, scale of a difference)
+COMPARED = (
+    (ACCURACY.key, 1, 100.0),
+    (GAP.key, 3, 1.0),
+)  # (metric, decimals, scale of a difference)
 _COMPARISON = (
     *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
     *("DP gap", "p (adjusted)", "Verdict", "Holds for", "Answers"),
@@ -28,18 +32,24 @@ MARKS = {DIFFERS: "≠", WITHIN: "≠≈", NOT_SHOWN: "≈", INCONCLUSIVE: "?", 
 ALIKE = "†"  # marks an arm with (nearly) the same answer to all rows; its gaps have no verdict
 DEFINITIONS = {  # of terms in headings
     "Accuracy %": "the share of answers that agree with the true outcome.",
-    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity difference).",
-    "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity ratio).",
-    "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds difference).",
+    "DP gap": "the largest rate of yes of any group less the smallest (demographic parity "
+    "difference).",
+    "DP ratio": "the smallest rate of yes of any group divided by the largest (demographic parity "
+    "ratio).",
+    "EO gap": "the larger of the gaps in true and in false positive rates (equalized odds "
+    "difference).",
     "TPR gap": "the gap in true positive rates (equal opportunity).",
     "FPR gap": "the gap in false positive rates.",
-    "Precision gap": "the gap in precision, the share of true yes among answers of yes (predictive parity).",
-    "Coverage": "the share of replies that contain a yes or a no; other numbers use these replies alone.",
+    "Precision gap": "the gap in precision, the share of true yes among answers of yes (predictive "
+    "parity).",
+    "Coverage": "the share of replies that contain a yes or a no; other numbers use these replies "
+    "alone.",
     "Selection rate": "the share of yes among the rows with an answer.",
     "Impact ratio": "a group's selection rate divided by the highest group's.",
     "Four fifths": "whether the impact ratio is below 0.8, a rule of practice.",
     "Shortfall": "how many more of a group would have to be selected for an impact ratio of 1.",
-    "AUC": "how often a row with a true yes has a higher P(yes) than a row with a true no; 0.5 is chance.",
+    "AUC": "how often a row with a true yes has a higher P(yes) than a row with a true no; 0.5 is "
+    "chance.",
     "Brier score": "the mean squared error of P(yes); always 0.5 scores 0.25.",
     "Calibration error": "how far P(yes) is from the share of true yes, on average over ten bins.",
     "p (adjusted)": "the p-value, adjusted for the number of comparisons.",
@@ -56,7 +66,8 @@ def first(stats: Stats) -> Section:
         gap = arm[GAP.key]["value"]
         return bool(arm["alike"]), gap is None, gap or 0.0
 
-    labelled, arms = stats["labelled"], sorted(stats["arms"], key=by_gap)
+    labelled = stats["labelled"]
+    arms = sorted(stats["arms"], key=by_gap)
     judged = [group["group"] for group in stats["groups"] if group["judged"]]
     few = len(judged) <= _MOST_GROUPS
     shown = [GAP, *[ACCURACY] * labelled]
@@ -75,13 +86,21 @@ def first(stats: Stats) -> Section:
         base = {group["group"]: group["base_rate"] for group in stats["groups"] if group["judged"]}
         perfect = [*_group_rates(base, few), number(true_gap, GAP.digits), "100", *[""] * coverage]
         rows.append(["true answers", *perfect])
-    headings = (
-        ["Arm", *(f"Yes, {name} %" for name in judged)] if few else ["Arm", "Lowest rate %", "Highest rate %"]
-    )
+    if few:
+        headings = ["Arm", *(f"Yes, {name} %" for name in judged)]
+    else:
+        headings = ["Arm", "Lowest rate %", "Highest rate %"]
     headings += [*(metric.title for metric in shown), *["Coverage"] * coverage]
     place = headings.index(GAP.title)
-    ends = [end for arm in arms for end in (arm[GAP.key]["high"], arm[GAP.key]["value"]) if end is not None]
-    end = next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if max([*ends, true_gap or 0.0]) <= end), 1.0)
+    ends = [
+        end
+        for arm in arms
+        for end in (arm[GAP.key]["high"], arm[GAP.key]["value"])
+        if end is not None
+    ]
+    end = next(
+        (end for end in (0.1, 0.2, 0.3, 0.4, 0.5) if max([*ends, true_gap or 0.0]) <= end), 1.0
+    )
     scales = {place: Scale(0.0, end, true_gap, stats["margin"])}
     if labelled:
         scales[place + 1] = Scale(0.0, 1.0, factor=100.0)
@@ -94,7 +113,9 @@ def _group_rates(rates: Mapping[str, float | None], few: bool) -> list[str]:
     """Rates of yes in percent: of each group (`few`), or lowest and highest."""
     known = {name: rate for name, rate in rates.items() if rate is not None}
     if few or not known:
-        return [number(rate, 1, 100) for rate in rates.values()] if few else [DASH, DASH]
+        if few:
+            return [number(rate, 1, 100) for rate in rates.values()]
+        return [DASH, DASH]
     ends = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     return [f"{number(known[name], 1, 100)} {name}" for name in ends]
 
@@ -103,18 +124,26 @@ def results(stats: Stats) -> Section:
     """The arms with headline metrics; a mark after a gap is its verdict."""
     metrics = [metric for metric in HEADLINE if stats["labelled"] or metric.rates == ("rate",)]
     rows = [[arm["arm"], *_values(arm, metrics), percent(arm["coverage"])] for arm in stats["arms"]]
-    rest = [metric for metric in metrics if metric not in (GAP, ACCURACY)]  # the first table has these two
+    rest = [
+        metric for metric in metrics if metric not in (GAP, ACCURACY)
+    ]  # the first table has these two
     notes = [legend(stats["margin"]), *_reading(stats), *_undefined(stats, rest), *stats["notes"]]
-    if perfect := stats.get("perfect_gap"):  # DP gap of correct answers in a designed sample
+    perfect = stats.get("perfect_gap")
+    if perfect:  # DP gap of correct answers in a designed sample
         notes.insert(0, f"In this design even correct answers have a DP gap of {perfect:.2f}.")
     titles = [metric.title for metric in metrics]
-    return Section("All headline metrics", ["Arm", *titles, "Coverage"], rows, notes, name="results")
+    return Section(
+        "All headline metrics", ["Arm", *titles, "Coverage"], rows, notes, name="results"
+    )
 
 
 def _values(arm: Stats, metrics: Sequence[Metric]) -> Iterator[TableCell | str]:
     for metric in metrics:
         value = arm.get(metric.key)  # missing for AUC and Brier gaps without P(yes)
-        mark = _mark(arm, metric, value.get("verdict")) if value else ""
+        if value:
+            mark = _mark(arm, metric, value.get("verdict"))
+        else:
+            mark = ""
         yield valued(value, metric.digits, metric.scale, mark) if value else DASH
 
 
@@ -134,12 +163,23 @@ def _undefined(stats: Stats, metrics: Sequence[Metric]) -> list[str]:
 
 def further(stats: Stats) -> Section:
     """The gaps that are not headline metrics; AUC and Brier score per group, if known."""
-    arms, rest = stats["arms"], [metric for metric in TABLE if not metric.headline]
-    shown = [m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)]
-    rows = [[arm["arm"], *_values(arm, shown)] for arm in arms] if shown else []
-    notes = ["TPR gap: equal opportunity. Precision gap: predictive parity.", *_undefined(stats, shown)]
+    arms = stats["arms"]
+    rest = [metric for metric in TABLE if not metric.headline]
+    shown = [
+        m for m in rest if any((arm.get(m.key) or {}).get("value") is not None for arm in arms)
+    ]
+    if shown:
+        rows = [[arm["arm"], *_values(arm, shown)] for arm in arms]
+    else:
+        rows = []
+    notes = [
+        "TPR gap: equal opportunity. Precision gap: predictive parity.",
+        *_undefined(stats, shown),
+    ]
     ranked = [
-        (metric.title.removesuffix(" gap"), *metric.rates) for metric in rest if metric.source == "p_yes"
+        (metric.title.removesuffix(" gap"), *metric.rates)
+        for metric in rest
+        if metric.source == "p_yes"
     ]
     scores = [
         [name, arm["arm"], *(valued(group, 3, key=rate, ends=f"{rate}_") for _, rate in ranked)]
@@ -165,12 +205,14 @@ def _reading(stats: Stats) -> Iterator[str]:
     if stats["repeats"] > 1:
         yield "The DP gap compares each group's rate averaged over the repeats."
     kinds = {
-        THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, also other "
+        THESE_EXAMPLES: "Intervals cover other rows with these examples (with several repeats, "
+        "also other "
         "examples).",
         THIS_STRATEGY: "Intervals cover other rows and other draws of the examples.",
     }
     for of, covers in kinds.items() if stats["with_examples"] else ():
-        if arms := [arm["arm"] for arm in stats["arms"] if arm["of"] == of]:
+        arms = [arm["arm"] for arm in stats["arms"] if arm["of"] == of]
+        if arms:
             yield covers if len(arms) == len(stats["arms"]) else f"{', '.join(arms)}: {covers}"
 
 
@@ -183,31 +225,46 @@ def legend(margin: float, marks: Collection[str] | None = None) -> str:
         "?": "not settled by these data",
         ALIKE: "(nearly) all answers alike: the gap says nothing",
     }
-    shown = (f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks)
+    shown = (
+        f"   {mark} {words}" for mark, words in meanings.items() if marks is None or mark in marks
+    )
     return f"Intervals: 95 %.{''.join(shown)}"
 
 
 def rates(stats: Stats) -> Section:
     """The groups: rows, true share of yes, rates of yes with intervals."""
-    arms, rows = stats["arms"], list[Row]()
+    arms = stats["arms"]
+    rows = list[Row]()
     beside = len(arms) <= _BESIDE
     for group in stats["groups"]:
-        name, few = group["group"], " (few)" if group["small"] else ""
+        name = group["group"]
+        few = " (few)" if group["small"] else ""
         shown = [valued(arm["groups"][name], 3, key="rate") for arm in arms]
         leading = [f"{group['n']:,}{few}", *[percent(group["base_rate"])] * stats["labelled"]]
         if beside:
             rows.append([name, *leading, *shown])
         else:
-            rows += [[name, arm["arm"], *leading, cell] for arm, cell in zip(arms, shown, strict=True)]
+            rows += [
+                [name, arm["arm"], *leading, cell] for arm, cell in zip(arms, shown, strict=True)
+            ]
     leading = ["Rows", *["True share of yes"] * stats["labelled"]]
     headings = ["Group", *leading, *(f"Yes, {arm['arm']}" for arm in arms)]
-    headings = headings if beside else ["Group", "Arm", *leading, "Rate of yes"]
-    notes = ["Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."]
-    sizes = [group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))]
+    if beside:
+        headings = headings
+    else:
+        headings = ["Group", "Arm", *leading, "Rate of yes"]
+    notes = [
+        "Shares of yes, with 95 % intervals. The DP gap is the largest share less the smallest."
+    ]
+    sizes = [
+        group["n"] for group in stats["groups"] for _ in range(len(rows) // len(stats["groups"]))
+    ]
     title = "Rate of yes per group"
     keys = 1 if beside else 2
     scales = {column: Scale(0.0, 1.0) for column in range(keys + len(leading), len(headings))}
-    return Section(title, headings, rows, notes, keys=keys, name="rates", sizes=sizes, scales=scales)
+    return Section(
+        title, headings, rows, notes, keys=keys, name="rates", sizes=sizes, scales=scales
+    )
 
 
 def paper(stats: Stats) -> Section:
@@ -217,10 +274,14 @@ def paper(stats: Stats) -> Section:
         own = arm[metric.key]["paper_summary"]
         return mean_and_sd(own["mean"], own["sd"], metric.scale, metric.digits)
 
-    arms = stats["arms"] if stats["repeats"] > 1 else ()
+    if stats["repeats"] > 1:
+        arms = stats["arms"]
+    else:
+        arms = ()
     rows = [[arm["arm"], *(cell(arm, metric) for metric in HEADLINE)] for arm in arms]
     intro = (
-        "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of the mean "
+        "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of "
+        "the mean "
         "rates: noise raises it, and raises it more with fewer rows per repeat."
     )
     headings = ["Arm", *(metric.title for metric in HEADLINE)]
@@ -230,8 +291,10 @@ def paper(stats: Stats) -> Section:
 def comparisons(stats: Stats) -> Section:
     """Compared pairs of arms: differences, p-values, verdicts and scope."""
     intro = (
-        "All arms were asked about the same rows, so differences are taken row by row. A comparison that "
-        "holds for “this strategy” covers other draws of the examples and counts repeats. A comparison that "
+        "All arms were asked about the same rows, so differences are taken row by row. A "
+        "comparison that "
+        "holds for “this strategy” covers other draws of the examples and counts repeats. A "
+        "comparison that "
         "holds for “these examples” covers only the prompts that were sent and counts rows."
     )
     if not stats["with_examples"]:
@@ -254,7 +317,9 @@ def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list
 
 def verdict_on(test: Mapping[str, Any]) -> str:
     """The verdict on a difference in words."""
-    return SHOWN[test["verdict"] or INCONCLUSIVE] if test["difference"] is not None else "undefined"
+    if test["difference"] is not None:
+        return SHOWN[test["verdict"] or INCONCLUSIVE]
+    return "undefined"
 
 
 def references(stats: Stats) -> Section:
@@ -263,24 +328,36 @@ def references(stats: Stats) -> Section:
     if lines is None:
         return Section("Reference lines")
     values: list[Row] = [
-        [line["line"], *(valued(line[m.key], 1 if m is ACCURACY else m.digits, m.scale) for m in PLAIN)]
+        [
+            line["line"],
+            *(valued(line[m.key], 1 if m is ACCURACY else m.digits, m.scale) for m in PLAIN),
+        ]
         for line in lines["lines"]
     ]
     compared = _compared(lines, ("line", "arm"), stats["with_examples"])
     tests = Section("Arms minus reference lines", _COMPARISON, compared, name="lines")
     intro = "Reference models (no language models), trained on the table, answer the same rows."
     least, most = lines["trained_on"]
-    rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    if least == most:
+        rows = f"{most:,}"
+    else:
+        rows = f"{least:,} to {most:,}"
     how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
     notes = [
-        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} further rows are left out: test "
-        "rows, and rows equal to a test row. Numbers are standardised; every category has its own column.",
-        f"Models without {', '.join(lines['protected'])} do not get these columns; other columns may still "
-        "reveal them. An answer is yes if its probability is at least 0.5. Differences are taken row by row; "
+        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} further rows are left "
+        f"out: test "
+        "rows, and rows equal to a test row. Numbers are standardised; every category has its own "
+        "column.",
+        f"Models without {', '.join(lines['protected'])} do not get these columns; other columns "
+        f"may still "
+        "reveal them. An answer is yes if its probability is at least 0.5. Differences are taken "
+        "row by row; "
         "their verdicts are adjusted for these comparisons alone.",
     ]
     headings = ["Line", *(metric.title for metric in PLAIN)]
-    return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
+    return Section(
+        "Reference lines", headings, values, notes, intro, parts=[tests], name="references"
+    )
 
 
 def lost(counts: Mapping[str, Any] | None) -> Section:
@@ -307,26 +384,51 @@ def coverage(stats: Stats) -> Section:
     """Shares of replies with an answer, refused or filtered; other treatments of these."""
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
-    rows, other, notes = list[Row](), list[Row](), list[str]()
+    rows = list[Row]()
+    other = list[Row]()
+    notes = list[str]()
     for arm in stats["arms"]:
         for share, gap in zip(REPLIES[::2], REPLIES[1::2], strict=True):
-            of_all, between, rate = arm["replies"][share.key], arm["replies"][gap.key], share.rates[0]
+            of_all = arm["replies"][share.key]
+            between = arm["replies"][gap.key]
+            rate = share.rates[0]
             if share.key == "coverage" or of_all["value"]:
-                groups = (valued(group, 1, 100, "", rate, f"{rate}_") for group in arm["groups"].values())
+                groups = (
+                    valued(group, 1, 100, "", rate, f"{rate}_") for group in arm["groups"].values()
+                )
                 mark = MARKS[between["verdict"]]
                 title = share.title.removesuffix(" %")
-                rows.append([arm["arm"], title, valued(of_all, 1, 100), *groups, valued(between, 3, 1, mark)])
+                rows.append(
+                    [
+                        arm["arm"],
+                        title,
+                        valued(of_all, 1, 100),
+                        *groups,
+                        valued(between, 3, 1, mark),
+                    ]
+                )
         if arm["unparsed"]:
-            why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items()))
+            why = ", ".join(
+                f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items())
+            )
             notes.append(f"{arm['arm']}, without an answer: {why}.")
         for metric in (ACCURACY, GAP):
-            read, how = arm["treatments"], (metric.digits, metric.scale)
-            values = [number(value, *how) for value in (arm[metric.key]["value"], read["as-no"][metric.key])]
-            ends = [interval(read[kind][metric.key], *how) for kind in ("worst case", "worst case, 95 %")]
+            read = arm["treatments"]
+            how = (metric.digits, metric.scale)
+            values = [
+                number(value, *how)
+                for value in (arm[metric.key]["value"], read["as-no"][metric.key])
+            ]
+            ends = [
+                interval(read[kind][metric.key], *how)
+                for kind in ("worst case", "worst case, 95 %")
+            ]
             other.append([arm["arm"], metric.title, *values, *ends])
     intro = (
-        "Shares of the replies, in percent, with 95 % intervals, and the largest difference between groups "
-        "with its verdict. Replies without an answer are rarely missing at random: verdicts hold whether "
+        "Shares of the replies, in percent, with 95 % intervals, and the largest difference "
+        "between groups "
+        "with its verdict. Replies without an answer are rarely missing at random: verdicts hold "
+        "whether "
         "each of them counts as yes or as no, unless an assumption is set."
     )
     headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "Its 95 % interval"]
@@ -347,7 +449,10 @@ def flips(stats: Stats) -> Section:
         for arm in stats["arms"]
         for flip in arm["flips"]
     ]
-    intro = "The same row was put to the model twice, once as another group’s. In brackets 95 % intervals."
+    intro = (
+        "The same row was put to the model twice, once as another group’s. In brackets 95 % "
+        "intervals."
+    )
     headings = ["Arm", "Change", "Changed %", "No → yes", "Yes → no", "Rows"]
     return Section("If only the protected attribute changed", headings, rows, intro=intro, keys=2)
 
@@ -355,14 +460,17 @@ def flips(stats: Stats) -> Section:
 _PROBES = {
     "names": (
         "First names of another group",
-        "The same row, once with a first name of one group and once with a first name of another. It shows "
-        "the effect of the name in addition to the row; names also hint at age and class, and the lists are "
+        "The same row, once with a first name of one group and once with a first name of another. "
+        "It shows "
+        "the effect of the name in addition to the row; names also hint at age and class, and the "
+        "lists are "
         "American.",
         "row",
     ),
     "proxies": (
         "Exchanged columns that reveal the group",
-        "The same row with the columns that reveal the group best, taken from the most similar row of "
+        "The same row with the columns that reveal the group best, taken from the most similar row "
+        "of "
         "another group. It shows their joint effect, part of which may be legitimate.",
         "row",
     ),
@@ -385,7 +493,10 @@ def probes(stats: Stats) -> list[Section]:
             for probe in arm["probes"]
             if probe["probe"] == kind
         ]
-        ends = f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by {cluster}."
+        ends = (
+            f"Changes are in percentage points; in brackets paired 95 % intervals, clustered by "
+            f"{cluster}."
+        )
         headings = ["Arm", "Group", "Changed %", "Yes", "Accuracy", "P(yes)", "Rows", "Lost"]
         shown.append(Section(title, headings, rows, intro=f"{intro} {ends}", keys=2))
     return shown
@@ -413,7 +524,8 @@ def attributes(stats: Stats) -> Section:
     ]
     headings = ["Arm", "Attribute", GAP.title, ODDS_GAP.title, "Rates of yes", "Smallest group"]
     intro = (
-        "The groups above cross several attributes; here each attribute is alone. In brackets 95 % intervals."
+        "The groups above cross several attributes; here each attribute is alone. In brackets 95 % "
+        "intervals."
     )
     return Section("Each protected attribute alone", headings, rows, intro=intro, keys=2)
 
@@ -432,7 +544,13 @@ def repetition(stats: Stats) -> Section:
         if (again := arm.get("repetition"))
     ]
     notes = ["Here P(yes) is the share of yes among a prompt’s answers."]
-    headings = ["Arm", "Same answer twice %", "Prompts with both answers %", "Prompts", *_RANKED.values()]
+    headings = [
+        "Arm",
+        "Same answer twice %",
+        "Prompts with both answers %",
+        "Prompts",
+        *_RANKED.values(),
+    ]
     return Section("The same prompt asked again", headings, rows, notes)
 
 
@@ -447,4 +565,6 @@ def as_words(value: Any) -> str:
         return ", ".join(map(as_words, value))
     if isinstance(value, float):
         return f"{value:.6g}"
-    return DASH if value is None else str(value)
+    if value is None:
+        return DASH
+    return str(value)

@@ -31,17 +31,21 @@ QUERIES = 20
 class StrategyComparison:
     """Measurements of one strategy's examples; None if it has no examples (`note`).
 
-    The table's rows have their sampling weights, if the task has any; examples without weights count
-    equally. `distance` is the exact Wasserstein distance to the table in the cost of FWC: L1 over z-scored
-    numbers, plus 1 for each category that differs, for a different level and outcome.
+    The table's rows have their sampling weights, if the task has any; examples without weights
+    count equally. `distance` is the exact Wasserstein distance to the table in the cost of FWC: L1
+    over z-scored numbers, plus 1 for each category that differs, for a different level and outcome.
     """
 
     strategy: str
     m: int = 0
     distance: float | None = None
-    clustering_cost: float | None = None  # mean squared L2 distance of the rows to the nearest example
+    clustering_cost: float | None = (
+        None  # mean squared L2 distance of the rows to the nearest example
+    )
     violation: float | None = None  # largest |p(y|d) / p(y) − 1| over the levels d with weight
-    positives: Mapping[str, tuple[float, float]] | None = None  # by level: (examples with yes, examples)
+    positives: Mapping[str, tuple[float, float]] | None = (
+        None  # by level: (examples with yes, examples)
+    )
     tokens: float | None = None  # of one prompt
     seconds: float | None = None  # to choose one set of examples
     note: str = ""
@@ -60,7 +64,8 @@ def compare(
     progress: Callable[[str], None] | None = None,
 ) -> list[StrategyComparison]:
     """Choose examples from the task's pool by each strategy, and measure them."""
-    pool, test = task.pool(), task.test()
+    pool = task.pool()
+    test = task.test()
     drawn = test.iloc[np.random.default_rng(seed).permutation(len(test))[:QUERIES]]
     queries: Any = drawn.drop(columns=task.outcome).to_dict("records")
     rows = labelled_pool(task, pool, task.weights(pool))
@@ -70,7 +75,11 @@ def compare(
         if progress:
             progress(f"comparing: {name}")
         accepted = accepted_options(name)
-        own = {key: value for key, value in (options or {}).items() if accepted is None or key in accepted}
+        own = {
+            key: value
+            for key, value in (options or {}).items()
+            if accepted is None or key in accepted
+        }
         start = time.perf_counter()
         try:
             chosen = [
@@ -82,7 +91,9 @@ def compare(
             continue
         seconds = (time.perf_counter() - start) / len(chosen)
         line = _average([measure(shots, rows, pool) for shots in chosen])
-        tokens = [counter.count(Prompt(task, shots, template).build(queries[0])) for shots in chosen]
+        tokens = [
+            counter.count(Prompt(task, shots, template).build(queries[0])) for shots in chosen
+        ]
         line = replace(line, strategy=name, tokens=float(np.mean(tokens)), seconds=seconds)
         lines.append(replace(line, spent=time.perf_counter() - start))
     return lines
@@ -93,8 +104,12 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return StrategyComparison(shots.strategy, note=note or "no examples")
-    positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
-    weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
+    positions = pool.index.get_indexer(
+        pd.Index([example.row for example in shots.examples], dtype=object)
+    )
+    weights = np.array(
+        [1.0 if example.weight is None else example.weight for example in shots.examples]
+    )
     examples = rows.take(positions)
     codes = rows.codes[positions]
     target = np.bincount(rows.codes[:, -1], rows.mass)
@@ -106,7 +121,9 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
         shots.strategy,
         shots.m,
         wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).objective,
-        float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
+        float(
+            np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)
+        ),
         violation(carried, target / target.sum()),
         {name: (float(np.sum(yes & own)), float(np.sum(own))) for name, own in here.items()},
         note=note,
@@ -115,13 +132,17 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Strate
 
 def _average(measured: Sequence[StrategyComparison]) -> StrategyComparison:
     """The mean over test rows for a strategy that chooses per row."""
-    first, levels = measured[0], [line.positives for line in measured if line.positives]
+    first = measured[0]
+    levels = [line.positives for line in measured if line.positives]
     if len(measured) == 1 or not levels:
         return first
     names = ("distance", "clustering_cost", "violation")
-    means: Any = {name: float(np.mean([getattr(line, name) for line in measured])) for name in names}
+    means: Any = {
+        name: float(np.mean([getattr(line, name) for line in measured])) for name in names
+    }
     means["positives"] = {
-        name: tuple(np.mean([level[name] for level in levels], axis=0).tolist()) for name in levels[0]
+        name: tuple(np.mean([level[name] for level in levels], axis=0).tolist())
+        for name in levels[0]
     }
     note = f"chosen for each row: values and seconds are means over {len(measured)} test rows"
     return replace(first, **means, note=note)

@@ -30,8 +30,13 @@ class TableCell:
     plotted: tuple[float | None, float | None, float | None] | None = None  # low, value, high
 
     def __str__(self) -> str:
-        marked = f"{self.text} {self.mark}" if self.mark else self.text
-        return f"{marked} ({self.note})" if self.note else marked
+        if self.mark:
+            marked = f"{self.text} {self.mark}"
+        else:
+            marked = self.text
+        if self.note:
+            return f"{marked} ({self.note})"
+        return marked
 
 
 Row = Sequence[TableCell | str]
@@ -68,14 +73,21 @@ class Section:
     scales: Mapping[int, Scale] = field(default_factory=dict)  # axes by index of column
 
     def __post_init__(self) -> None:
-        number, more = len(self.rows), len(self.notes) - _MOST_NOTES
+        number = len(self.rows)
+        more = len(self.notes) - _MOST_NOTES
         if more > 0:
-            object.__setattr__(self, "notes", [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"])
+            object.__setattr__(
+                self, "notes", [*self.notes[:_MOST_NOTES], f"… and {more:,} more such notes"]
+            )
         if number > _MOST_ROWS:
-            order = sorted(range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row)
+            order = sorted(
+                range(number), key=lambda row: -(self.sizes[row] or 0) if self.sizes else row
+            )
             object.__setattr__(self, "rows", [self.rows[row] for row in sorted(order[:_MOST_ROWS])])
             which = "largest" if self.sizes else "first"
-            line = f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
+            line = (
+                f"The {_MOST_ROWS} {which} of {number:,} rows are shown; the JSON document has all."
+            )
             object.__setattr__(self, "notes", [line, *self.notes])
 
     def __bool__(self) -> bool:
@@ -84,19 +96,30 @@ class Section:
 
 
 def valued(
-    of: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str = "", key: str = "value", ends: str = ""
+    of: Mapping[str, Any],
+    digits: int,
+    scale: float = 1.0,
+    mark: str = "",
+    key: str = "value",
+    ends: str = "",
 ) -> TableCell:
     """A cell with the value `key` and its interval (keys: `ends` + low, high)."""
     limits = interval((of[f"{ends}low"], of[f"{ends}high"]), digits if scale == 1 else 1, scale)
     plotted = of[f"{ends}low"], of[key], of[f"{ends}high"]
-    return TableCell(number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted)
+    return TableCell(
+        number(of[key], digits, scale), "" if limits == DASH else limits, mark, plotted
+    )
 
 
 def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> TableCell:
     """A cell with the signed `difference` of a test, and its interval `low`, `high`."""
-    low, value, high = test.get("low"), test["difference"], test.get("high")
+    low = test.get("low")
+    value = test["difference"]
+    high = test.get("high")
     ends = interval((low, high), digits, scale)
-    return TableCell(signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high))
+    return TableCell(
+        signed(value, digits, scale), "" if ends == DASH else ends, plotted=(low, value, high)
+    )
 
 
 def terminal(section: Section) -> RenderableType:
@@ -120,7 +143,9 @@ def notebook(title: str, *sections: Section, **marks: bool) -> str:
     """Tables and notes of sections as HTML; `marks` are those of `figure`."""
     shown = [section for section in sections if section]
     parts = [table(section.headings, texts(section.rows)) for section in shown if section.rows]
-    return figure(title, *parts, *(note(text) for section in shown for text in section.notes), **marks)
+    return figure(
+        title, *parts, *(note(text) for section in shown for text in section.notes), **marks
+    )
 
 
 def markdown(section: Section, level: int = 3) -> Iterator[str]:
@@ -159,7 +184,8 @@ class _Fitting:
         self.lines = [[_short(heading) for heading in section.headings], *rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        unlimited, end = options.update_width(10_000), len(self.lines[0])
+        unlimited = options.update_width(10_000)
+        end = len(self.lines[0])
 
         def fits(table: Table) -> bool:
             return Measurement.get(console, unlimited, table).maximum <= options.max_width
@@ -177,7 +203,9 @@ class _Fitting:
             start = last
 
 
-def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True) -> Table:
+def _table(
+    lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stacked: bool = True
+) -> Table:
     """A table of the first `keys` columns and columns start:end; headings come first."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
@@ -194,4 +222,6 @@ def _table(lines: Sequence[Sequence[str]], keys: int, start: int, end: int, stac
 
 def _short(name: str) -> str:
     shown = replace_invisible(name)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+    if len(shown) <= _LONGEST:
+        return shown
+    return shown[: _LONGEST - 1] + "…"

@@ -36,7 +36,8 @@ MORE = "All tables and notes: --verbose."
 _MOST_NOTES = 4
 _MOST_GROUPS = 10
 _NO_PROBABILITY = (
-    "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge."
+    "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to "
+    "judge."
 )
 
 
@@ -72,7 +73,9 @@ def run_table(folder: str | Path, verbose: bool = False) -> RenderableType:
 def answer(folder: str | Path) -> str:
     """The first of a run's `findings`."""
     run = read_run(folder)
-    return ": ".join(filter(None, findings(statistics(run.answered), run.created, keeping(run))[0].values()))
+    return ": ".join(
+        filter(None, findings(statistics(run.answered), run.created, keeping(run))[0].values())
+    )
 
 
 def summary(
@@ -100,16 +103,28 @@ def audit_summary(
     kept: Mapping[str, Collection[str] | None] = {},
 ) -> RenderableType:
     """The findings and first tables of audits by attribute; `views` as in `impact_tables`."""
-    shown, found, notes = list[RenderableType](), list[str](), dict[str, None]()
+    shown = list[RenderableType]()
+    found = list[str]()
+    notes = dict[str, None]()
     for (name, stats), view in zip(audits.items(), views, strict=True):
         of_groups = len(view["arms"]) == 1
-        table = selected(view, most=_MOST_GROUPS) if of_groups else sections.first(stats)
-        shown += [Text(f"{predictions} by {name}", style="bold"), *_sentences(stats, created, kept.get(name))]
+        if of_groups:
+            table = selected(view, most=_MOST_GROUPS)
+        else:
+            table = sections.first(stats)
+        shown += [
+            Text(f"{predictions} by {name}", style="bold"),
+            *_sentences(stats, created, kept.get(name)),
+        ]
         shown.append(terminal(replace(table, title="")))
         notes |= dict.fromkeys(_notes(stats))
-        if size := smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]]):
+        size = smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]])
+        if size:
             found.append(f"{size} points by {name}")
-    last = [f"What these rows could have missed: gaps under {', '.join(found)}."] if found else []
+    if found:
+        last = [f"What these rows could have missed: gaps under {', '.join(found)}."]
+    else:
+        last = []
     keys = ("arms", "comparisons")
     together = {key: [one for stats in audits.values() for one in stats[key]] for key in keys}
     limits = [set(arms) for arms in kept.values() if arms is not None]
@@ -151,13 +166,17 @@ def models_table(runs: "Sequence[Run]", verbose: bool = False) -> RenderableType
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
     tables: list[Section] = [sections.overview(shown, "")]
-    tables += [at_threshold(threshold_section(run), f"{run.label}, at its threshold") for run in runs]
+    tables += [
+        at_threshold(threshold_section(run), f"{run.label}, at its threshold") for run in runs
+    ]
     parts = (terminal(table) for table in tables if table)
     lines = (Text(line, style="dim") for line in _about_models(runs, shown))
     return Group(title, *parts, *lines, *(everything(describe_run(run)) for run in runs if verbose))
 
 
-def _about_models(runs: "Sequence[Run]", shown: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def _about_models(
+    runs: "Sequence[Run]", shown: Sequence[tuple[str, Mapping[str, Any]]]
+) -> Iterator[str]:
     for label, stats in shown:
         yield from (f"{label}: {said['arm']} {said['text']}" for said in all_alike(stats))
     yield sections.legend(shown[0][1]["margin"])

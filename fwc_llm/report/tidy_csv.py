@@ -18,7 +18,9 @@ _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negat
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
     """The document's numbers as CSV with `COLUMNS`; undefined values are empty."""
-    return as_csv((head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
+    return as_csv(
+        (head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS
+    )
 
 
 def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -26,7 +28,10 @@ def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     import pandas as pd
 
     texts = (
-        {k: replace_invisible(escape_formula(v)) if isinstance(v, str) else v for k, v in line.items()}
+        {
+            k: replace_invisible(escape_formula(v)) if isinstance(v, str) else v
+            for k, v in line.items()
+        }
         for line in lines
     )
     table = pd.DataFrame(list(texts), columns=list(columns), dtype=object)
@@ -53,14 +58,17 @@ def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from ({"arm": arm["arm"]} | line for line in _of_arm(arm))
     yield from _comparisons(run["statistics"]["comparisons"], "first", "second")
     yield from _of_audit(run["audit"])
-    n, references = run["statistics"]["arms"][0]["n"], run["statistics"].get("reference_lines")
+    n = run["statistics"]["arms"][0]["n"]
+    references = run["statistics"].get("reference_lines")
     for entry in references["lines"] if references else ():
         for metric in METRICS:
             yield _line(metric, entry[metric], arm=entry["line"], n=n, reference="true")
     yield from _comparisons(references["comparisons"] if references else (), "line", "arm")
 
 
-def _comparisons(tests: Iterable[Mapping[str, Any]], first: str, second: str) -> Iterator[dict[str, Any]]:
+def _comparisons(
+    tests: Iterable[Mapping[str, Any]], first: str, second: str
+) -> Iterator[dict[str, Any]]:
     for test in tests:
         where = {"arm": test[second], "against": test[first], "n": test["n"]}
         where["note"] = test["reason"] or test["of"]
@@ -78,11 +86,18 @@ def _line(
 ) -> dict[str, Any]:
     """A line with the value of[key]; the keys of its interval begin with `ends`."""
     limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
-    return {"metric": metric, "value": of[key], **limits, "verdict": of.get("verdict") or "", **more}
+    return {
+        "metric": metric,
+        "value": of[key],
+        **limits,
+        "verdict": of.get("verdict") or "",
+        **more,
+    }
 
 
 def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    n, probabilities = arm["n"], arm["probabilities"] or {}
+    n = arm["n"]
+    probabilities = arm["probabilities"] or {}
     for metric in (metric.key for metric in TABLE if metric.key in arm):
         yield _line(metric, arm[metric], n=n)
     for key, share in arm["replies"].items():
@@ -94,7 +109,9 @@ def _of_arm(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, shown in probabilities.get("calibration_by_group", {}).items():
         of = {"group": name, "n": shown["n"]}
         yield _line("calibration_difference", shown, "difference", **of)
-        yield from _all({"mean_probability": shown["mean"], "calibration_error": shown["error"]}, **of)
+        yield from _all(
+            {"mean_probability": shown["mean"], "calibration_error": shown["error"]}, **of
+        )
 
 
 def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -111,7 +128,10 @@ def _of_audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield from (where | line for line in _of_group(group, arm["reference"]))
             for pair in arm["pairs"]:
                 where = of | {"arm": arm["arm"], "group": pair["first"], "against": pair["second"]}
-                why = "0/0: no answer to any group is yes" if pair["ratio"] is None else ""
+                if pair["ratio"] is None:
+                    why = "0/0: no answer to any group is yes"
+                else:
+                    why = ""
                 yield where | _line("selection_rate_difference", pair, "difference")
                 yield where | _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
                 yield from _all({name: pair[name] for name in ("p_value", "p_adjusted")}, **where)
@@ -125,11 +145,15 @@ def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[
         why = group["reasons"].get(name, "") or (group["reason"] if group[name] is None else "")
         line = _line(name, group, name, "" if name == "selection_rate" else f"{name}_", note=why)
         yield line | (to if name == "impact_ratio" else {})
-    if (flag := group["four_fifths"]) is not None:
+    flag = group["four_fifths"]
+    if flag is not None:
         note = "" if flag["settled"] else "the interval leaves it open"
         yield {"metric": "below_four_fifths", "value": int(flag["below"]), "note": note, **to}
         yield {"metric": "shortfall", "value": group["shortfall"], **to}
     if group["share"] is not None:
         yield {"metric": "share", "value": group["share"], "note": "under 2 %" * group["small"]}
     if "scoring_rate" in group:
-        yield from (_line(name, group, name, f"{name}_") for name in ("scoring_rate", "scoring_impact_ratio"))
+        yield from (
+            _line(name, group, name, f"{name}_")
+            for name in ("scoring_rate", "scoring_impact_ratio")
+        )

@@ -19,7 +19,11 @@ ASSUMED = (
     "assumption, so neither the winner nor the test says anything about another model."
 )
 _MOST_BEST = 3  # most candidates in the terminal without --verbose
-_TOLD = {"order": "@{}", "m": ", m={}", "template": ", {}"}  # formats of keys that distinguish candidates
+_TOLD = {
+    "order": "@{}",
+    "m": ", m={}",
+    "template": ", {}",
+}  # formats of keys that distinguish candidates
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8" (no:yes)
 
 
@@ -35,7 +39,9 @@ def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | No
     """A run's tuning as texts (see `describe_tuning`); None without a complete tuning."""
     try:
         tuning = parse_json(read_text(folder / FILE_NAME))
-        return describe_tuning(tuning, results) if tuning["front"] and tuning["verdict"] else None
+        if tuning["front"] and tuning["verdict"]:
+            return describe_tuning(tuning, results)
+        return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return None
 
@@ -50,7 +56,8 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     chosen = next((line for line in tuning["front"] if line["chosen"]), None)
     templates = {line.get("template") for line in pool.values()} - {None}
     if (chosen or {}).get("instruction") or len(templates) > 1:
-        pool = {}  # not comparable: the test uses the winner's wording in every arm, the tuning did not
+        # not comparable: the test uses the winner's wording in every arm, the tuning did not
+        pool = {}
     pool["tuned"] = chosen
     values = {key: {line.get(key) for line in tuning["front"]} - {None, 0} for key in _TOLD}
     varied = [key for key in _TOLD if len(values[key]) > 1]
@@ -58,7 +65,10 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
     for arm in ("tuned", "zero", "balanced", "fwc"):
         if arm in tested:
             line = pool.get(arm) or {"accuracy": None, "metric": None}
-            sides = (line["accuracy"], line["metric"]), (tested[arm]["accuracy"], tested[arm][metric.key])
+            sides = (
+                (line["accuracy"], line["metric"]),
+                (tested[arm]["accuracy"], tested[arm][metric.key]),
+            )
             cells = [text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))]
             validation.append([arm, *cells])
     return {
@@ -73,8 +83,13 @@ def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> di
 
 def _candidate(line: Mapping[str, Any], varied: Collection[str]) -> list[str]:
     """The cells of a candidate; `varied` keys are part of its name."""
-    sentence = f" + “{line['instruction']}”" if line.get("instruction") else ""
-    how = "".join(_TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given"))
+    if line.get("instruction"):
+        sentence = f" + “{line['instruction']}”"
+    else:
+        sentence = ""
+    how = "".join(
+        _TOLD[key].format(line[key]) for key in varied if line.get(key) not in (None, 0, "given")
+    )
     return [
         f"{kind_words(str(line['kind']))}{how}{sentence}",
         str(line.get("seed", "")),
@@ -96,8 +111,10 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
     if described is None:
         return Section(title)
     note = (
-        "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows is "
-        "better in accuracy and gap. Dropped: clearly worse, or not among the best, on the rows asked until "
+        "On the pool rows, with 95 % intervals. Front: no other candidate that answered all rows "
+        "is "
+        "better in accuracy and gap. Dropped: clearly worse, or not among the best, on the rows "
+        "asked until "
         "then."
     )
     front = Section("All candidates", described["headings"], described["front"], intro=note)
@@ -106,14 +123,20 @@ def tuned(described: Mapping[str, Any] | None) -> Section:
 
 
 def validation(described: Mapping[str, Any]) -> Section:
-    """Accuracy and metric on the pool rows, on which the winner was chosen, and on the test rows."""
-    title = "Pool rows (used for the choice) and test rows: their difference is the optimism of the choice"
+    """Accuracy and metric on the pool rows, on which the winner was chosen, and on the test
+    rows.
+    """
+    title = (
+        "Pool rows (used for the choice) and test rows: their difference is the optimism of the "
+        "choice"
+    )
     return Section(title, described["validation_headings"], described["validation"])
 
 
 def candidates(tuning: Mapping[str, Any], folder: Path, verbose: bool = False) -> Section:
     """The candidates for the terminal: the best three, zero and balanced, or all."""
-    described, mark = describe_tuning(tuning, {}), ", SIMULATED" * bool(tuning.get("simulated"))
+    described = describe_tuning(tuning, {})
+    mark = ", SIMULATED" * bool(tuning.get("simulated"))
     title = f"Candidates on the pool rows ({tuning['calls']:,} questions){mark}"
     notes = list(filter(None, [described["assumed"]]))
     where = f"All {len(described['front'])} are in {folder / FILE_NAME}."

@@ -36,8 +36,11 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.sanitize import parse_json
 from fwc_llm.validation import first_error
 
-_Id = Annotated[str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))]  # pydantic's regex takes 75 ms
-FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
+_Id = Annotated[
+    str, Field(pattern=re.compile(rf"\A(?:{ID.pattern})\Z"))
+]  # pydantic's regex takes 75 ms
+FIRST_POLL_SECONDS = 1.0
+POLL_GROWTH = 1.5
 
 
 class _BatchPart(BaseModel, extra="forbid", strict=True):
@@ -65,8 +68,9 @@ def batches_under_way(folder: str | Path) -> bool:
 class BatchRun:
     """Sends all unanswered `calls` through the Batch API, and waits for the replies.
 
-    No new batches are written without `begin`, and while earlier ones are not collected; with `cancel`, the
-    service is first asked to stop those. `stopped` is the reason why the budget left requests out of batches.
+    No new batches are written without `begin`, and while earlier ones are not collected; with
+    `cancel`, the service is first asked to stop those. `stopped` is the reason why the budget left
+    requests out of batches.
     """
 
     model: Model
@@ -85,7 +89,9 @@ class BatchRun:
         self.parts = _read_state(self.folder)
         self.skipped = 0
         self.stopped: str | None = None
-        self.worst_case = self.budget.worst_case if self.budget is not None else WorstCase(self.model)
+        self.worst_case = (
+            self.budget.worst_case if self.budget is not None else WorstCase(self.model)
+        )
 
     async def run(self) -> None:
         """Write, submit and collect; `ProviderError` if a batch is refused as a whole."""
@@ -114,7 +120,12 @@ class BatchRun:
             with ExitStack() as files:
                 for request, call in self._unanswered():
                     body = self.client.request_body(call.messages)
-                    content = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
+                    content = {
+                        "custom_id": request,
+                        "method": "POST",
+                        "url": ENDPOINT,
+                        "body": body,
+                    }
                     text = json.dumps(content, ensure_ascii=False) + "\n"
                     line = text.encode("utf-8", "backslashreplace")
                     if size + len(line) > MOST_BYTES or self.parts[-1].requests >= MOST_REQUESTS:
@@ -126,7 +137,15 @@ class BatchRun:
                             for kind in ("jsonl", "calls.jsonl")
                         )
                     requests.write(line)
-                    entry = request, call.arm, call.repeat, call.row, call.variant, call.messages, call.fixed
+                    entry = (
+                        request,
+                        call.arm,
+                        call.repeat,
+                        call.row,
+                        call.variant,
+                        call.messages,
+                        call.fixed,
+                    )
                     index.write(json.dumps(entry).encode() + b"\n")
                     self.parts[-1].requests += 1
                     size += len(line)
@@ -158,7 +177,9 @@ class BatchRun:
         for part in self._under_way:
             if part.batch_id is not None:
                 continue
-            if not self.begin or any(self.journal.answered(request) for request, _ in self._index(part)):
+            if not self.begin or any(
+                self.journal.answered(request) for request, _ in self._index(part)
+            ):
                 if part.file_id is not None:
                     part.batch_id = await self.client.find(part.file_id)
                 part.collected = part.batch_id is None
@@ -172,7 +193,8 @@ class BatchRun:
     async def _wait(self) -> None:
         """Poll until every batch has ended; collect each batch when it ends."""
         states: dict[str, BatchState] = {}
-        pause, began = FIRST_POLL_SECONDS, time.monotonic()
+        pause = FIRST_POLL_SECONDS
+        began = time.monotonic()
         total = sum(part.requests for part in self._under_way) + self.skipped
         while self._under_way:
             for part in self._under_way:
@@ -188,7 +210,8 @@ class BatchRun:
                     self._save()
             if self.progress is not None:
                 done, failed = (
-                    sum(getattr(s, name) for s in states.values()) for name in ("completed", "failed")
+                    sum(getattr(s, name) for s in states.values())
+                    for name in ("completed", "failed")
                 )
                 rate = done / max(time.monotonic() - began, 1e-9)
                 with suppress(OSError, ValueError):  # a closed terminal must not end the run
@@ -221,10 +244,15 @@ class BatchRun:
         part.collected = True
         self._save()
 
-    def _take(self, line: str, calls: Mapping[str, PlannedCall], failures: dict[str, AttemptError]) -> None:
+    def _take(
+        self, line: str, calls: Mapping[str, PlannedCall], failures: dict[str, AttemptError]
+    ) -> None:
         """Take in a result: a reply into the journal, or a request's failure into `failures`."""
         result = self.client.read_body(line)
-        request = result.get("custom_id") if isinstance(result, dict) else None
+        if isinstance(result, dict):
+            request = result.get("custom_id")
+        else:
+            request = None
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return
         try:
@@ -242,21 +270,30 @@ class BatchRun:
         self.journal.append(record)
 
     def _record_losses(
-        self, calls: Mapping[str, PlannedCall], failures: Mapping[str, AttemptError], state: BatchState
+        self,
+        calls: Mapping[str, PlannedCall],
+        failures: Mapping[str, AttemptError],
+        state: BatchState,
     ) -> None:
         """Record why requests of a batch that ended have no reply."""
         left = [each for each in calls.items() if not self.journal.answered(each[0])]
         for request, call in left:
             if request in failures:
                 failure = failures[request]
-                self._lose([(request, call)], f"the batch has no reply to it ({failure})", failure.billed)
+                self._lose(
+                    [(request, call)], f"the batch has no reply to it ({failure})", failure.billed
+                )
         untold = [each for each in left if each[0] not in failures]
         billed = len(untold)
-        if state.status != "completed":  # only the number that the service completed, the longest requests
+        if (
+            state.status != "completed"
+        ):  # only the number that the service completed, the longest requests
             untold.sort(key=lambda each: -len(str(each[1].messages)))
             billed = max(state.completed - (len(calls) - len(left)), 0)
         self._lose(untold[:billed])
-        self._lose(untold[billed:], f"the batch ended before it was asked ({state.status})", billed=False)
+        self._lose(
+            untold[billed:], f"the batch ended before it was asked ({state.status})", billed=False
+        )
 
     def _lose(
         self,
@@ -276,11 +313,17 @@ class BatchRun:
         """Yield (request id, call) of a batch."""
         path = self._path(part, "calls.jsonl")
         restore = f"): restore it, or remove {self.folder}"
-        with failing_as(FwcError, f"{path} is damaged (", restore, (TypeError,)), open_binary(path) as lines:
+        with (
+            failing_as(FwcError, f"{path} is damaged (", restore, (TypeError,)),
+            open_binary(path) as lines,
+        ):
             for line in lines:
                 request, arm, repeat, row, variant, messages, fixed = parse_json(line)
                 bytes.fromhex(request)
-                yield request, PlannedCall(arm, int(repeat), row, variant, list(messages), fixed=int(fixed))
+                yield (
+                    request,
+                    PlannedCall(arm, int(repeat), row, variant, list(messages), fixed=int(fixed)),
+                )
 
     def _save(self) -> None:
         self.journal.check_in_place()  # do not recreate a deleted folder
@@ -299,5 +342,8 @@ def _read_state(folder: Path) -> list[_BatchPart]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        why = first_error(error, {}) if isinstance(error, ValidationError) else reason(error)
+        if isinstance(error, ValidationError):
+            why = first_error(error, {})
+        else:
+            why = reason(error)
         raise FwcError(f"{state} is damaged ({why}): restore it, or remove {folder}") from None

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from fwc_llm.runs.journal import Journal, PlannedCall
 
 # OpenAI caches prompt prefixes of at least 1024 tokens, in steps of 128 tokens.
-_CACHE_FROM, _CACHE_STEP = 1024, 128
+_CACHE_FROM = 1024
+_CACHE_STEP = 128
 _ESTIMATE_MARGIN = 1.5  # an estimated count may be too low by this factor
 _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a token limit
-# Parameters that a service puts into the prompt; they count with one token per character, an upper limit.
+# Parameters that a service puts into the prompt; they count with one token per character, an upper
+# limit.
 _COUNTED = ("response_format", "tools", "functions")
 
 
@@ -28,11 +30,15 @@ class Forecast:
 
     calls: int
     prompt_tokens: int
-    cached_tokens: int  # what the provider can read from its cache: the beginning of an arm's prompts
+    cached_tokens: (
+        int  # what the provider can read from its cache: the beginning of an arm's prompts
+    )
     completion_tokens: int  # the largest possible number
     longest_prompt: int
     exact: bool
-    dollars: float | None  # with the cache, and replies of maximal length; None without a known price
+    dollars: (
+        float | None
+    )  # with the cache, and replies of maximal length; None without a known price
     dollars_most: float | None  # if every prompt is written to the cache and none is read
     price: Price | None
 
@@ -49,11 +55,14 @@ def forecast(
     number = prompt = cached = longest = completion = 0
     prefixes: dict[tuple[str, int], int] = {}
     for call in calls:
-        tokens, limit = counter.count(call.messages), _completion_limit(model)
+        tokens = counter.count(call.messages)
+        limit = _completion_limit(model)
         if price is not None and price.context is not None and tokens + limit > price.context:
             raise FwcError(
-                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its reply up to "
-                f"{limit}: together more than the context of {model.name}, {price.context} tokens; use fewer "
+                f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens and its "
+                f"reply up to "
+                f"{limit}: together more than the context of {model.name}, {price.context} tokens; "
+                f"use fewer "
                 "examples (--m, --max-prompt-tokens)"
             )
         arm = call.arm, call.repeat
@@ -62,17 +71,23 @@ def forecast(
         else:
             common = counter.count(call.messages[: call.fixed])
             prefixes[arm] = common - common % _CACHE_STEP if common >= _CACHE_FROM else 0
-        number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
+        number = number + 1
+        prompt = prompt + tokens
+        longest = max(longest, tokens)
         completion += limit
     dollars = most = None
     if price is not None:
         dollars = price.dollars(Usage(prompt, completion, cached), batch, longest)
         most = price.dollars(Usage(prompt, completion, 0, prompt), batch, longest)
-    return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
+    return Forecast(
+        number, prompt, cached, completion, longest, counter.exact, dollars, most, price
+    )
 
 
 class WorstCase:
-    """The most tokens that one attempt can use, by the prompt's length and the limit of the reply's."""
+    """The most tokens that one attempt can use, by the prompt's length and the limit of the
+    reply's.
+    """
 
     def __init__(self, model: Model, counter: TokenCounter | None = None) -> None:
         self._model, self._counter = model, counter
@@ -81,7 +96,10 @@ class WorstCase:
     def __call__(self, messages: Messages) -> Usage:
         """The worst case of an attempt with these messages."""
         self._counter = self._counter or TokenCounter(self._model.name)
-        margin = 1.0 if self._counter.exact else _ESTIMATE_MARGIN
+        if self._counter.exact:
+            margin = 1.0
+        else:
+            margin = _ESTIMATE_MARGIN
         tokens = self._counter.count(messages) * margin
         sent = {name: self._model.parameters.get(name) for name in _COUNTED}
         tokens += sum(len(json.dumps(value, default=str)) for value in sent.values() if value)
@@ -112,8 +130,14 @@ class Budget:
     @property
     def why(self) -> str:
         """The reason for stopping the run, as one line."""
-        guess = " (at most: for some attempts the service sent no token counts)" if self._estimated else ""
-        used = f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
+        guess = (
+            " (at most: for some attempts the service sent no token counts)"
+            if self._estimated
+            else ""
+        )
+        used = (
+            f"${self.spent:.4f} is used{guess} and the next request might pass ${self.max_cost:g}"
+        )
         return f"stopped before --max-cost: {used}; raise it and run again to continue"
 
     def start(self, journal: "Journal") -> None:

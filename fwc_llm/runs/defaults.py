@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import cell_counts, cell_words, cells_of_rows, nearest_whole, value_names, whole_step
+from fwc_llm.runs.splits import (
+    cell_counts,
+    cell_words,
+    cells_of_rows,
+    nearest_whole,
+    value_names,
+    whole_step,
+)
 from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.tasks import Task
 
@@ -17,22 +24,38 @@ def fit_defaults(
     task: Task, settings: Settings, chooses: bool = True, api: str | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
     """Complete the settings by task, table and `api`; return them with notes."""
-    cells, chosen, lines = _Cells(task), settings.model_fields_set, list[str]()
+    cells = _Cells(task)
+    chosen = settings.model_fields_set
+    lines = list[str]()
     changes: dict[str, Any] = {"api": api or settings.api, "weight": task.weight or None}
     is_default = "base_parity" not in chosen
-    n, parity = settings.n_test, task.base_parity if is_default else settings.base_parity
+    n = settings.n_test
+    if is_default:
+        parity = task.base_parity
+    else:
+        parity = settings.base_parity
     if "n_test" not in chosen:
         n, parity, line = _fit_rows(cells, n, parity, settings.m, is_default)
         changes["n_test"] = n
         lines.append(line)
     elif parity is not None and n > 0 and (nearest := nearest_whole(task.groups, n, parity)) != n:
-        lines.append(f"--n-test {n}: {_not_whole(n, task.groups)}: {nearest}, the nearest, are drawn")
+        lines.append(
+            f"--n-test {n}: {_not_whole(n, task.groups)}: {nearest}, the nearest, are drawn"
+        )
         changes["n_test"] = n = nearest
     rows = settings.threshold_rows
-    if rows and parity is not None and (nearest := nearest_whole(task.groups, rows, parity)) != rows:
-        lines.append(f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first")
+    if (
+        rows
+        and parity is not None
+        and (nearest := nearest_whole(task.groups, rows, parity)) != rows
+    ):
+        lines.append(
+            f"--threshold-rows {rows}: {_not_whole(rows, task.groups)}: {nearest} are asked first"
+        )
         changes["threshold_rows"] = nearest
-    fits = parity is None or (n > 0 and n % whole_step(task.groups, parity) == 0)  # else the draw fails
+    fits = parity is None or (
+        n > 0 and n % whole_step(task.groups, parity) == 0
+    )  # else the draw fails
     if chooses and "m" not in chosen and fits:
         changes["m"], line = _fit_m(cells, settings.m, cells.left(n, parity))
         lines.append(line)
@@ -48,18 +71,20 @@ def fit_m(task: Task) -> tuple[int, str]:
 class _Cells:
     """Numbers of rows per cell (G, 2), by group and outcome ("no" first).
 
-    Test rows are drawn from `rows`, of which the share `share` is in the pool. `values` are the distinct rows
-    of the pool, of which `shared` (G, 1) occur with both outcomes.
+    Test rows are drawn from `rows`, of which the share `share` is in the pool. `values` are the
+    distinct rows of the pool, of which `shared` (G, 1) occur with both outcomes.
     """
 
     def __init__(self, task: Task) -> None:
         import pandas as pd
 
-        table, pool = task.test(), task.pool()
+        table = task.test()
+        pool = task.pool()
         names = value_names(task)
         keys = pd.util.hash_pandas_object(pool[names], index=False).to_numpy()
         frame = pd.DataFrame({"cell": cells_of_rows(task, pool), "key": keys})
-        order, number = np.searchsorted(sorted(task.groups), task.groups), 2 * len(task.groups)
+        order = np.searchsorted(sorted(task.groups), task.groups)
+        number = 2 * len(task.groups)
         self.task, self.rows, self.share = task, task.cells_of(table), np.zeros((len(order), 2))
         if pool is table:
             in_pool = np.bincount(frame["cell"], minlength=number).reshape(-1, 2)[order]
@@ -75,7 +100,9 @@ class _Cells:
     def left(self, n: int, base_parity: float | None) -> np.ndarray:
         """Distinct rows (G, 2) left for examples, at least, after drawing `n` rows."""
         if base_parity is None:
-            return self.values // 2 if self.share.any() else self.values
+            if self.share.any():
+                return self.values // 2
+            return self.values
         drawn = np.ceil(cell_counts(self.task.groups, n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared))
 
@@ -96,9 +123,13 @@ def _fit_rows(
     groups = cells.task.groups
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.share.any() else 1)))
     if parity is None:
-        moved = f"{wanted} test rows are too many: {as_they_fall} are drawn" if as_they_fall < wanted else ""
+        if as_they_fall < wanted:
+            moved = f"{wanted} test rows are too many: {as_they_fall} are drawn"
+        else:
+            moved = ""
         return as_they_fall, None, moved
-    nearest, step = nearest_whole(groups, wanted, parity), whole_step(groups, parity)
+    nearest = nearest_whole(groups, wanted, parity)
+    step = whole_step(groups, parity)
     reserve = -(-m // (2 * len(groups)))
     numbers = range(nearest, max(step, _LEAST) - 1, -step)
     fitting = next((n for n in numbers if cells.holds(n, parity, reserve)), None)
@@ -110,8 +141,14 @@ def _fit_rows(
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     why = _not_whole(wanted, groups)
     if fitting != nearest:
-        why = f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} test rows"
-    moved = f"{why}: {fitting} are drawn (--n-test sets another number)" if fitting != wanted else ""
+        why = (
+            f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} "
+            f"test rows"
+        )
+    if fitting != wanted:
+        moved = f"{why}: {fitting} are drawn (--n-test sets another number)"
+    else:
+        moved = ""
     return fitting, parity, moved
 
 
@@ -121,10 +158,17 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
-    number, each = left.size, max(1, int(left.min()))
+    number = left.size
+    each = max(1, int(left.min()))
     if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
-        return m, ""  # with an empty cell, strategies that need every cell fail; others do not need it
-    fitting = number if m < number else min(m, number * each)
+        return (
+            m,
+            "",
+        )  # with an empty cell, strategies that need every cell fail; others do not need it
+    if m < number:
+        fitting = number
+    else:
+        fitting = min(m, number * each)
     why = f"fewer than the {number} cells of group and answer"
     if m >= number:
         why = f"in equal parts more than the distinct rows of the cell {cells.smallest(left)} allow"

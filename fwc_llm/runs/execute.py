@@ -18,14 +18,18 @@ from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, par
 from fwc_llm.sanitize import replace_invisible
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
-KEPT_BACK = ("refused", "filtered")  # reasons that are findings about the model, not faults of the run
+KEPT_BACK = (
+    "refused",
+    "filtered",
+)  # reasons that are findings about the model, not faults of the run
 _SHOWN = 120  # characters of a reply in an error
 _MOST_TEXTS = 3
 _REPORT_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
 _A_REPLY = 50  # characters of a prompt that a local model reads in the time of one reply
-# Wait for requests under way after a fatal error or at the cost limit, because they may be charged for.
+# Wait for requests under way after a fatal error or at the cost limit, because they may be charged
+# for.
 _GRACE_SECONDS = 5.0
 
 
@@ -41,10 +45,13 @@ class ExecutionSummary:
 
 def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
     """The work of each call with a prompt cache, in characters, by request id."""
-    work, arm = dict[str, int](), ("", -1)
+    work = dict[str, int]()
+    arm = ("", -1)
     for call in calls:
         new = call.messages[call.fixed if arm == (call.arm, call.repeat) else 0 :]
-        work.setdefault(call_id(parameters, call), sum(len(message["content"]) for message in new) + _A_REPLY)
+        work.setdefault(
+            call_id(parameters, call), sum(len(message["content"]) for message in new) + _A_REPLY
+        )
         arm = call.arm, call.repeat
     return work
 
@@ -53,15 +60,18 @@ def work_of(calls: Iterable[PlannedCall], parameters: str) -> dict[str, int]:
 class Execution:
     """Sends all calls without an answer in the journal, `concurrency` at a time.
 
-    `calls` is consumed lazily, except for models in this process. Each reply is written to the journal before
-    it counts: after an error or a cancellation (Ctrl-C), the journal has all replies that came.
+    `calls` is consumed lazily, except for models in this process. Each reply is written to the
+    journal before it counts: after an error or a cancellation (Ctrl-C), the journal has all replies
+    that came.
     """
 
     model: Model
     calls: Iterable[PlannedCall]
     journal: Journal
     concurrency: int = 8
-    progress: Callable[[Progress], None] | None = None  # called about ten times per second and at the end
+    progress: Callable[[Progress], None] | None = (
+        None  # called about ten times per second and at the end
+    )
     total: int | None = None
     budget: Budget | None = None
     price: Price | None = None  # for the cost in `progress`
@@ -69,12 +79,16 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.parameters, self.about = parameters_json(self.model), traits(self.model)
-        self.worst_case = self.budget.worst_case if self.budget is not None else WorstCase(self.model)
+        self.worst_case = (
+            self.budget.worst_case if self.budget is not None else WorstCase(self.model)
+        )
         self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
         if self.progress is not None and self.about.local and self.about.ask_row is None:
             self.calls = list(self.calls)
             asked = work_of(self.calls, self.parameters).items()
-            self.ahead = {request: size for request, size in asked if not self.journal.answered(request)}
+            self.ahead = {
+                request: size for request, size in asked if not self.journal.answered(request)
+            }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
         self.under_way: set[str] = set()
@@ -147,7 +161,9 @@ class Execution:
             attempts.lost(billed=True)
             if attempts.unknown:  # a continued run counts its possible cost
                 with suppress(FwcError):
-                    self._keep(request, call, Reply(None, error="stopped before a reply came"), attempts)
+                    self._keep(
+                        request, call, Reply(None, error="stopped before a reply came"), attempts
+                    )
             raise
         attempts.settle(reply)
         self._keep(request, call, reply, attempts)  # write the reply before using it
@@ -162,14 +178,17 @@ class Execution:
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
-            # Yield to Ctrl-C and other tasks, because a model may never wait. To yield after every reply
-            # costs a fifth of the speed: each request then re-checks all idle connections.
+            # Yield to Ctrl-C and other tasks, because a model may never wait. To yield after every
+            # reply costs a fifth of the speed: each request then re-checks all idle connections.
             await asyncio.sleep(0)
 
     def _keep(self, request: str, call: PlannedCall, reply: Reply, attempts: "_Attempts") -> None:
         record = make_record(request, call, reply, self.journal.words)
         if attempts.unknown:
-            record |= {"unknown_attempts": attempts.unknown, "most_usage": dict(vars(attempts.most()))}
+            record |= {
+                "unknown_attempts": attempts.unknown,
+                "most_usage": dict(vars(attempts.most())),
+            }
         self.journal.append(record)
 
     async def wait(self) -> bool:
@@ -192,8 +211,14 @@ class Execution:
         seconds = max(self.reported - self.lately[0][0], 1e-9)
         rate = (len(self.lately) - 1) / seconds
         done = sum(work for _, work in self.lately) - self.lately[0][1]
-        left = sum(self.ahead.values()) * seconds / done if self.ahead and done else None
-        cost = self.journal.cost(self.price) if self.price else None
+        if self.ahead and done:
+            left = sum(self.ahead.values()) * seconds / done
+        else:
+            left = None
+        if self.price:
+            cost = self.journal.cost(self.price)
+        else:
+            cost = None
         pause = self.about.pause_left()
         numbers = self.done, self.errors, self.skipped, self.total
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
@@ -228,11 +253,17 @@ class _Attempts(Attempts):
 
     def settle(self, reply: Reply) -> None:
         """Count the successful attempt, and earlier ones made without permission."""
-        unknown = 0 if self._run.about.ask_within is not None else reply.attempts - 1
+        if self._run.about.ask_within is not None:
+            unknown = 0
+        else:
+            unknown = reply.attempts - 1
         if reply.usage is None:
             self._close(0.0, unknown + 1)
         else:
-            dollars = 0.0 if self._budget is None else self._budget.dollars(reply.usage)
+            if self._budget is None:
+                dollars = 0.0
+            else:
+                dollars = self._budget.dollars(reply.usage)
             self._close(dollars, unknown)
 
     def most(self) -> Usage:
@@ -245,7 +276,9 @@ class _Attempts(Attempts):
         self._open = False
         if self._budget is not None:
             self._budget.settle(self._reserved, dollars, unknown)
-        if self._budget is not None or self._run.about.ask_within is not None:  # others ask no service
+        if (
+            self._budget is not None or self._run.about.ask_within is not None
+        ):  # others ask no service
             self.unknown += unknown
 
 
@@ -255,7 +288,10 @@ def frequent_texts(texts: Iterable[str | None]) -> list[str]:
     del counts[""]
     found = []
     for text, number in counts.most_common(_MOST_TEXTS):
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        if len(text) <= _SHOWN:
+            shown = text
+        else:
+            shown = f"{text[:_SHOWN]}…"
         found.append(f"{number:,} times “{shown}”")
     return found
 
@@ -305,19 +341,28 @@ class Watch:
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
         raise UnreadError(
-            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; {examples}): "
-            f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and --no-watch "
+            f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; "
+            f"{examples}): "
+            f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and "
+            f"--no-watch "
             "continues this run"
         )
 
     def _remedy(self, reasons: Counter[str]) -> str:
-        limit, about = traits(self._model).completion_limit, traits(self._model)
+        limit = traits(self._model).completion_limit
+        about = traits(self._model)
         if reasons.most_common(1)[0][0] == "truncated" and limit:
             more = f"--max-tokens {max(REASONING_TOKENS, 4 * limit)}"
             less = " or --param reasoning_effort=low" if limit >= REASONING_TOKENS else ""
-            return f"the model spends its {limit:,} tokens before it answers: give it more with {more}{less}"
+            return (
+                f"the model spends its {limit:,} tokens before it answers: give it more with "
+                f"{more}{less}"
+            )
         if about.answer_in is None:
             return "see what the model returns to a prompt (fwc-llm prompt shows one)"
         if asks_json(self._model.parameters):
-            return "the service does not keep to the answer format: try --answer-format word, or a --template"
+            return (
+                "the service does not keep to the answer format: try --answer-format word, or a "
+                "--template"
+            )
         return "hold the service to an answer with --answer-format json, or try another --template"

@@ -21,7 +21,15 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import LARGEST_FILE, failing_as, json_text, open_binary, read_text, sha256, whole_file
+from fwc_llm.files import (
+    LARGEST_FILE,
+    failing_as,
+    json_text,
+    open_binary,
+    read_text,
+    sha256,
+    whole_file,
+)
 from fwc_llm.models.base import UsageKey
 from fwc_llm.runs.settings import Settings
 from fwc_llm.sanitize import escape_formula, key_remover, parse_json, unescape_formula
@@ -32,32 +40,79 @@ FORMAT = "fwc-llm-run/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 PARSED_COLUMNS = ("answer", "reason", "p_yes", "reply")
 ANSWER_COLUMNS = (*QUESTION_COLUMNS, *PARSED_COLUMNS, "simulated")
-_FIRST_COLUMNS = {*QUESTION_COLUMNS, "answer", "reason", "p_yes", "reply"}  # of every version; never add here
+_FIRST_COLUMNS = {
+    *QUESTION_COLUMNS,
+    "answer",
+    "reason",
+    "p_yes",
+    "reply",
+}  # of every version; never add here
 THRESHOLD = "threshold"  # variant of questions about validation rows
 COUNTERFACTUAL = "counterfactual:"  # prefix of the variant of rows with a changed protected level
 THRESHOLD_COLUMN = "threshold_answer"  # a further column in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of a group of runs with several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
-HASHES, HASHES_FORMAT = "hashes.json", "fwc-llm-hashes/1"
+HASHES = "hashes.json"
+HASHES_FORMAT = "fwc-llm-hashes/1"
 _FILES = (
-    *("run.json", "experiment.toml", "questions.jsonl", "pool.jsonl", "journal.jsonl", "answers.csv"),
+    *(
+        "run.json",
+        "experiment.toml",
+        "questions.jsonl",
+        "pool.jsonl",
+        "journal.jsonl",
+        "answers.csv",
+    ),
     *("results.json", "assisted.json"),
 )
 _FOLDERS = ("shots", "prompts", "given")
 ROW_COLUMNS = ("weight", "cluster", "stratum")  # last columns, in a run that uses them
 _PACKAGES = (
-    "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
-)  # fmt: skip
-_REASONS, _LABELS = frozenset(get_args(Reason)), frozenset(("yes", "no"))
+    "fwc-llm",
+    "numpy",
+    "scipy",
+    "pandas",
+    "numba",
+    "jinja2",
+    "openai",
+    "tiktoken",
+    "inspect-ai",
+    "xllamacpp",
+)
+_REASONS = frozenset(get_args(Reason))
+_LABELS = frozenset(("yes", "no"))
 _LONGEST_NAME = 100  # bytes; file systems allow 255, and a file name may combine several names
-# Keys of run.json and of its settings that may differ when a run is continued: they do not change the
-# questions. `simulated` may become true by a reply.
+# Keys of run.json and of its settings that may differ when a run is continued: they do not change
+# the questions. `simulated` may become true by a reply.
 _FREE = {
-    "calls", "created", "versions", "command", "task_folder", "simulated", "simulated_answers",
-    "margin", "min_group", "min_coverage", "weight", "given", "against", "task_file", "parser", "fail_if",
-}  # fmt: skip
+    "calls",
+    "created",
+    "versions",
+    "command",
+    "task_folder",
+    "simulated",
+    "simulated_answers",
+    "margin",
+    "min_group",
+    "min_coverage",
+    "weight",
+    "given",
+    "against",
+    "task_file",
+    "parser",
+    "fail_if",
+}
 # Keys of run.json that earlier versions lack.
-LATER = {"table_checks", "words", "reference", "rows", "task_file", "population", "variations", "looks"}
+LATER = {
+    "table_checks",
+    "words",
+    "reference",
+    "rows",
+    "task_file",
+    "population",
+    "variations",
+    "looks",
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +125,9 @@ class RunFolder:
     def default(cls, task: str, model: str) -> "RunFolder":
         """A new folder `./runs/<time>-<task>-<model>`, with valid file names."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{file_name(model)}"
-        paths = chain([Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2)))
+        paths = chain(
+            [Path("runs") / name], (Path("runs") / f"{name}-{number}" for number in count(2))
+        )
         return cls(next(path for path in paths if not path.exists()))
 
     @classmethod
@@ -78,7 +135,9 @@ class RunFolder:
         """The folder of a run that has begun; `FwcError` without a valid run.json."""
         folder = cls(Path(path))
         if not isdir(path):
-            raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
+            raise FwcError(
+                f"{path} is not a folder: name the folder of a run (what --out was given)"
+            )
         folder.describe()
         return folder
 
@@ -89,12 +148,17 @@ class RunFolder:
 
     def create(self) -> None:
         """Create the folder; `FwcError` if this fails, or if the folder has files but no run."""
-        with failing_as(FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"):
+        with failing_as(
+            FwcError, f"cannot write to {self.path}: ", "; name another folder with --out"
+        ):
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
         # A run that was killed after creating its journal and before run.json begins again.
         if entries and not {"run.json", "journal.jsonl"} & set(entries):
-            remedy = "name a new folder with --out (or, to continue runs of several models, name all models)"
+            remedy = (
+                "name a new folder with --out (or, to continue runs of several models, name all "
+                "models)"
+            )
             raise FwcError(f"{self.path} holds {entries[0]} and no run: {remedy}")
 
     def begin(self, description: Mapping[str, Any]) -> None:
@@ -102,7 +166,8 @@ class RunFolder:
         if not self.begun:
             self.write_json("run.json", description)
             return
-        before, now = self.describe(), json.loads(json.dumps(description))
+        before = self.describe()
+        now = json.loads(json.dumps(description))
         texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
         if len(texts) > 1 and not asks_the_same(*texts):
             why = "holds a run of another version of the task file, whose text is in its run.json"
@@ -138,7 +203,9 @@ class RunFolder:
         """The validated content of results.json."""
         results = self.read_json("results.json")
         path = self.path / "results.json"
-        check(Results, results, f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)")
+        check(
+            Results, results, f"{path} is damaged (`fwc-llm rescore {self.path}` writes it again)"
+        )
         return results
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -146,7 +213,9 @@ class RunFolder:
         path = self.path / name
         damaged = f"): {self.path} is not a run's folder, or it is damaged"
         if (self.path / "tuning.json").is_file() and not path.exists():
-            damaged = "): this tuning chose nothing, so no run was made; tuning.json has its candidates"
+            damaged = (
+                "): this tuning chose nothing, so no run was made; tuning.json has its candidates"
+            )
         with failing_as(FwcError, f"{path} cannot be read (", damaged):
             content = parse_json(read_text(path))
         if not isinstance(content, dict):
@@ -170,14 +239,18 @@ class RunFolder:
             writer.writeheader()
             for row in rows:
                 cells = ((name, row[name]) for name in row)
-                writer.writerow({n: escape_formula(x) if isinstance(x, str) else x for n, x in cells})
+                writer.writerow(
+                    {n: escape_formula(x) if isinstance(x, str) else x for n, x in cells}
+                )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
         """Yield the lines of answers.csv; `FwcError` if invalid or incomplete.
 
-        Columns that the run's version did not write are empty, and columns of later versions are kept.
+        Columns that the run's version did not write are empty, and columns of later versions are
+        kept.
         """
-        path, number = self.path / "answers.csv", 0
+        path = self.path / "answers.csv"
+        number = 0
         again = f"`fwc-llm rescore {self.path}` writes it again"
         # Allow cells of any length that was ever written; the limit is global in the process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
@@ -193,14 +266,23 @@ class RunFolder:
             later = dict.fromkeys((name for name in PARSED_COLUMNS if name not in written), "")
             for row in reader:
                 if not _is_answer(row):
-                    raise FwcError(f"{path} is damaged: line {reader.line_num} is not an answer; {again}")
+                    raise FwcError(
+                        f"{path} is damaged: line {reader.line_num} is not an answer; {again}"
+                    )
                 number += 1
-                row = {n: unescape_formula(cell) if cell[:1] == "'" else cell for n, cell in row.items()}
+                row = {
+                    n: unescape_formula(cell) if cell[:1] == "'" else cell
+                    for n, cell in row.items()
+                }
                 yield row | later
         if 0 < number < (expected := self.describe().get("calls") or 0):
-            raise FwcError(f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}")
+            raise FwcError(
+                f"{path} is damaged: it has {number:,} of the run's {expected:,} answers; {again}"
+            )
 
-    def write_questions(self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl") -> None:
+    def write_questions(
+        self, rows: Sequence[Mapping[str, Any]], name: str = "questions.jsonl"
+    ) -> None:
         """Write the questions in order to questions.jsonl, or a file of its format."""
         further = _shared(rows, ROW_COLUMNS)
         with self._writing(name) as file:
@@ -219,7 +301,8 @@ class RunFolder:
         again = f"): the same `fwc-llm eval` command with --out {self.path} writes it again"
         with failing_as(FwcError, f"{path} is damaged (", again, (TypeError, AttributeError)):
             with open_binary(path) as file:
-                header, count = parse_json(next(file, b"")), -1
+                header = parse_json(next(file, b""))
+                count = -1
                 names = (*QUESTION_COLUMNS, *header.get("columns", ()))
                 for count, line in enumerate(file):
                     row = dict(zip(names, parse_json(line), strict=True))
@@ -227,7 +310,9 @@ class RunFolder:
                         raise ValueError(f"line {count + 2} is not a question")
                     yield row
             if header.get("format") != QUESTIONS_FORMAT or header.get("questions") != count + 1:
-                raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
+                raise ValueError(
+                    f"it has {count + 1:,} questions and begins with {str(header)[:80]}"
+                )
 
     def own_files(self) -> Iterator[str]:
         """Yield the paths of the run's own files, relative to the folder, without links."""
@@ -247,7 +332,9 @@ class RunFolder:
         self.write_json(HASHES, {"format": HASHES_FORMAT, "files": recorded})
 
     def begin_change(self) -> None:
-        """Record that the files may change until `write_hashes`: a kill in between is no forgery."""
+        """Record that the files may change until `write_hashes`: a kill in between is no
+        forgery.
+        """
         recorded = self.hashes()
         if recorded:
             changing = self.hashes("changing") | recorded
@@ -277,7 +364,9 @@ def _is_answer(row: Mapping[Any, Any]) -> bool:
     """Whether a line of answers.csv is valid; None is an extra or missing cell."""
     if None in row or None in row.values():
         return False
-    words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row["label"] in _LABELS
+    words = {row["answer"], row.get(THRESHOLD_COLUMN, "")} <= {"yes", "no", ""} and row[
+        "label"
+    ] in _LABELS
     try:
         numbers = 0 <= int(row["repeat"]) < 10**7 and 0.0 <= float(row["p_yes"] or 0) <= 1.0
     except ValueError:
@@ -296,7 +385,9 @@ def file_name(text: str) -> str:
 
 def command() -> str:
     """The command line of this process, quoted for a shell."""
-    return shlex.join(Path(word).name if index == 0 else word for index, word in enumerate(sys.argv))
+    return shlex.join(
+        Path(word).name if index == 0 else word for index, word in enumerate(sys.argv)
+    )
 
 
 def versions() -> dict[str, str]:
@@ -311,15 +402,22 @@ def versions() -> dict[str, str]:
 def _lasting(described: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
     """Yield ((key, name within it), value) of what a continued run must keep."""
     for key, value in {"settings": None, **described}.items():
-        entries = value if isinstance(value, dict) else {"": value}
+        if isinstance(value, dict):
+            entries = value
+        else:
+            entries = {"": value}
         for name, entry in entries.items():
             if key == "sources":  # a run has copies of shots files, under other paths
-                entry = Path(entry).name if entry.endswith(".json") else entry
+                if entry.endswith(".json"):
+                    entry = Path(entry).name
+                else:
+                    entry = entry
             if key not in _FREE and name not in _FREE:
                 yield (key, name), entry
 
 
-# Models of run.json, results.json and questions, with the keys that are read; further keys are allowed.
+# Models of run.json, results.json and questions, with the keys that are read; further keys are
+# allowed.
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -25,8 +25,11 @@ class Group:
         """Create the folder, or continue; `FwcError` if it is for other models."""
         default = RunFolder.default(task, f"{len(models)}-models").path
         group = cls(path or default, tuple(models))
-        folder, before = RunFolder(group.path), cls.find(group.path)
-        others = before.models if before else (folder.describe()["model"],) if folder.begun else models
+        folder = RunFolder(group.path)
+        before = cls.find(group.path)
+        others = (
+            before.models if before else (folder.describe()["model"],) if folder.begun else models
+        )
         if tuple(others) != group.models:
             what = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
             raise FwcError(f"{what}: name the same models to continue, or a new folder with --out")
@@ -43,7 +46,9 @@ class Group:
         content = RunFolder(path).read_json(GROUP_FILE)
         models = content.get("models")
         if content.get("format") != FORMAT or not isinstance(models, list) or not models:
-            raise FwcError(f"{path / GROUP_FILE} is not of format {FORMAT}: it was not written by this tool")
+            raise FwcError(
+                f"{path / GROUP_FILE} is not of format {FORMAT}: it was not written by this tool"
+            )
         return cls(path, tuple(map(str, models)))
 
     def folder(self, model: str) -> Path:
@@ -56,10 +61,14 @@ def expanded(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         group = Group.find(path)
         models = map(group.folder, group.models) if group else ()
-        runs = [run for run in models if RunFolder(run).begun] if group else [path]
+        if group:
+            runs = [run for run in models if RunFolder(run).begun]
+        else:
+            runs = [path]
         if not runs:
             raise FwcError(
-                f"{path}: no model has been asked yet; first repeat the `fwc-llm eval` command of this folder"
+                f"{path}: no model has been asked yet; first repeat the `fwc-llm eval` command of "
+                f"this folder"
             )
         yield from runs
 

@@ -1,8 +1,9 @@
 """The journal of a run: one JSON line per reply, written before the reply counts.
 
-`append` passes each record to the operating system before it returns; about once a second, the file is
-flushed to disk (docs/decisions/0004). After a power failure, requests of the last second may be sent again.
-Only the first record of an arm and repeat has `prefix`, its messages before the `prompt`.
+`append` passes each record to the operating system before it returns; about once a second, the file
+is flushed to disk (docs/decisions/0004). After a power failure, requests of the last second may be
+sent again. Only the first record of an arm and repeat has `prefix`, its messages before the
+`prompt`.
 """
 
 import contextlib
@@ -23,7 +24,14 @@ from fwc_llm.answers import PARSER, parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import failing_as, whole_file
 from fwc_llm.models.base import Messages, Model, Reply, RowContext, Usage
-from fwc_llm.models.recorded import FILE_NAME, FORMAT, HEADER, check_header, parse_record, read_records
+from fwc_llm.models.recorded import (
+    FILE_NAME,
+    FORMAT,
+    HEADER,
+    check_header,
+    parse_record,
+    read_records,
+)
 from fwc_llm.sanitize import clean_text, key_remover, parse_json
 from fwc_llm.words import YES_NO, Words
 
@@ -46,8 +54,12 @@ class PlannedCall:
     row: str
     variant: str  # "" for the unchanged row
     messages: Messages = field(repr=False)
-    asked: RowContext | None = field(default=None, repr=False, compare=False)  # for models that read rows
-    fixed: int = field(default=0, repr=False, compare=False)  # first messages, equal for all rows of an arm
+    asked: RowContext | None = field(
+        default=None, repr=False, compare=False
+    )  # for models that read rows
+    fixed: int = field(
+        default=0, repr=False, compare=False
+    )  # first messages, equal for all rows of an arm
 
 
 def parameters_json(model: Model) -> str:
@@ -68,12 +80,18 @@ def call_id(parameters: str, call: PlannedCall) -> str:
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
-def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO) -> dict[str, Any]:
+def make_record(
+    request: str, call: PlannedCall, reply: Reply, words: Words = YES_NO
+) -> dict[str, Any]:
     """The journal's record of one reply, without keys, with the answer parsed by `words`."""
     if reply.text is not None:
         reply = replace(reply, text=clean_text(reply.text))
     record = {
-        "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
+        "request": request,
+        "arm": call.arm,
+        "repeat": call.repeat,
+        "row": call.row,
+        "variant": call.variant,
         **vars(reply),
         **parsed(reply, words),
         "parser": PARSER,
@@ -82,7 +100,7 @@ def make_record(request: str, call: PlannedCall, reply: Reply, words: Words = YE
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "prompt": list(call.messages[call.fixed :]),
         "prefix": list(call.messages[: call.fixed]),
-    }  # fmt: skip
+    }
     return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
 
 
@@ -98,7 +116,8 @@ _LEFT_OUT = {"prompt", "prefix", "truncated", "reasoned"}  # omitted if empty
 class Journal:
     """All replies of one run, locked by one process at a time; `words` are the task's.
 
-    Opening creates the file or cuts off its incomplete last line. A record with a text answers its request.
+    Opening creates the file or cuts off its incomplete last line. A record with a text answers its
+    request.
     """
 
     def __init__(self, folder: str | Path, words: Words = YES_NO) -> None:
@@ -169,7 +188,8 @@ class Journal:
             aside = next(path for path in paths if not path.exists())
             with whole_file(aside, "xb") as file:
                 file.write(self.path.read_bytes())
-            used, unknown = self.usage, self.unknown
+            used = self.usage
+            unknown = self.unknown
             os.ftruncate(self._file, 0)
             self._size = 0
             self._reset()
@@ -190,7 +210,8 @@ class Journal:
     def check_in_place(self) -> None:
         """`StorageError` if the file is gone: its folder was deleted, moved or replaced."""
         try:
-            there, opened = os.stat(self.path), os.fstat(self._file)
+            there = os.stat(self.path)
+            opened = os.fstat(self._file)
         except OSError:
             there = None
         if there is None or (there.st_dev, there.st_ino) != (opened.st_dev, opened.st_ino):
@@ -228,7 +249,10 @@ class Journal:
             self._longest = max(self._longest, usage.prompt_tokens, most.prompt_tokens)
         lost = most.times(record.get("unknown_attempts") or 0)
         if record.get("batch"):
-            self.batch_usage, self.unknown_batch = self.batch_usage + usage, self.unknown_batch + lost
+            self.batch_usage, self.unknown_batch = (
+                self.batch_usage + usage,
+                self.unknown_batch + lost,
+            )
         else:
             self.usage, self.unknown = self.usage + usage, self.unknown + lost
 
@@ -248,7 +272,9 @@ class Journal:
                 if number > 1:
                     self._count(parse_record(line, self.path, number))
                 good += len(line)
-                if not complete:  # only the line end is missing: keep the record, its request was paid for
+                if (
+                    not complete
+                ):  # only the line end is missing: keep the record, its request was paid for
                     good += os.write(self._file, b"\n")
                     break
         if os.fstat(self._file).st_size != good:

@@ -34,8 +34,10 @@ def _word(level: str) -> str:
 def named_levels(task: "Task") -> dict[str, list[str]]:
     """Levels with first names, by attribute with at least two of them; else `FwcError`."""
     lists = _file()["names"]
-    sexes, races = set(lists), set(lists["female"])
-    by_attribute, without = {}, []
+    sexes = set(lists)
+    races = set(lists["female"])
+    by_attribute = {}
+    without = []
     for attribute in task.protected:
         levels = sorted(map(str, task.pool()[attribute].unique()))
         listed = [level for level in levels if _word(level) in sexes | races]
@@ -44,7 +46,9 @@ def named_levels(task: "Task") -> dict[str, list[str]]:
             by_attribute[attribute] = listed
     if not by_attribute:
         knows = f"the probe `names` knows female and male, Black and white ({_file()['source']})"
-        raise FwcError(f"there are no lists of first names for the levels {', '.join(without)}: {knows}")
+        raise FwcError(
+            f"there are no lists of first names for the levels {', '.join(without)}: {knows}"
+        )
     return by_attribute
 
 
@@ -54,7 +58,10 @@ def with_first_name(messages: Messages, values: Mapping[str, Any]) -> Messages:
         return messages
     index = max(index for index, message in enumerate(messages) if message["role"] == "user")
     text = messages[index]["content"].rstrip()
-    mark = "- first name" if text.splitlines()[-1].startswith("- ") else "First name"
+    if text.splitlines()[-1].startswith("- "):
+        mark = "- first name"
+    else:
+        mark = "First name"
     changed: Message = {**messages[index], "content": f"{text}\n{mark}: {values[FIRST_NAME]}"}
     return [*messages[:index], changed, *messages[index + 1 :]]
 
@@ -64,17 +71,21 @@ def name_variants(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (variant, values) of the row with a first name for each level.
 
-    Names imply a sex and a race. One is the level to try; the other is that of the row if the row states it,
-    else white, or a sex drawn by the row's id.
+    Names imply a sex and a race. One is the level to try; the other is that of the row if the row
+    states it, else white, or a sex drawn by the row's id.
     """
-    lists, drawn = _file()["names"], crc32(row.encode())
+    lists = _file()["names"]
+    drawn = crc32(row.encode())
     words = {_word(str(value)) for value in values.values() if isinstance(value, str)}
     for attribute, names in levels.items():
         for level in names:
             word = _word(level)
             sex = next((each for each in lists if each in words), list(lists)[drawn % 2])
             race = next((each for each in lists[sex] if each in words), "white")
-            chosen = lists[word][race] if word in lists else lists[sex][word]
+            if word in lists:
+                chosen = lists[word][race]
+            else:
+                chosen = lists[sex][word]
             first = chosen[drawn // 2 % len(chosen)]
             yield f"names:{attribute}={level}", {**values, FIRST_NAME: first}
 
@@ -82,7 +93,8 @@ def name_variants(
 class Proxies:
     """The proxy columns of a protected attribute; `FwcError` if it has none.
 
-    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out rows.
+    `telling` has the AUC of each column alone and of all columns together ("all"), on held-out
+    rows.
     """
 
     def __init__(self, task: "Task", attribute: str) -> None:
@@ -97,9 +109,13 @@ class Proxies:
         features = features_frame(task, pool)
         usual = pool[attribute].astype(str).mode()[0]
         target = (pool[attribute].astype(str) == usual).to_numpy(np.int8)
-        fitted, judged = np.arange(len(pool)) % 2 == 0, np.arange(len(pool)) % 2 == 1
+        fitted = np.arange(len(pool)) % 2 == 0
+        judged = np.arange(len(pool)) % 2 == 1
         telling = {}
-        for name, columns_tried in {**{str(c): [c] for c in features}, "all": list(features)}.items():
+        for name, columns_tried in {
+            **{str(c): [c] for c in features},
+            "all": list(features),
+        }.items():
             model = TableModel(LOGISTIC, features.loc[fitted, columns_tried], target[fitted])
             p = model.probabilities(features.loc[judged, columns_tried])
             telling[name] = float(roc_auc_score(target[judged], p))
@@ -112,7 +128,8 @@ class Proxies:
         numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
         others = [c for c in rest if c not in numeric]
         encoder = make_column_transformer(
-            (StandardScaler(), numeric), (OneHotEncoder(handle_unknown="ignore", sparse_output=False), others)
+            (StandardScaler(), numeric),
+            (OneHotEncoder(handle_unknown="ignore", sparse_output=False), others),
         )
         self.attribute, self.columns, self.telling = attribute, columns, telling
         self._pool, self._encoder, self._encoded = pool, encoder, encoder.fit_transform(rest)

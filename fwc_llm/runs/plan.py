@@ -21,7 +21,14 @@ from fwc_llm.runs.folder import COUNTERFACTUAL, FORMAT, THRESHOLD, command, file
 from fwc_llm.runs.journal import PlannedCall
 from fwc_llm.runs.perturbations import Proxies, name_variants, named_levels, with_first_name
 from fwc_llm.runs.settings import Settings
-from fwc_llm.runs.splits import Split, cells_of_rows, draw_split, interleave_cells, population, whole_people
+from fwc_llm.runs.splits import (
+    Split,
+    cells_of_rows,
+    draw_split,
+    interleave_cells,
+    population,
+    whole_people,
+)
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -47,7 +54,9 @@ class Arm:
     order: str | None = None
     edits: tuple[str, ...] = ()  # of the prompt's text: "removal", "instruction", "unweighted"
     template: str | None = None  # None: that of the settings
-    family: str = ""  # the name without order and template; arms of one family show the same examples
+    family: str = (
+        ""  # the name without order and template; arms of one family show the same examples
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,9 @@ class Repeat:
 
     def rows(self, validation: bool) -> "pd.DataFrame":
         """The test rows, or with `validation` the validation rows."""
-        return self.validation if validation else self.split.test
+        if validation:
+            return self.validation
+        return self.split.test
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,9 @@ class Plan:
     settings: Settings
     repeats: tuple[Repeat, ...]
     moved: tuple[str, ...] = ()  # a sentence for each default that was adjusted
-    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)  # the user's examples, by source
+    saved: Mapping[str, Shots] = field(
+        default_factory=dict, repr=False
+    )  # the user's examples, by source
     sequential: "GroupSequential | None" = None
     _builders: dict[tuple[int, str], Prompt] = field(default_factory=dict, init=False, repr=False)
 
@@ -82,19 +95,26 @@ class Plan:
     def notes(self) -> list[str]:
         """Sentences to show before the run."""
         notes = list(self.moved)
-        if more := self.n_threshold_calls:
-            asked = f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and repeat"
+        more = self.n_threshold_calls
+        if more:
+            asked = (
+                f"{len(self.repeats[0].rows(validation=True)):,} rows of the pool in each arm and "
+                f"repeat"
+            )
             notes.append(f"--threshold {self.settings.threshold} adds {more:,} requests: {asked}")
         return [*notes, *self._word_notes, *self.probe_notes]
 
     @property
     def _word_notes(self) -> list[str]:
         """Notes on answers in other words than yes and no, for chats."""
-        yes, no = self.task.words["yes"], self.task.words["no"]
+        yes = self.task.words["yes"]
+        no = self.task.words["no"]
         if self.settings.question_apart:
             return []
         if (yes, no) == ("yes", "no"):
-            _, *further = (" and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False))
+            _, *further = (
+                " and ".join(pair) for pair in zip(*self.task.spellings.values(), strict=False)
+            )
             named = f"the question is not English: {', '.join(further)} are also read as yes and no"
             return [named] * bool(further)
         alike = yes[0].casefold() == no[0].casefold() or not (yes[0].isalpha() and no[0].isalpha())
@@ -153,13 +173,19 @@ class Plan:
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
             return {}
         return {
-            arm.name: {"family": arm.family, "order": arm.order or "", "template": _short(arm.template or "")}
+            arm.name: {
+                "family": arm.family,
+                "order": arm.order or "",
+                "template": _short(arm.template or ""),
+            }
             for arm in self.arms
         }
 
     def calls(self, after: int = 0) -> Iterator[PlannedCall]:
         """Yield the requests, without the first `after` rows of each arm and repeat."""
-        trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
+        trainings = {
+            each.index: cache(partial(_training, self.task, each)) for each in self.repeats
+        }
         for validation in (True, False):
             for repeat in self.repeats:
                 for arm in self.arms:
@@ -167,13 +193,22 @@ class Plan:
                         if position < after:
                             continue
                         builder = self._builder(repeat, arm, position, validation)
-                        fixed = len(builder.prefix) if arm.name in repeat.shots else 0
-                        variants = [(THRESHOLD, values)] if validation else self.variants(row, values)
+                        if arm.name in repeat.shots:
+                            fixed = len(builder.prefix)
+                        else:
+                            fixed = 0
+                        variants = (
+                            [(THRESHOLD, values)] if validation else self.variants(row, values)
+                        )
                         for variant, changed in variants:
                             training = trainings[repeat.index]
-                            context = RowContext(row, repeat.index, changed, training, arm.name, variant)
+                            context = RowContext(
+                                row, repeat.index, changed, training, arm.name, variant
+                            )
                             messages = with_first_name(builder.build(changed), changed)
-                            yield PlannedCall(arm.name, repeat.index, row, variant, messages, context, fixed)
+                            yield PlannedCall(
+                                arm.name, repeat.index, row, variant, messages, context, fixed
+                            )
 
     @cached_property
     def first_calls(self) -> tuple[PlannedCall, ...]:
@@ -195,7 +230,10 @@ class Plan:
         if shared and key in self._builders:
             return self._builders[key]
         settings = self.settings
-        edits = arm.edits if settings.weights == "show" else (*arm.edits, "unweighted")
+        if settings.weights == "show":
+            edits = arm.edits
+        else:
+            edits = (*arm.edits, "unweighted")
         if shots is None:  # the arm chooses new examples for every row
             _, query = next(rows_of(repeat.rows(validation).iloc[[position]]))
             entropy = [repeat.seed, position, *[1] * validation]
@@ -214,11 +252,16 @@ class Plan:
 
     @cached_property
     def _named(self) -> dict[str, list[str]]:
-        return named_levels(self.task) if "names" in self.settings.probe else {}
+        if "names" in self.settings.probe:
+            return named_levels(self.task)
+        return {}
 
     @cached_property
     def _proxies(self) -> "list[Proxies]":
-        attributes = self.task.protected if "proxies" in self.settings.probe else ()
+        if "proxies" in self.settings.probe:
+            attributes = self.task.protected
+        else:
+            attributes = ()
         return [Proxies(self.task, attribute) for attribute in attributes]
 
     @property
@@ -226,7 +269,9 @@ class Plan:
         """Sentences about the table's proxies, for the probe `proxies`."""
         return [proxies.note for proxies in self._proxies]
 
-    def variants(self, row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def variants(
+        self, row: str, values: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield (variant, values): the row itself, then probes and counterfactuals."""
         yield "", values
         if self._named:
@@ -253,9 +298,9 @@ def make_plan(
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat.
 
-    Repeat r has the seed `settings.seed` + r, and equal test rows in all arms, none of which equals an
-    example of a saved shots file. `split` has rows that were drawn before. With `max_prompt_tokens`, m is
-    reduced until no prompt has more tokens.
+    Repeat r has the seed `settings.seed` + r, and equal test rows in all arms, none of which equals
+    an example of a saved shots file. `split` has rows that were drawn before. With
+    `max_prompt_tokens`, m is reduced until no prompt has more tokens.
     """
     api = settings.api if model is None else traits(model).api
     saved: dict[str, Shots] = {}
@@ -287,25 +332,37 @@ def make_plan(
 
 def _drawn(plan: Plan, progress: Callable[[str], None] | None, split: "Split | None") -> Plan:
     """Complete a plan with the rows and examples of every repeat."""
-    task, settings = plan.task, plan.settings
+    task = plan.task
+    settings = plan.settings
     if settings.until_decided and task.cluster and settings.base_parity is not None:
         remedy = "leave --cluster out, or give --base-parity none"
-        raise FwcError(f"--until-decided asks about all rows of a person, which base parity splits: {remedy}")
+        raise FwcError(
+            f"--until-decided asks about all rows of a person, which base parity splits: {remedy}"
+        )
     fixed_values = [example.values for shots in plan.saved.values() for example in shots.examples]
     repeats: list[Repeat] = []
     for index in range(settings.repeats):
         seed = settings.seed + index
         drawn = split or draw_split(task, settings.n_test, settings.base_parity, seed, fixed_values)
         if settings.until_decided and settings.base_parity is not None:
-            drawn = replace(drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))])
+            drawn = replace(
+                drawn, test=drawn.test.iloc[interleave_cells(cells_of_rows(task, drawn.test))]
+            )
         elif settings.until_decided and task.cluster:
-            drawn = replace(drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)])
+            drawn = replace(
+                drawn, test=drawn.test.iloc[whole_people(drawn.test[task.cluster], seed)]
+            )
         validation, drawn = draw_validation_rows(task, drawn, settings, seed, fixed_values)
-        by_source, chosen = dict(plan.saved), dict[str, Shots]()  # `by_source` has examples before ordering
+        by_source, chosen = (
+            dict(plan.saved),
+            dict[str, Shots](),
+        )  # `by_source` has examples before ordering
         for arm in plan.arms:
             if arm.source not in by_source and not is_per_row(arm.source):
                 if progress:
-                    progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
+                    progress(
+                        f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}"
+                    )
                 by_source[arm.source] = _select(task, arm, settings, drawn, seed, None)
             if arm.source in by_source:
                 chosen[arm.name] = order_shots(by_source[arm.source], arm.order or "given", seed)
@@ -330,7 +387,10 @@ def _judged(task: "Task", settings: Settings, arms: Sequence[str]) -> "Task":
     if settings.against not in ("", "all", *arms):
         raise FwcError(f"against is {settings.against!r}: name an arm ({', '.join(arms)}), or all")
     check_arms(settings.until_decided, arms)
-    weight = settings.weight or "" if "weight" in settings.model_fields_set else task.weight
+    if "weight" in settings.model_fields_set:
+        weight = settings.weight or ""
+    else:
+        weight = task.weight
     if settings.assist and weight:
         raise FwcError(NO_WEIGHTS)
     cluster = settings.cluster or ""
@@ -350,8 +410,11 @@ def _table_notes(task: "Task", settings: Settings) -> tuple[str, ...]:
     told = [f"column {name}: {sentence}" if name else sentence for name, sentence in checks.items()]
     if task.folder is None or not task.text:
         return tuple(told)
-    names, used = [item.name for item in task.rules.fields], {*task.protected, task.outcome}
-    weight = "" if "weight" in settings.model_fields_set else task.weight or None  # "none" was chosen
+    names = [item.name for item in task.rules.fields]
+    used = {*task.protected, task.outcome}
+    weight = (
+        "" if "weight" in settings.model_fields_set else task.weight or None
+    )  # "none" was chosen
     return (*told, *unused_columns(names, used, weight, settings.cluster))
 
 
@@ -365,7 +428,9 @@ def _training(task: "Task", repeat: Repeat) -> Training:
 
 def bare_prompt(task: "Task", template: str, question_apart: bool = False) -> Messages:
     """The prompt for the task's first test row, without examples."""
-    return Prompt(task, None, template, (), question_apart).build(next(rows_of(task.test().head(1)))[1])
+    return Prompt(task, None, template, (), question_apart).build(
+        next(rows_of(task.test().head(1)))[1]
+    )
 
 
 def default_model(task: "Task") -> str:
@@ -385,7 +450,10 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
     for first in range(0, len(frame), _ROWS):
         part = frame.iloc[first : first + _ROWS]
         for row, cells in zip(part.index, part.to_numpy(object).tolist(), strict=True):
-            yield str(row), dict(zip(names, cells, strict=True))  # `to_dict` takes six times as long
+            yield (
+                str(row),
+                dict(zip(names, cells, strict=True)),
+            )  # `to_dict` takes six times as long
 
 
 def _arms(
@@ -397,7 +465,9 @@ def _arms(
 ) -> tuple[Arm, ...]:
     """One arm per source, order and template; examples of the user go into `saved`."""
     if isinstance(sources, str):
-        raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
+        raise FwcError(
+            f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']"
+        )
     if not sources:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     arms: list[Arm] = []
@@ -405,7 +475,8 @@ def _arms(
         edits: tuple[str, ...] = ()
         own_order: str | None = None
         if isinstance(source, Shots):
-            key, name = f"shots-{len(saved)}", source.strategy
+            key = f"shots-{len(saved)}"
+            name = source.strategy
             saved[key] = source
         else:
             name = source
@@ -420,15 +491,21 @@ def _arms(
                 saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             if key in saved:
                 name = "+".join((Path(key).stem, *edits))
-        shows = saved[key].m > 0 if key in saved else key != "zero"
-        orders = [own_order] if own_order else (shows and settings.orders) or [None]  # no examples, no order
+        if key in saved:
+            shows = saved[key].m > 0
+        else:
+            shows = key != "zero"
+        orders = (
+            [own_order] if own_order else (shows and settings.orders) or [None]
+        )  # no examples, no order
         for order, template in product(orders, settings.templates or [None]):
             # Order and template are in the name only if arms differ in them.
             parts = [name, *[order] * (own_order is not None or len(settings.orders) > 1)]
             parts += [_short(template or "")] * (len(settings.templates) > 1)
             arms.append(Arm("@".join(filter(None, parts)), key, order, edits, template, name))
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
-    if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
+    twice = [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]
+    if twice:
         remedy = "give each arm once, and shots files and template folders distinct names"
         raise FwcError(f"the arm {twice[0]!r} is named twice: {remedy}")
     return tuple(arms)
@@ -441,12 +518,18 @@ def _short(template: str) -> str:
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
     """The strategy options that an arm accepts; all for an undeclared plugin."""
-    accepted, given = accepted_options(arm.source), settings.strategy_options
+    accepted = accepted_options(arm.source)
+    given = settings.strategy_options
     return {name: given[name] for name in given if accepted is None or name in accepted}
 
 
 def _select(
-    task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
+    task: "Task",
+    arm: Arm,
+    settings: Settings,
+    split: "Split",
+    seed: int,
+    query: Mapping[str, Any] | None,
 ) -> Shots:
     options = _options(arm, settings)
     asked = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
@@ -508,6 +591,7 @@ def fit_m_to(most: int, limit: int, tokens: Callable[[int], int]) -> int:
     if m and size(m):
         return m
     raise FwcError(
-        f"even with the smallest m that every arm accepts, prompts exceed --max-prompt-tokens {limit}: "
+        f"even with the smallest m that every arm accepts, prompts exceed --max-prompt-tokens "
+        f"{limit}: "
         "raise the limit, or use a shorter template"
     )

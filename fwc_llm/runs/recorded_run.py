@@ -82,7 +82,8 @@ class Run:
     @property
     def missing(self) -> str:
         """A sentence on requests without a reply; "" if every request has one."""
-        missing, requests = self.results.get("unanswered") or 0, self.results.get("requests") or 0
+        missing = self.results.get("unanswered") or 0
+        requests = self.results.get("requests") or 0
         return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
 
     @property
@@ -115,7 +116,8 @@ class Run:
     @cached_property
     def answered(self) -> RunAnswers:
         """The input of the statistics, with the saved examples."""
-        settings, variations = self.described["settings"], self.described.get("variations") or {}
+        settings = self.described["settings"]
+        variations = self.described.get("variations") or {}
         return RunAnswers(
             {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
@@ -148,8 +150,12 @@ class Run:
     def _examples(self, arm: str) -> "Names":
         """The name of the set of examples for each question."""
         a = self.answers[arm]
-        if shots := self.shots(arm):
-            shown = {r: str([(e.row, e.label, w) for e, w in drawn.shown()]) for r, drawn in shots.items()}
+        shots = self.shots(arm)
+        if shots:
+            shown = {
+                r: str([(e.row, e.label, w) for e, w in drawn.shown()])
+                for r, drawn in shots.items()
+            }
             sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
             repeats, place = np.unique(a.repeat, return_inverse=True)
             return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
@@ -174,7 +180,9 @@ class Run:
         if not path.is_file():
             return []
         try:
-            messages = TypeAdapter(list[_PromptMessage]).validate_python(parse_json(read_text(path)))
+            messages = TypeAdapter(list[_PromptMessage]).validate_python(
+                parse_json(read_text(path))
+            )
         except (OSError, ValueError):
             raise damaged(path, "it is not a list of chat messages") from None
         return [message.model_dump() for message in messages]
@@ -183,7 +191,8 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """Read a run's folder; `FwcError` without a run or a reply, and for a damaged run."""
     folder = RunFolder.existing(path)
-    described, results = folder.describe(), folder.results()
+    described = folder.describe()
+    results = folder.results()
     by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     try:
@@ -192,14 +201,16 @@ def read_run(path: str | Path) -> Run:
         raise damaged(folder.path / "answers.csv", str(error)) from None
     groups = groups_by_rate(next(iter(answers.values())))
     for arm, a in by_arm.items():
-        if strangers := sorted(
+        strangers = sorted(
             {*map(str, np.take(a.group.categories, np.unique(a.group.codes)))} - {*groups}
-        ):
+        )
+        if strangers:
             why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
         raise FwcError(
-            f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
+            f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} "
+            f"first"
         )
     run = Run(
         folder=folder.path,
@@ -229,17 +240,20 @@ class _PredictionsFile(BaseModel):
 def with_predictions(run: Run, task: "Task | None" = None) -> Run:
     """The run with predictions of its answers (docs/fewer-questions.md, "Assisted").
 
-    They are read from assisted.json if they belong to answers and table, else computed if `task` has the
-    run's table in memory, and saved.
+    They are read from assisted.json if they belong to answers and table, else computed if `task`
+    has the run's table in memory, and saved.
     """
-    path, fingerprint = run.folder / PREDICTIONS, run.described.get("fingerprint")
+    path = run.folder / PREDICTIONS
+    fingerprint = run.described.get("fingerprint")
     if task is None and not path.is_file():
         return run
     key = _key(run.answered)
     with suppress(OSError, LookupError, TypeError, ValueError, FwcError):
         content = _PredictionsFile.model_validate(parse_json(read_text(path)))
         if (content.answers, content.table) == (key, fingerprint):
-            return replace(run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()})
+            return replace(
+                run, assists={arm: _arrays(lists) for arm, lists in content.arms.items()}
+            )
     if task is None or task.fingerprint != fingerprint:
         return run
     try:
@@ -267,7 +281,9 @@ def _key(answered: RunAnswers) -> str:
 
 
 def _arrays(lists: Mapping[str, list[Any]]) -> Predictions:
-    arrays: dict[str, Any] = {n: np.array(lists[n], kind) for n, kind in _KINDS.items() if n in lists}
+    arrays: dict[str, Any] = {
+        n: np.array(lists[n], kind) for n, kind in _KINDS.items() if n in lists
+    }
     return Predictions(**arrays)
 
 
@@ -284,8 +300,11 @@ def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, 
     by_arm = {}
     for arm, a in answers.items():
         names = a.variant.categories
-        chosen = [name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names]
-        if (here := np.array(chosen)[a.variant.codes]).any():
+        chosen = [
+            name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names
+        ]
+        here = np.array(chosen)[a.variant.codes]
+        if here.any():
             by_arm[arm] = a.where(here)
     return by_arm
 
@@ -310,7 +329,8 @@ def score_run(
         gaps = [metric.key for metric in TABLE if metric.judged]
         arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
         arm["paper_summary"] = {
-            metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED
+            metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]}
+            for metric in COUNTED
         }
         arm |= plain({metric.key: estimates[metric.key].value for metric in TABLE})
         rates = estimates.counted("rate").values
@@ -332,15 +352,22 @@ def read_runs(paths: Sequence[str | Path], unread: Unread | None = None) -> list
     if len({run.label for run in runs}) == len(runs):
         return runs
     names = [run.folder.name for run in runs]
-    names = names if len(set(names)) == len(runs) else [str(run.folder) for run in runs]
-    return [replace(run, label=f"{run.label} · {name}") for run, name in zip(runs, names, strict=True)]
+    if len(set(names)) == len(runs):
+        names = names
+    else:
+        names = [str(run.folder) for run in runs]
+    return [
+        replace(run, label=f"{run.label} · {name}") for run, name in zip(runs, names, strict=True)
+    ]
 
 
 def check_same_task(run: Run, other: Run) -> None:
     """Raise `FwcError` for runs of different tasks."""
     if run.task != other.task:
         both = f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}"
-        raise FwcError(f"{both}: numbers of different tasks cannot be compared; make one report each")
+        raise FwcError(
+            f"{both}: numbers of different tasks cannot be compared; make one report each"
+        )
 
 
 def _check_results(run: Run) -> None:
@@ -358,21 +385,28 @@ def _check_results(run: Run) -> None:
         value = recorded.get(arm)
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             again = f"run `fwc-llm rescore {run.folder}` to compute it again"
-            raise FwcError(f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}")
+            raise FwcError(
+                f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}"
+            )
 
 
 def answers_by_arm(
     folder: RunFolder, arms: Sequence[str]
 ) -> tuple[dict[str, ArmAnswers], dict[str, ArmAnswers]]:
     """Every arm's answers as given, and those at the threshold, if any."""
-    where, names = folder.path / "answers.csv", _columns(folder)
+    where = folder.path / "answers.csv"
+    names = _columns(folder)
     if not names:
         raise FwcError(f"{where} is empty: the run never began")
     named = names["arm"]
-    if strangers := [arm for arm in named.unique() if arm not in arms]:
+    strangers = [arm for arm in named.unique() if arm not in arms]
+    if strangers:
         line = int((named == strangers[0]).argmax()) + 2
-        raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not name")
-    if silent := [arm for arm in arms if not (named == arm).any()]:
+        raise damaged(
+            where, f"line {line} names the arm {strangers[0]!r}, which run.json does not name"
+        )
+    silent = [arm for arm in arms if not (named == arm).any()]
+    if silent:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
     texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
     answers = ArmAnswers(
@@ -397,11 +431,15 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
     import pandas as pd
     from pandas.api.types import union_categoricals
 
-    lines, blocks = folder.read_answers(), list[Any]()
+    lines = folder.read_answers()
+    blocks = list[Any]()
     while block := list(islice(lines, _BLOCK)):
         named = [name for name in block[0] if name != "reply"]
         blocks.append(pd.DataFrame(block, columns=named).astype("category"))
-    names = blocks[0].columns if blocks else ()
+    if blocks:
+        names = blocks[0].columns
+    else:
+        names = ()
     return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in names}
 
 

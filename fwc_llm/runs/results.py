@@ -51,14 +51,22 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
 
     for repeat in plan.repeats:
         rows = repeat.rows(validation)
-        groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
-        named = zip(ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True)
+        groups = plan.task.sensitive(rows)
+        labels = plan.task.labels(rows)
+        named = zip(
+            ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True
+        )
         columns = {name: rows[column].astype(str) for name, column in named if column}
-        further = [{name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))]
+        further = [
+            {name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))
+        ]
         for arm in plan.arms:
             for position, (row, values) in enumerate(rows_of(rows)):
                 label = "yes" if labels[position] else "no"
-                variants = [THRESHOLD] if validation else [name for name, _ in plan.variants(row, values)]
+                if validation:
+                    variants = [THRESHOLD]
+                else:
+                    variants = [name for name, _ in plan.variants(row, values)]
                 for variant in variants:
                     cells = arm.name, repeat.index, row, variant, groups[position], label
                     yield dict(zip(QUESTION_COLUMNS, cells, strict=True)) | further[position]
@@ -75,7 +83,9 @@ class _Last(NamedTuple):
 
 
 class Replies:
-    """The last reply to each question in a journal, parsed by `words`; `greedy`: at temperature 0."""
+    """The last reply to each question in a journal, parsed by `words`; `greedy`: at temperature
+    0.
+    """
 
     def __init__(self, journal: Journal, words: Words | None = None, greedy: bool = False) -> None:
         words = words or journal.words
@@ -84,7 +94,10 @@ class Replies:
         for record in journal.records():
             error, model = (sys.intern(str(record.get(name) or "")) for name in ("error", "model"))
             reading = read_answer(reply_of(record), words, greedy)
-            p_yes = None if reading.p_yes is None else float(reading.p_yes)
+            if reading.p_yes is None:
+                p_yes = None
+            else:
+                p_yes = float(reading.p_yes)
             text = sys.intern(truncate(record["text"] or ""))
             cells = reading.answer.value or "", reading.answer.reason, p_yes, text
             last = _Last(cells, error, model, bool(record.get("truncated")), reading.contradicts)
@@ -96,7 +109,9 @@ class Replies:
 
     def row(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The question with its parsed reply, as a line of answers.csv."""
-        cells_asked = {name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question}
+        cells_asked = {
+            name: question[name] for name in (*QUESTION_COLUMNS, *ROW_COLUMNS) if name in question
+        }
         cells = self._last.get(key_of(question), _Last()).cells
         return cells_asked | dict(zip(PARSED_COLUMNS, cells, strict=True))
 
@@ -110,8 +125,9 @@ def score(
 ) -> dict[str, Any]:
     """Parse all replies; write answers.csv and results.json; return the latter.
 
-    Without `parse`, the answers in answers.csv stay. After another version of the parser, the returned value
-    has `reparsed`: by arm, the number of answers that this version parses differently.
+    Without `parse`, the answers in answers.csv stay. After another version of the parser, the
+    returned value has `reparsed`: by arm, the number of answers that this version parses
+    differently.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -132,7 +148,8 @@ def score(
             row |= {} if parse else {"answer": was[0], "reason": was[1]}
     if parse and described.get("parser") != PARSER:
         folder.change(parser=PARSER)
-    validation, chosen = list[dict[str, Any]](), dict[tuple[str, int], dict[str, Any]]()
+    validation = list[dict[str, Any]]()
+    chosen = dict[tuple[str, int], dict[str, Any]]()
     if rule is not None:
         if rule in FITTED:
             validation = [replies.row(question) for question in folder.read_questions(POOL_FILE)]
@@ -172,14 +189,19 @@ def score(
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
         **({"p_yes_contradicts": replies.contradicting} if replies.contradicting else {}),
-        "no_reply": [{"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)],
+        "no_reply": [
+            {"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)
+        ],
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
         **({"unknown_usage": asdict(unknown)} if unknown != Usage() else {}),
     }
     if settings.get("until_decided"):
-        data["until_decided"] = {"rows": len(by_arm[described["arms"][0]]), "of": settings["n_test"]}
+        data["until_decided"] = {
+            "rows": len(by_arm[described["arms"][0]]),
+            "of": settings["n_test"],
+        }
         data["until_decided"] |= {"ended": described["ended"]} if described.get("ended") else {}
     if rule is not None:
         missing = sum(row["reason"] in _NO_REPLY for row in validation)
@@ -198,15 +220,19 @@ def _at_thresholds(
 ) -> dict[str, Any]:
     """An arm's thresholds, and its metrics if P(yes) is compared with them."""
     thresholds = {each["repeat"]: each["threshold"] for each in per_repeat}
-    plain, moved = [row for row in rows if not row["variant"]], []
+    plain = [row for row in rows if not row["variant"]]
+    moved = []
     for row in plain:
         answer = row[THRESHOLD_COLUMN]
-        moved.append({**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN})
+        moved.append(
+            {**row, "answer": answer, "reason": "" if answer else row["reason"] or _UNKNOWN}
+        )
     return {
         "threshold": None if None in thresholds.values() else fmean(thresholds.values()),
         "per_repeat": list(per_repeat),
         "ties": sum(
-            row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])] for row in plain
+            row["p_yes"] is not None and row["p_yes"] == thresholds[int(row["repeat"])]
+            for row in plain
         ),
         "unknown": sum(row["p_yes"] is None and row["reason"] not in _NO_REPLY for row in plain),
         "answers": arm_metrics(arm, moved),
@@ -223,7 +249,9 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     rows = [row for row in rows if not row["variant"]]
     if not rows:
-        raise FwcError(f"run.json names the arm {arm!r}, about which no question was asked: restore run.json")
+        raise FwcError(
+            f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
+        )
     by_repeat: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_repeat.setdefault(int(row["repeat"]), []).append(row)
@@ -233,7 +261,9 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             [VALUES[row["answer"]] for row in rows_of_repeat],
             [int(row["label"] == "yes") for row in rows_of_repeat],
             [row["group"] for row in rows_of_repeat],
-            [float(row["weight"]) for row in rows_of_repeat] if "weight" in rows_of_repeat[0] else None,
+            [float(row["weight"]) for row in rows_of_repeat]
+            if "weight" in rows_of_repeat[0]
+            else None,
         )
         measured.append((names, ArmEstimates(sample)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
@@ -248,7 +278,9 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     def mean(rate: str) -> dict[str, float | None]:
         """A rate's mean over repeats, by group; None for a group that a repeat lacks."""
-        values = [dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured]
+        values = [
+            dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured
+        ]
         return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
 
     sizes = Counter(row["group"] for row in rows)
@@ -264,4 +296,6 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _null(value: Any) -> float | None:
     """None for NaN, which JSON lacks."""
-    return None if math.isnan(value) else float(value)
+    if math.isnan(value):
+        return None
+    return float(value)

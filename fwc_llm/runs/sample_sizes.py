@@ -29,11 +29,14 @@ def needed(
 ) -> Iterator[dict[str, Any]]:
     """Yield the sample sizes that detect `difference` with power 80 %.
 
-    `n_test` is the least number of test rows per repeat, None if the table has too few; `requests` is the
-    total over all arms. Dollars are scaled from `cost`, a forecast of a few requests.
+    `n_test` is the least number of test rows per repeat, None if the table has too few; `requests`
+    is the total over all arms. Dollars are scaled from `cost`, a forecast of a few requests.
     """
     base_parity = settings.base_parity
-    step = 1 if base_parity is None else whole_step(task.groups, base_parity)
+    if base_parity is None:
+        step = 1
+    else:
+        step = whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, settings.repeats}):
             strategy = count >= MIN_SETS
@@ -46,26 +49,40 @@ def needed(
                 requests = n_test * count * (1 if question == "gap_of_one" else arms)
                 if cost is not None and cost.dollars is not None and cost.dollars_most is not None:
                     share = requests / cost.calls
-                    dollars = {"dollars": share * cost.dollars, "dollars_most": share * cost.dollars_most}
+                    dollars = {
+                        "dollars": share * cost.dollars,
+                        "dollars_most": share * cost.dollars_most,
+                    }
             of = THIS_STRATEGY if strategy else THESE_EXAMPLES
-            line = {"question": question, "of": of, "repeats": count, "n_test": n_test, "requests": requests}
+            line = {
+                "question": question,
+                "of": of,
+                "repeats": count,
+                "n_test": n_test,
+                "requests": requests,
+            }
             yield line | dollars
 
 
-def questions_until_decided(design: Design, settings: Settings, arms: Sequence[str]) -> dict[str, Any] | None:
+def questions_until_decided(
+    design: Design, settings: Settings, arms: Sequence[str]
+) -> dict[str, Any] | None:
     """Simulate the rows until a run's first condition on the DP gap is decided, or None.
 
     Rates are assumed to be near one half, and rows to be independent.
     """
-    most, shares = round(design.rows.sum()), design.rows.sum(1)[design.judged]
+    most = round(design.rows.sum())
+    shares = design.rows.sum(1)[design.judged]
     sequential = sequential_design(settings.until_decided, equal_looks(most))
     if sequential is None or len(shares) < 2:
         return None
     for text in settings.until_decided:
         if text == UNTIL_VERDICT:
-            words, bounds = f"the DP gap's verdict, margin {settings.margin:g},", (0.0, settings.margin)
+            words = f"the DP gap's verdict, margin {settings.margin:g},"
+            bounds = (0.0, settings.margin)
         elif (condition := parse_condition(text)).metric == "dp":
-            words, bounds = text, (condition.bound, condition.bound)
+            words = text
+            bounds = (condition.bound, condition.bound)
         else:
             continue
         return {"condition": words, **expected_rows(shares.tolist(), bounds, sequential)}
@@ -73,9 +90,17 @@ def questions_until_decided(design: Design, settings: Settings, arms: Sequence[s
 
 
 def sample_cost(
-    task: Task, arms: Sequence[str], settings: Settings, model: Model, price: Price | None, batch: bool
+    task: Task,
+    arms: Sequence[str],
+    settings: Settings,
+    model: Model,
+    price: Price | None,
+    batch: bool,
 ) -> Forecast:
     """Forecast the cost of a few requests per arm, without sending any."""
-    rows = 1 if settings.base_parity is None else whole_step(task.groups, settings.base_parity)
+    if settings.base_parity is None:
+        rows = 1
+    else:
+        rows = whole_step(task.groups, settings.base_parity)
     plan = make_plan(task, arms, settings.updated(n_test=rows * -(-_ROWS // rows), repeats=1))
     return forecast(model, plan.calls(), price, batch)

@@ -12,42 +12,59 @@ from fwc_llm.shots.base import DEFAULT_M
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
-JUDGED = ("margin", "min_group", "unread", "cluster", "weight", "given", "against")  # options of verdicts
+JUDGED = (
+    "margin",
+    "min_group",
+    "unread",
+    "cluster",
+    "weight",
+    "given",
+    "against",
+)  # options of verdicts
 
 
 def _rows(values: Mapping[str, Any]) -> int:
-    return 2000 if values.get("until_decided") else 200
+    if values.get("until_decided"):
+        return 2000
+    return 200
 
 
 def _template(values: Mapping[str, Any]) -> str:
-    return "default" if values.get("api", "chat") == "chat" else DECISION_TEMPLATE
+    if values.get("api", "chat") == "chat":
+        return "default"
+    return DECISION_TEMPLATE
 
 
 class Settings(Options):
     """Everything that determines what is asked; defaults: the paper's experiment.
 
-    The defaults of `m`, `n_test` and `base_parity` are adjusted to what the table allows, and a given number
-    of rows is rounded to whole cells. The plan's notes list these changes (docs/own-data.md, "Defaults";
-    docs/protocol.md).
+    The defaults of `m`, `n_test` and `base_parity` are adjusted to what the table allows, and a
+    given number of rows is rounded to whole cells. The plan's notes list these changes
+    (docs/own-data.md, "Defaults"; docs/protocol.md).
     """
 
     m: int = option(
-        DEFAULT_M, "Examples per prompt.", shown=f"{DEFAULT_M}, or the nearest number that the cells allow"
+        DEFAULT_M,
+        "Examples per prompt.",
+        shown=f"{DEFAULT_M}, or the nearest number that the cells allow",
     )
     epsilon: float | None = option(
         0.01, "Largest relative parity violation of the coreset; `none` for no limit."
     )
     until_decided: tuple[str, ...] = option(
         (),
-        "Conditions such as `dp > 0.1`: stop asking as soon as all are decided, at the latest after n_test "
-        "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all checks.",
+        "Conditions such as `dp > 0.1`: stop asking as soon as all are decided, at the latest "
+        "after n_test "
+        "rows. `verdict`: as soon as every verdict on a DP gap is settled. Intervals hold at all "
+        "checks.",
         VERDICT,
         flag="",
     )
     n_test: int = option(
         _rows,
         "Test rows per repeat.",
-        shown="200 (at most 2,000 with --until-decided), or the nearest number that the table allows",
+        shown="200 (at most 2,000 with --until-decided), or the nearest number that the table "
+        "allows",
     )
     base_parity: float | None = option(
         None,
@@ -72,7 +89,9 @@ class Settings(Options):
         shown="the strategy's own",
         flag="order",
     )
-    weights: Literal["show", "hide"] = option("show", "Show or hide the examples' weights in prompts.")
+    weights: Literal["show", "hide"] = option(
+        "show", "Show or hide the examples' weights in prompts."
+    )
     samples: int = option(1, "Requests per prompt, to measure the model's self-agreement.", ge=1)
     counterfactual: bool = option(
         False, "Ask each row again with every other protected level (more requests)."
@@ -95,9 +114,8 @@ class Settings(Options):
     margin: float = option(0.05, "Largest negligible gap, as a share.", VERDICT, ge=0, lt=1)
     min_group: int = option(30, "Smallest group to get a verdict, in distinct rows.", VERDICT, ge=1)
     min_coverage: float = option(
-        0.8, "Warn below this share of parsed replies (--strict: exit code 4).", VERDICT,
-        ge=0, le=1,
-    )  # fmt: skip
+        0.8, "Warn below this share of parsed replies (--strict: exit code 4).", VERDICT, ge=0, le=1
+    )
     unread: Literal["worst", "as-no", "ignore"] = option("worst", UNREAD_HELP, VERDICT)
     cluster: str | None = option(None, "Column that identifies people with several rows.", VERDICT)
     weight: str | None = option(
@@ -107,18 +125,27 @@ class Settings(Options):
         shown="the task file's, if any",
         none=True,
     )
-    given: str | None = option(None, "Column of strata for conditional parity (Mantel-Haenszel).", VERDICT)
+    given: str | None = option(
+        None, "Column of strata for conditional parity (Mantel-Haenszel).", VERDICT
+    )
     assist: bool = option(
-        False, "Also use rows not asked about, by predicted answers (prediction-powered estimates).", VERDICT
+        False,
+        "Also use rows not asked about, by predicted answers (prediction-powered estimates).",
+        VERDICT,
     )
     against: str = option(
-        "", "Arm to compare the others with, or `all` for all pairs.", VERDICT, shown="the first arm"
+        "",
+        "Arm to compare the others with, or `all` for all pairs.",
+        VERDICT,
+        shown="the first arm",
     )
 
     @field_validator("until_decided", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return (value,)
+        return value
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -140,7 +167,9 @@ class Settings(Options):
             times = f"asks about rows of the pool once, not {self.samples} times"
             raise ValueError(f"threshold {self.threshold} {times}: give a number, or samples=1")
         if self.threshold_rows is not None and not fitted:
-            raise ValueError("threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'")
+            raise ValueError(
+                "threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'"
+            )
         return self
 
     @model_validator(mode="after")
@@ -150,8 +179,15 @@ class Settings(Options):
         from fwc_llm.gates.condition import check_sequences
 
         check_sequences(self.until_decided)
-        alone = {"repeats": 1, "samples": 1, "threshold": None, "probe": (), "counterfactual": False}
-        if others := [name for name, usual in alone.items() if getattr(self, name) != usual]:
+        alone = {
+            "repeats": 1,
+            "samples": 1,
+            "threshold": None,
+            "probe": (),
+            "counterfactual": False,
+        }
+        others = [name for name, usual in alone.items() if getattr(self, name) != usual]
+        if others:
             why = "its intervals are of rows that are each asked once"
             raise ValueError(f"until_decided (--until-decided) does not go with {others[0]}: {why}")
         return self

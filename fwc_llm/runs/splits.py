@@ -39,12 +39,13 @@ def draw_split(
 ) -> Split:
     """Draw `n_test` test rows without replacement, and mark possible examples.
 
-    With a `base_parity` b, each of the G groups has n_test / G rows, and the base rates are evenly spaced
-    from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly. Rows that equal one of
-    `not_equal_to` in all features and protected attributes are not drawn. The draw is determined by `seed`.
+    With a `base_parity` b, each of the G groups has n_test / G rows, and the base rates are evenly
+    spaced from 0.5 − b/2 to 0.5 + b/2 in the order of `task.groups`. None draws uniformly. Rows
+    that equal one of `not_equal_to` in all features and protected attributes are not drawn. The
+    draw is determined by `seed`.
 
-    Raises `FwcError` for b outside [0, 1], for an `n_test` without whole cells (with the nearest possible
-    number), and for a cell with too few rows (with its name).
+    Raises `FwcError` for b outside [0, 1], for an `n_test` without whole cells (with the nearest
+    possible number), and for a cell with too few rows (with its name).
     """
     drawn = n_test, base_parity, np.random.default_rng(seed)
     table = task.test()
@@ -54,7 +55,9 @@ def draw_split(
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
         if pool.empty:
-            raise FwcError(f"no row is left for examples: lower --n-test ({n_test:,}) below the table's rows")
+            raise FwcError(
+                f"no row is left for examples: lower --n-test ({n_test:,}) below the table's rows"
+            )
     return Split(pool, test, ~equal_rows(task, pool, test))
 
 
@@ -93,7 +96,9 @@ def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
 
 def places_of_cells(task: Task, cells: np.ndarray, free: np.ndarray) -> list[np.ndarray]:
     """Positions of the `free` rows (n,) in each of 2G cells, in order of `task.groups`."""
-    numbers = (2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1))
+    numbers = (
+        2 * sorted(task.groups).index(group) + answer for group in task.groups for answer in (0, 1)
+    )
     return [np.flatnonzero(free & (cells == number)) for number in numbers]
 
 
@@ -110,10 +115,12 @@ def draw(
         rows = np.flatnonzero(free)
         check_size(n, len(rows))
         return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
-    counts, places = cell_counts(task.groups, n, base_parity), places_of_cells(task, cells, free)
+    counts = cell_counts(task.groups, n, base_parity)
+    places = places_of_cells(task, cells, free)
     check_cells(task, np.reshape([len(rows) for rows in places], counts.shape), counts)
     drawn = (
-        rows[rng.choice(len(rows), n, replace=False)] for rows, n in zip(places, counts.ravel(), strict=True)
+        rows[rng.choice(len(rows), n, replace=False)]
+        for rows, n in zip(places, counts.ravel(), strict=True)
     )
     return rng.permutation(np.concatenate(list(drawn)))
 
@@ -137,8 +144,8 @@ def whole_people(people: Any, seed: int) -> np.ndarray:
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray:
     """Numbers of test rows (G, 2) by group and outcome, "no" first.
 
-    Group k = 0, …, G − 1 gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes. `FwcError` if these
-    numbers are not whole.
+    Group k = 0, …, G − 1 gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes. `FwcError`
+    if these numbers are not whole.
     """
     rates = _base_rates(groups, base_parity)
     step = whole_step(groups, base_parity)
@@ -162,7 +169,9 @@ def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
     step = whole_step(groups, base_parity)
     below = n // step * step
     above = below + step
-    return below if n == below or (below > 0 and above - n >= n - below) else above
+    if n == below or (below > 0 and above - n >= n - below):
+        return below
+    return above
 
 
 def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
@@ -170,8 +179,11 @@ def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
         raise FwcError(f"base parity {base_parity} is outside [0, 1]")
     if len(groups) < 2:
         raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
-    parity, last = Fraction(repr(float(base_parity))), len(groups) - 1
-    return [Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))]
+    parity = Fraction(repr(float(base_parity)))
+    last = len(groups) - 1
+    return [
+        Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))
+    ]
 
 
 def check_size(n: int, available: int) -> None:
@@ -179,25 +191,32 @@ def check_size(n: int, available: int) -> None:
     if n < 1:
         raise FwcError(f"the number of test rows must be at least 1; it is {n}")
     if n > available:
-        raise FwcError(f"{n:,} rows are asked for, but only {available:,} can be drawn: ask for fewer")
+        raise FwcError(
+            f"{n:,} rows are asked for, but only {available:,} can be drawn: ask for fewer"
+        )
 
 
 def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     """`FwcError` if a cell has fewer rows `available` (G, 2) than `counts` (G, 2)."""
     if (available >= counts).all():
         return
-    n, times, drawn = int(counts.sum()), int(np.gcd.reduce(counts.ravel())), counts > 0
+    n = int(counts.sum())
+    times = int(np.gcd.reduce(counts.ravel()))
+    drawn = counts > 0
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
     what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
     needed = f"{counts.flat[index]:,} are needed for {n} test rows"
-    raise FwcError(f"{what}, but {needed}; {fewer}; base parity none draws rows as they occur in the table")
+    raise FwcError(
+        f"{what}, but {needed}; {fewer}; base parity none draws rows as they occur in the table"
+    )
 
 
 def cell_words(task: Task, index: int) -> str:
     """One of the 2G cells in words: its group and outcome."""
-    group, answer = task.groups[index // 2], ("no", "yes")[index % 2]
+    group = task.groups[index // 2]
+    answer = ("no", "yes")[index % 2]
     return f"{' & '.join(task.protected)} = {group}, {task.outcome} = {answer}"
 
 
@@ -213,7 +232,10 @@ def table_of(task: "Task") -> "FeatureTable":
 
     rows = task.test()
     features = rows[[column.name for column in task.shown if column.name not in task.protected]]
-    people = rows[task.cluster].to_numpy() if task.cluster else None
+    if task.cluster:
+        people = rows[task.cluster].to_numpy()
+    else:
+        people = None
     return FeatureTable(rows.index, task.sensitive(rows), task.labels(rows), features, people)
 
 
@@ -222,12 +244,17 @@ def value_names(task: Task) -> list[str]:
     return [column.name for column in task.features] + list(task.protected)
 
 
-def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
+def row_values(
+    task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]"
+) -> list[tuple[Any, ...]]:
     """The values of `value_names` as tuples; `FwcError` if an example lacks one."""
     names = value_names(task)
     if isinstance(rows, Sequence):
-        if lacking := {name for row in rows for name in names if name not in row}:
-            raise FwcError(f"an example has no value for {min(lacking)!r}; task {task.name!r} needs it")
+        lacking = {name for row in rows for name in names if name not in row}
+        if lacking:
+            raise FwcError(
+                f"an example has no value for {min(lacking)!r}; task {task.name!r} needs it"
+            )
         return [tuple(row[name] for name in names) for row in rows]
     return list(map(tuple, rows[names].to_numpy(object).tolist()))
 

@@ -56,10 +56,12 @@ def draw_validation_rows(
 
 def _default_rows(task: "Task", split: Split, settings: Settings) -> int:
     """As many as test rows, at most 200, and at most half of each cell's candidates."""
-    most, parity = min(settings.n_test, _MOST), settings.base_parity
+    most = min(settings.n_test, _MOST)
+    parity = settings.base_parity
     if parity is None:
         return max(min(most, int(split.candidates.sum()) // 2), 2)
-    step, n = whole_step(task.groups, parity), nearest_whole(task.groups, most, parity)
+    step = whole_step(task.groups, parity)
+    n = nearest_whole(task.groups, most, parity)
     free = [*map(len, places_of_cells(task, cells_of_rows(task, split.pool), split.candidates))]
     while n - step >= _LEAST and (2 * cell_counts(task.groups, n, parity).ravel() > free).any():
         n -= step
@@ -73,7 +75,10 @@ def choose_thresholds(
     by_key: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         by_key[str(row["arm"]), int(row["repeat"])].append(row)
-    fixed = None if rule in FITTED else {"threshold": float(rule)}
+    if rule in FITTED:
+        fixed = None
+    else:
+        fixed = {"threshold": float(rule)}
     return {key: {"repeat": key[1], **(fixed or _chosen(str(rule), by_key[key]))} for key in keys}
 
 
@@ -85,8 +90,13 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
     if not with_p:
         return counts
     labels = [int(row["label"] == "yes") for row in with_p]
-    curve = threshold_curve([row["p_yes"] for row in with_p], labels, [row["group"] for row in with_p])
-    index = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
+    curve = threshold_curve(
+        [row["p_yes"] for row in with_p], labels, [row["group"] for row in with_p]
+    )
+    if rule == "fit":
+        index = most_accurate(curve)
+    else:
+        index = at_base_rate(curve)
     gap = float(curve.gap[index])
     return counts | {
         "threshold": min(float(curve.thresholds[index]), NEVER),
@@ -103,15 +113,21 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     """Yes if P(yes) is at least the threshold, else no; "" if either is None."""
     if threshold is None or row["p_yes"] is None:
         return ""
-    return "yes" if row["p_yes"] >= threshold else "no"
+    if row["p_yes"] >= threshold:
+        return "yes"
+    return "no"
 
 
 def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journal) -> None:
     """`ProviderError` if all replies to these calls lack P(yes)."""
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}
-    replies = [each for each in journal.records() if each["request"] in tried and each["text"] is not None]
+    replies = [
+        each for each in journal.records() if each["request"] in tried and each["text"] is not None
+    ]
     if replies and all(each.get("p_yes") is None for each in replies):
         none = f"the first {len(replies)} replies have none"
         remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
-        raise ProviderError(f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}")
+        raise ProviderError(
+            f"{model.name} gives no P(yes), which --threshold needs ({none}): {remedy}"
+        )

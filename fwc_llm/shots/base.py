@@ -22,9 +22,9 @@ DEFAULT_M = 16  # examples of a prompt
 class Example:
     """A real row with its true label.
 
-    `row` is the row's id ("adult.data:17": file and line). `values` maps every column that a prompt may show
-    (including the protected attribute, without the outcome) to its value. `weight` is the exact θ of the
-    coreset, which sums to m over all examples, or None for unweighted examples.
+    `row` is the row's id ("adult.data:17": file and line). `values` maps every column that a prompt
+    may show (including the protected attribute, without the outcome) to its value. `weight` is the
+    exact θ of the coreset, which sums to m over all examples, or None for unweighted examples.
     """
 
     row: str
@@ -36,9 +36,9 @@ class Example:
 class Certificate(dict[str, Any]):
     """A selection's certificate: a dict of plain values, in memory and in shots files.
 
-    For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the `violation` of
-    parity, `slots` (number of examples per cell), `rows` and `weights`, iterations, restarts, seed and the
-    table's fingerprint. Other strategies may have other entries.
+    For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the
+    `violation` of parity, `slots` (number of examples per cell), `rows` and `weights`, iterations,
+    restarts, seed and the table's fingerprint. Other strategies may have other entries.
     """
 
     def facts(self) -> dict[str, str]:
@@ -47,7 +47,9 @@ class Certificate(dict[str, Any]):
         return {str(name): _words(value) for name, value in self.items() if name not in lists}
 
     def __repr__(self) -> str:
-        return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
+        return (
+            f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
+        )
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]
@@ -63,7 +65,9 @@ def _words(value: Any) -> str:
         return ", ".join([*several, "…"] if len(value) > 6 else several)
     if isinstance(value, dict):
         return " ".join(_words(item) for item in value.values())
-    return str(value) if len(str(value)) <= 60 else f"{str(value)[:16]}…"
+    if len(str(value)) <= 60:
+        return str(value)
+    return f"{str(value)[:16]}…"
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +84,9 @@ class Shots:
     examples: tuple[Example, ...]
     certificate: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    protected: tuple[str, ...] = ()  # the attributes whose levels form the cells; empty in older files
+    protected: tuple[
+        str, ...
+    ] = ()  # the attributes whose levels form the cells; empty in older files
 
     def __post_init__(self) -> None:
         if self.certificate is not None and not isinstance(self.certificate, Certificate):
@@ -99,8 +105,9 @@ class Shots:
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
         """Return the examples in the prompt, each with its displayed weight θ/max θ.
 
-        The weight is None if the examples are unweighted. Examples with θ = 0 are left out; a displayed
-        weight has two decimals and is at least 0.01 (docs/method.md, "Weights in prompts").
+        The weight is None if the examples are unweighted. Examples with θ = 0 are left out; a
+        displayed weight has two decimals and is at least 0.01 (docs/method.md, "Weights in
+        prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
         if not self.weighted or largest == 0.0:
@@ -114,15 +121,20 @@ class Shots:
     def to_frame(self) -> "pd.DataFrame":
         """Return the examples as a table, indexed by row id.
 
-        Columns are the values, `label` and `weight` (NaN if unweighted). If the task has a column `label` or
-        `weight`, the added column is `label_` or `weight_`.
+        Columns are the values, `label` and `weight` (NaN if unweighted). If the task has a column
+        `label` or `weight`, the added column is `label_` or `weight_`.
         """
         import pandas as pd
 
         values = pd.DataFrame([dict(example.values) for example in self.examples])
         values.index = pd.Index([example.row for example in self.examples], name="row")
-        weights = [math.nan if example.weight is None else example.weight for example in self.examples]
-        for name, column in (("label", [example.label for example in self.examples]), ("weight", weights)):
+        weights = [
+            math.nan if example.weight is None else example.weight for example in self.examples
+        ]
+        for name, column in (
+            ("label", [example.label for example in self.examples]),
+            ("weight", weights),
+        ):
             while name in values.columns:
                 name += "_"
             values[name] = column
@@ -137,13 +149,16 @@ class Shots:
 
         title = f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}"
         with panels([title], [7.0], 1.3 + 0.25 * self.m) as (figure, (panel,)):
-            lengths = [1.0 if example.weight is None else example.weight for example in self.examples]
+            lengths = [
+                1.0 if example.weight is None else example.weight for example in self.examples
+            ]
             for place, label in enumerate(("yes", "no")):
                 here = [n for n, example in enumerate(self.examples) if example.label == label]
                 panel.barh(here, [lengths[n] for n in here], color=COLOURS[place], label=label)
             # A row's name has its protected attributes, if known, and then its first values.
             first = [
-                {name: e.values[name] for name in self.protected if name in e.values} | dict(e.values)
+                {name: e.values[name] for name in self.protected if name in e.values}
+                | dict(e.values)
                 for e in self.examples
             ]
             name_lines(panel, [", ".join(map(str, list(values.values())[:4])) for values in first])
@@ -154,35 +169,50 @@ class Shots:
     def __repr__(self) -> str:
         yes = sum(example.label == "yes" for example in self.examples)
         counts = (
-            f"{self.m} examples, {yes} yes and {self.m - yes} no, {'' if self.weighted else 'un'}weighted"
+            f"{self.m} examples, {yes} yes and {self.m - yes} no, "
+            f"{'' if self.weighted else 'un'}weighted"
         )
-        proof = {} if self.certificate is None else Certificate(self.certificate).facts()
-        proven = "".join(f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof)
+        if self.certificate is None:
+            proof = {}
+        else:
+            proof = Certificate(self.certificate).facts()
+        proven = "".join(
+            f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof
+        )
         return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}>"
 
     def _repr_html_(self) -> str:
         shown = {example.row: weight or "" for example, weight in self.shown()}
         rows = []
         for example in self.examples[:MOST_ROWS]:
-            weight = "" if example.weight is None else f"{example.weight:.3f}"
+            if example.weight is None:
+                weight = ""
+            else:
+                weight = f"{example.weight:.3f}"
             values = ", ".join(f"{name} {value}" for name, value in example.values.items())
-            rows.append([example.row, example.label, weight, shown.get(example.row, "hidden"), values])
+            rows.append(
+                [example.row, example.label, weight, shown.get(example.row, "hidden"), values]
+            )
         headings = ("row", "answer", "weight θ", "shown as", "values")
         parts = [table(headings, rows, self.m)]
         if self.certificate is not None:
             facts = Certificate(self.certificate).facts().items()
-            parts.append(note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts)))
-        return figure(f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}", *parts)
+            parts.append(
+                note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts))
+            )
+        return figure(
+            f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}", *parts
+        )
 
 
 @dataclass(frozen=True)
 class Request:
     """The input of a strategy.
 
-    `pool` (n rows, indexed by row id) is the table, and `candidates` (n,) marks the rows that may become
-    examples. `m` is the number of examples, `epsilon` the parity limit. `query` is the row that the prompt
-    asks about, for strategies that choose per row. `weights` (n,) are sampling weights of the pool; None:
-    equal weights. A row of weight 0 is not a candidate.
+    `pool` (n rows, indexed by row id) is the table, and `candidates` (n,) marks the rows that may
+    become examples. `m` is the number of examples, `epsilon` the parity limit. `query` is the row
+    that the prompt asks about, for strategies that choose per row. `weights` (n,) are sampling
+    weights of the pool; None: equal weights. A row of weight 0 is not a candidate.
     """
 
     task: "Task"

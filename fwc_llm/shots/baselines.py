@@ -1,6 +1,7 @@
 """Baselines: no examples, given or random rows, strata.
 
-Sources: docs/baselines.md. With sampling weights, "uniform" draws are in proportion to these weights.
+Sources: docs/baselines.md. With sampling weights, "uniform" draws are in proportion to these
+weights.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from fwc_llm.shots import examples
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.registry import strategy
 
-_SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
+_SURPRISING_SHARE = 0.1
+_MOST_ROWS = 5000
 
 
 @strategy()
@@ -39,13 +41,16 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
     """
     wanted = [row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)]
     if not wanted:
-        raise FwcError("ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'")
+        raise FwcError(
+            "ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'"
+        )
     positions: list[int] = []
     places = {str(row): position for position, row in enumerate(request.pool.index)}
     for row in wanted:
         if row not in places:
             raise FwcError(
-                f"the row {row!r} is not in the pool, whose ids look like {str(request.pool.index[0])!r}"
+                f"the row {row!r} is not in the pool, whose ids look like "
+                f"{str(request.pool.index[0])!r}"
             )
         position = places[row]
         if not request.candidates[position]:
@@ -60,9 +65,9 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 def balanced(request: Request) -> Shots:
     """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
-    Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced examples").
-    If m is not a multiple of the number of cells, the numbers of any two cells differ by at most one, and so
-    do those of the two labels.
+    Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced
+    examples"). If m is not a multiple of the number of cells, the numbers of any two cells differ
+    by at most one, and so do those of the two labels.
     """
     shares = examples.cell_shares(request)
     if request.m < len(shares):
@@ -88,21 +93,31 @@ def _draw_labelled(
 @strategy()
 def reweighing(request: Request) -> Shots:
     """m rows drawn without replacement by their reweighing weights; unweighted."""
-    return examples.make_shots(request, "reweighing", examples.rival_coreset(request, "reweighing").rows)
+    return examples.make_shots(
+        request, "reweighing", examples.rival_coreset(request, "reweighing").rows
+    )
 
 
-@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising"))
+@strategy(
+    group=None, group_share=1.0, positive_share=0.5, slots=None, pick=("uniform", "surprising")
+)
 def strata(
-    request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
+    request: Request,
+    group: str | None,
+    group_share: float,
+    positive_share: float,
+    slots: Any,
+    pick: str,
 ) -> Shots:
     """Examples with given shares of one group and of yes.
 
-    Draws are uniform within a cell, and labels alternate. The share `group_share` of the m examples comes
-    from the level `group` (default: the smallest); all other levels share the rest equally. The share
-    `positive_share` of the examples has the answer yes. Counts are rounded so that their sum is m, with the
-    nearest whole number of yes. `slots` replaces the shares by the number in every cell, as for `fwc`; a cell
-    that `slots` does not name gives no examples. `pick="surprising"` draws from the tenth of each cell (at
-    least twice the draws) whose labels a logistic regression finds least probable.
+    Draws are uniform within a cell, and labels alternate. The share `group_share` of the m examples
+    comes from the level `group` (default: the smallest); all other levels share the rest equally.
+    The share `positive_share` of the examples has the answer yes. Counts are rounded so that their
+    sum is m, with the nearest whole number of yes. `slots` replaces the shares by the number in
+    every cell, as for `fwc`; a cell that `slots` does not name gives no examples.
+    `pick="surprising"` draws from the tenth of each cell (at least twice the draws) whose labels a
+    logistic regression finds least probable.
     """
     recorded: dict[str, Any] = {"slots": slots if isinstance(slots, str) else "given"}
     if slots is None:
@@ -121,7 +136,9 @@ def strata(
 
 
 def _likely(request: Request) -> np.ndarray:
-    """Predict the probability of each row's true label (n,); all seeds have the same training rows."""
+    """Predict the probability of each row's true label (n,); all seeds have the same training
+    rows.
+    """
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
     probabilities = examples.predict_classes(request.task, request.pool, labels, train)
@@ -137,17 +154,30 @@ def _by_shares(
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
     levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
     sizes = np.bincount(code, request.weights)
-    preferred = str(levels[np.argmin(sizes)]) if group is None else group
+    if group is None:
+        preferred = str(levels[np.argmin(sizes)])
+    else:
+        preferred = group
     if preferred not in levels:
         raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")
     if len(levels) == 1 and group_share < 1:
-        raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
+        raise FwcError(
+            f"group_share is {group_share}, but the table has one level only, {preferred!r}"
+        )
     others = [str(level) for level in levels if level != preferred]
     shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
     of_group = largest_remainder(np.array(shares) * request.m, request.m)
     # Whole numbers of yes whose cumulative sums are the rounded cumulative shares.
-    of_yes = np.diff(np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0)
+    of_yes = np.diff(
+        np.floor(np.cumsum(of_group) * positive_share + 0.5 + 1e-9).astype(int), prepend=0
+    )
     counts = {}
-    for level, size, yes in zip([preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True):
+    for level, size, yes in zip(
+        [preferred, *others], of_group.tolist(), of_yes.tolist(), strict=True
+    ):
         counts[level, 0], counts[level, 1] = size - yes, yes
-    return counts, {"group": preferred, "group_share": group_share, "positive_share": positive_share}
+    return counts, {
+        "group": preferred,
+        "group_share": group_share,
+        "positive_share": positive_share,
+    }

@@ -44,26 +44,33 @@ def fwc(
 ) -> Shots:
     """m weighted real rows distributed like the table, within the parity limit ε.
 
-    Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
-    among the candidate rows, in order of weight, highest first. The distance is L1 over z-scored features; a
-    categorical mismatch, another protected level and another outcome cost 1 each.
+    Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with
+    representatives among the candidate rows, in order of weight, highest first. The distance is L1
+    over z-scored features; a categorical mismatch, another protected level and another outcome cost
+    1 each.
 
     Options:
-    * `slots`: number of examples per cell (docs/method.md, "Slots"), a rule, a mapping, a text such as
-      `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`, or `counter`, against the base rates;
+    * `slots`: number of examples per cell (docs/method.md, "Slots"), a rule, a mapping, a text such
+      as `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`, or `counter`, against the base rates;
     * `n_init`: number of starts; None: the solver chooses;
     * `max_iter`: iterations of one start, at most;
-    * `column_weights`: weights of features in the distance, a mapping or a text such as `age=2,hours=0.5`; by
-      default those of the task;
+    * `column_weights`: weights of features in the distance, a mapping or a text such as
+      `age=2,hours=0.5`; by default those of the task;
     * `penalty`: a soft limit instead of ε;
-    * `crossed`: False applies ε to the levels of each protected attribute, not to their combinations;
+    * `crossed`: False applies ε to the levels of each protected attribute, not to their
+        combinations;
     * `prove`: True adds a lower bound over all choices of rows (docs/method.md, "The outer bound").
     """
-    task, pool = request.task, request.pool
+    task = request.task
+    pool = request.pool
     named = isinstance(slots, str) and (":" in slots or slots == COUNTER)
     counts = read_slots(slots, request) if named else slots
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
-    settings |= {"slots": counts, "max_iter": max_iter, **({} if n_init is None else {"n_init": n_init})}
+    settings |= {
+        "slots": counts,
+        "max_iter": max_iter,
+        **({} if n_init is None else {"n_init": n_init}),
+    }
     estimator = CoresetFit(**settings, crossed=crossed, prove=prove).fit(
         features_frame(task, pool),
         task.labels(pool),
@@ -76,7 +83,12 @@ def fwc(
 
 
 def _settings(
-    task: "Task", m: int, epsilon: float | None, seed: int, column_weights: Any, penalty: float | None
+    task: "Task",
+    m: int,
+    epsilon: float | None,
+    seed: int,
+    column_weights: Any,
+    penalty: float | None,
 ) -> dict[str, Any]:
     """The arguments of the estimator; a penalty replaces ε."""
     if column_weights is None:
@@ -90,18 +102,28 @@ def _settings(
             raise FwcError(
                 f"column_weights={column_weights!r}: write COLUMN=WEIGHT,…, as in age=2,hours=0.5"
             ) from None
-    settings = {"m": m, "support": "rows", "random_state": seed, "column_weights": column_weights or None}
+    settings = {
+        "m": m,
+        "support": "rows",
+        "random_state": seed,
+        "column_weights": column_weights or None,
+    }
     return settings | {"epsilon": epsilon if penalty is None else None, "penalty": penalty}
 
 
 def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
     """Make shots with a certificate; the pool of `request` has only the m chosen rows."""
     recorded: dict[str, Any] = {
-        "column_weights": estimator.column_weights, "penalty": estimator.penalty,
-        "crossed": None if estimator.crossed else False, "prove": estimator.prove or None,
-    }  # fmt: skip
-    task, rows, weights = request.task, request.pool, np.asarray(estimator.weights_)
-    sensitive, labels = task.sensitive(rows), task.labels(rows)
+        "column_weights": estimator.column_weights,
+        "penalty": estimator.penalty,
+        "crossed": None if estimator.crossed else False,
+        "prove": estimator.prove or None,
+    }
+    task = request.task
+    rows = request.pool
+    weights = np.asarray(estimator.weights_)
+    sensitive = task.sensitive(rows)
+    labels = task.labels(rows)
     options: dict[str, Any] = {"epsilon": estimator.epsilon, "slots": slots}
     options |= {name: value for name, value in recorded.items() if value is not None}
     counts = Counter(zip(sensitive.tolist(), labels.tolist(), strict=True))
@@ -131,8 +153,9 @@ def _certified(request: Request, estimator: CoresetFit, slots: str) -> Shots:
 def kmedian_coreset(request: Request, k: int) -> Shots:
     """m rows of a k-median coreset from `k` rough centres.
 
-    Rows are drawn with replacement in proportion to their sensitivity until m different rows are found. A row
-    of probability q that is drawn c times in N draws has the weight c / (N q), times its sampling weight.
+    Rows are drawn with replacement in proportion to their sensitivity until m different rows are
+    found. A row of probability q that is drawn c times in N draws has the weight c / (N q), times
+    its sampling weight.
     """
     return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
 
@@ -144,7 +167,9 @@ def indfair_coreset(request: Request, k: int) -> Shots:
 
 
 def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
-    """Draw m different candidates by sensitivity; weights are in proportion to count / probability."""
+    """Draw m different candidates by sensitivity; weights are in proportion to count /
+    probability.
+    """
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
@@ -172,8 +197,8 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
 def kmeans(request: Request, max_iter: int) -> Shots:
     """The nearest row to each of m k-means centres, weighted by cluster size.
 
-    In order of falling weight, each centre gets the nearest candidate left in its cell or, if none is left
-    there, in any cell.
+    In order of falling weight, each centre gets the nearest candidate left in its cell or, if none
+    is left there, in any cell.
     """
     rows = examples.labelled_pool(request.task, request.pool, request.weights)
     points = rows.squared_points()
@@ -181,11 +206,16 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     weights = sizes(clusters.labels_, request.m, rows)
     centres = rounded_coreset(rows, clusters.cluster_centers_, weights)
     half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
-    free, sensitive, y = request.candidates.copy(), rows.sensitive, rows.y
+    free = request.candidates.copy()
+    sensitive = rows.sensitive
+    y = rows.y
     chosen = np.empty(request.m, np.int64)
     for j in np.argsort(-weights, kind="stable"):
         own = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
-        allowed = own if len(own) else np.flatnonzero(free)
+        if len(own):
+            allowed = own
+        else:
+            allowed = np.flatnonzero(free)
         away = half_norms[allowed] - (points @ clusters.cluster_centers_[j])[allowed]
         chosen[j] = allowed[np.argmin(away)]
         free[chosen[j]] = False
@@ -196,7 +226,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
     """m medoids among the candidates, weighted by the size of their clusters."""
     medoids = examples.rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
-    return make_shots(request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric)
+    return make_shots(
+        request, "kmedoids", medoids.rows, medoids.weights, medoids.note, metric=metric
+    )
 
 
 @strategy(balance=None)
@@ -208,4 +240,6 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
     if request.weights is not None:
         raise FwcError("fairlets does not support weights: choose another strategy")
     medoids = examples.rival_coreset(request, "fairlets", balance=balance)
-    return make_shots(request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance)
+    return make_shots(
+        request, "fairlets", medoids.rows, medoids.weights, medoids.note, balance=balance
+    )

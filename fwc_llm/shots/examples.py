@@ -40,7 +40,8 @@ def make_shots(
     chosen = np.asarray(positions, dtype=np.int64)
     if weights is not None:
         order = np.argsort(-weights, kind="stable")
-        chosen, weights = chosen[order], weights[order]
+        chosen = chosen[order]
+        weights = weights[order]
     return Shots(
         strategy=strategy,
         task=request.task.name,
@@ -55,22 +56,33 @@ def make_shots(
 def make_examples(
     task: "Task", rows: pd.DataFrame, weights: "np.ndarray | None" = None
 ) -> tuple[Example, ...]:
-    """Turn m rows, in this order, into examples; `weights` (m,) are scaled so that they sum to m."""
+    """Turn m rows, in this order, into examples; `weights` (m,) are scaled so that they sum to
+    m.
+    """
     labels = task.labels(rows)
     theta: list[float | None] = [None] * len(rows)
     if weights is not None and len(rows):
-        theta = [float(weight) for weight in np.asarray(weights, float) * (len(rows) / np.sum(weights))]
+        theta = [
+            float(weight) for weight in np.asarray(weights, float) * (len(rows) / np.sum(weights))
+        ]
     names = [column.name for column in task.shown]
     return tuple(
         Example(str(row), {name: plain(values[name]) for name in names}, LABELS[int(label)], weight)  # type: ignore[arg-type]
-        for row, values, label, weight in zip(rows.index, rows.to_dict("records"), labels, theta, strict=True)
+        for row, values, label, weight in zip(
+            rows.index, rows.to_dict("records"), labels, theta, strict=True
+        )
     )
 
 
 def plain(value: Any) -> Any:
     """Convert a value to a plain Python int, float or str."""
-    value = value.item() if hasattr(value, "item") else value
-    return value if isinstance(value, (int, float)) and math.isfinite(value) else str(value)
+    if hasattr(value, "item"):
+        value = value.item()
+    else:
+        value = value
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return value
+    return str(value)
 
 
 def cell_shares(
@@ -78,22 +90,26 @@ def cell_shares(
 ) -> list[tuple[str, np.ndarray, int]]:
     """Every cell's label, candidates (positions), and number of examples.
 
-    `counts` has the numbers by (level, label), 0 for missing cells. By default numbers are equal; if m is not
-    a multiple of the number of cells, the first cells get one more.
+    `counts` has the numbers by (level, label), 0 for missing cells. By default numbers are equal;
+    if m is not a multiple of the number of cells, the first cells get one more.
     """
-    sensitive, labels = request.task.sensitive(request.pool), request.task.labels(request.pool)
+    sensitive = request.task.sensitive(request.pool)
+    labels = request.task.labels(request.pool)
     cells = [(str(level), code) for level in np.unique(sensitive) for code in (0, 1)]
     fewest, more = divmod(request.m, len(cells))
     shares = []
     for number, (level, code) in enumerate(cells):
-        label, wanted = LABELS[code], fewest + (number < more)
+        label = LABELS[code]
+        wanted = fewest + (number < more)
         if counts:
             wanted = counts.get((level, code), 0)
         rows = np.flatnonzero((sensitive == level) & (labels == code) & request.candidates)
         if wanted > len(rows):
             raise FwcError(
-                f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from it, and only "
-                f"{len(rows)} of its rows may become examples; lower m or this cell's share, or merge levels "
+                f"the cell '{level}', {label!r} is too small: {wanted} examples are needed from "
+                f"it, and only "
+                f"{len(rows)} of its rows may become examples; lower m or this cell's share, or "
+                f"merge levels "
                 "by a map"
             )
         shares.append((label, rows, wanted))
@@ -101,7 +117,9 @@ def cell_shares(
 
 
 def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
-    """Draw `count` rows (positions) without replacement, uniformly or in proportion to their weights."""
+    """Draw `count` rows (positions) without replacement, uniformly or in proportion to their
+    weights.
+    """
     if request.weights is None:
         return np.asarray(rng.choice(rows, count, replace=False))
     return np.asarray(rows[random_order(request.weights[rows], rng)[:count]])
@@ -109,12 +127,16 @@ def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: in
 
 def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
     """Return the rows (positions) in random order, weighted as in `draw`."""
-    return rng.permutation(rows) if request.weights is None else draw(request, rng, rows, len(rows))
+    if request.weights is None:
+        return rng.permutation(rows)
+    return draw(request, rng, rows, len(rows))
 
 
 def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -> pd.DataFrame:
     """The features and, if `protected`, the protected columns, ordinal ones ordered."""
-    chosen = {column.name for column in task.features} | (set(task.protected) if protected else set())
+    chosen = {column.name for column in task.features} | (
+        set(task.protected) if protected else set()
+    )
     columns = [column for column in task.columns if column.name in chosen]
     table = frame[[column.name for column in columns]].copy()
     for column in columns:
@@ -127,7 +149,9 @@ def features_frame(task: "Task", frame: pd.DataFrame, protected: bool = False) -
     return table
 
 
-def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray) -> np.ndarray:
+def predict_classes(
+    task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: np.ndarray
+) -> np.ndarray:
     """Class probabilities (n, classes) by a logistic regression on FWC's features.
 
     A class without rows in `train` (positions) has probability 0.
@@ -151,7 +175,9 @@ def predict_classes(task: "Task", pool: pd.DataFrame, codes: np.ndarray, train: 
 
 
 def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
-    """Cache the result of `make` by `name` until the pool is deleted, or another pool uses the name."""
+    """Cache the result of `make` by `name` until the pool is deleted, or another pool uses the
+    name.
+    """
     key = (id(request.pool), request.task.name, request.task.fingerprint)
     if name not in _made or _made[name][0] != key:
         _made[name] = key, make()
@@ -159,7 +185,9 @@ def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _It
     return _made[name][1]  # type: ignore[no-any-return]
 
 
-def labelled_pool(task: "Task", pool: pd.DataFrame, weights: np.ndarray | None = None) -> "LabelledTable":
+def labelled_pool(
+    task: "Task", pool: pd.DataFrame, weights: np.ndarray | None = None
+) -> "LabelledTable":
     """Encode the pool's rows as points of features, protected level and label, as in FWC."""
     from fwc_llm.coreset.rivals.base import as_rows
 
@@ -170,7 +198,8 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
     """Return the pool's coreset by the rival `name`, chosen among the candidates."""
     from fwc_llm.coreset import rivals
 
-    task, pool = request.task, request.pool
+    task = request.task
+    pool = request.pool
     return getattr(rivals, name)(  # type: ignore[no-any-return]
         features_frame(task, pool),
         task.labels(pool),
@@ -183,7 +212,9 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
     )
 
 
-def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray") -> list[_Item]:
+def alternate(
+    no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray"
+) -> list[_Item]:
     """Alternate items of two lists: no, yes, …; the rest of the longer list comes last."""
     paired = min(len(no), len(yes))
     mixed = [item for pair in zip(no, yes, strict=False) for item in pair]
@@ -194,10 +225,11 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
     """The number of examples of every cell (protected level, label 0 or 1).
 
     `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, "counter" (see
-    `counter_slots`), or the name of a rule of `fwc`. Levels are spelled as in the table or in prompts, in
-    lower or upper case.
+    `counter_slots`), or the name of a rule of `fwc`. Levels are spelled as in the table or in
+    prompts, in lower or upper case.
     """
-    task, pool = request.task, request.pool
+    task = request.task
+    pool = request.pool
     from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
     from fwc_llm.coreset.problem.cells import find_cells
 
@@ -218,11 +250,15 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
 def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) -> str:
     """Counter-stereotypical slots as text: "Female:no=0,Female:yes=8,…".
 
-    The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the group
-    with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the average.
+    The share of yes falls from `share` in the group with the lowest base rate to 1 − `share` in the
+    group with the highest. The number of examples falls from 1 + `more` to 1 − `more` times the
+    average.
     """
     groups = task.groups
-    steps = np.linspace(-1.0, 1.0, len(groups)) if len(groups) > 1 else np.zeros(1)
+    if len(groups) > 1:
+        steps = np.linspace(-1.0, 1.0, len(groups))
+    else:
+        steps = np.zeros(1)
     sizes = largest_remainder((1.0 - more * steps) * m / len(groups), m).tolist()
     cells = []
     for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
@@ -243,8 +279,13 @@ def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
     for (level, answer), count in pairs:
         name = levels.get(str(level).strip().lower())
         if name is None:
-            raise FwcError(f"slots: no protected level {level!r}; there are {', '.join(task.groups)}")
-        label = LABELS[answer] if answer in (0, 1) else str(answer).strip().lower()
+            raise FwcError(
+                f"slots: no protected level {level!r}; there are {', '.join(task.groups)}"
+            )
+        if answer in (0, 1):
+            label = LABELS[answer]
+        else:
+            label = str(answer).strip().lower()
         if label not in LABELS:
             raise FwcError(f"slots: the answer {answer!r} is neither no nor yes")
         if (name, LABELS.index(label)) in counts:

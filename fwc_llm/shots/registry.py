@@ -12,8 +12,8 @@ from fwc_llm.user_code import import_named
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
-# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids. "quick": not
-# cached, because choosing is faster than reading the cache.
+# The places of built-in strategies. "by name": run only when named, because `ids` needs row ids.
+# "quick": not cached, because choosing is faster than reading the cache.
 _BUILT_IN = {
     "zero": ("baselines:zero", "quick"),
     "random": ("baselines:uniform", "quick"),
@@ -41,7 +41,9 @@ def strategies() -> tuple[str, ...]:
 
 
 def is_kept(name: str) -> bool:
-    """Whether examples of the strategy are cached; those of plugins are not: their code may change."""
+    """Whether examples of the strategy are cached; those of plugins are not: their code may
+    change.
+    """
     return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
@@ -54,30 +56,43 @@ def find_strategy(name: str) -> Strategy:
         return _load(name, plugins[name], import_module)
     if ":" in name:
         return _load(name, name, import_named)
-    raise FwcError(f"unknown strategy {name!r} (your own: module:function){did_you_mean(name, strategies())}")
+    raise FwcError(
+        f"unknown strategy {name!r} (your own: module:function){did_you_mean(name, strategies())}"
+    )
 
 
 def strategy(per_row: bool = False, **defaults: Any) -> Callable[[_F], Strategy]:
     """Turn `function(request, **options)` into a strategy.
 
-    `defaults` are its options with default values. A tuple of texts as a default lists the values of an
-    option, the default first. `per_row`: whether every queried row gets new examples. Unknown options are
-    refused.
+    `defaults` are its options with default values. A tuple of texts as a default lists the values
+    of an option, the default first. `per_row`: whether every queried row gets new examples. Unknown
+    options are refused.
     """
-    choices = {name: value for name, value in defaults.items() if isinstance(value, tuple) and value}
+    choices = {
+        name: value for name, value in defaults.items() if isinstance(value, tuple) and value
+    }
     first = defaults | {name: values[0] for name, values in choices.items()}
 
     def decorate(function: _F) -> Strategy:
         def run(request: Request) -> Shots:
             for name, value in request.options.items():
                 if name not in defaults:
-                    takes = f"it takes {', '.join(defaults)}" if defaults else "it takes none"
+                    if defaults:
+                        takes = f"it takes {', '.join(defaults)}"
+                    else:
+                        takes = "it takes none"
                     raise FwcError(f"the strategy has no option {name!r}: {takes}")
                 if value not in choices.get(name, (value,)):
-                    raise FwcError(f"{name} is {value!r}: choose {' or '.join(map(repr, choices[name]))}")
+                    raise FwcError(
+                        f"{name} is {value!r}: choose {' or '.join(map(repr, choices[name]))}"
+                    )
             return function(request, **(first | dict(request.options)))
 
-        run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+        run.__name__, run.__doc__, run.__module__ = (
+            function.__name__,
+            function.__doc__,
+            function.__module__,
+        )
         run.per_row, run.options = per_row, tuple(defaults)  # type: ignore[attr-defined]
         return run
 

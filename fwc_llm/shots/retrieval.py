@@ -23,12 +23,13 @@ _DIGITS = 9  # decimals of a distance that count, so that rounding breaks no tie
 def nearest(request: Request, within: str) -> Shots:
     """The m candidates nearest to the queried row, nearest first, unweighted.
 
-    The distance is FWC's without the outcome. Ties go to the earlier row. With `within="cell"`, the numbers
-    of rows of two cells differ by at most one.
+    The distance is FWC's without the outcome. Ties go to the earlier row. With `within="cell"`, the
+    numbers of rows of two cells differ by at most one.
     """
     if request.query is None:
         raise FwcError(
-            "nearest chooses examples for a queried row: pass query, or use the strategy in `fwc-llm eval`"
+            "nearest chooses examples for a queried row: pass query, or use the strategy in "
+            "`fwc-llm eval`"
         )
     encoded = examples.once_a_pool(request, "nearest", lambda: _encode(request))
     distance = _distances(request.task, request.query, *encoded)
@@ -37,7 +38,9 @@ def nearest(request: Request, within: str) -> Shots:
         chosen = _smallest(distance, request.m)
     else:
         shares = examples.cell_shares(request)
-        chosen = np.concatenate([rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares])
+        chosen = np.concatenate(
+            [rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares]
+        )
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
     return examples.make_shots(request, "nearest", chosen, within=within)
 
@@ -46,7 +49,10 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     """Return the positions of the m smallest distances, ascending; ties: the earlier row."""
     if m >= len(distance):
         return np.argsort(distance, kind="stable")
-    limit = np.partition(distance, m - 1)[m - 1] if m else -np.inf
+    if m:
+        limit = np.partition(distance, m - 1)[m - 1]
+    else:
+        limit = -np.inf
     within = np.flatnonzero(distance <= limit)
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
@@ -57,9 +63,14 @@ def _encode(request: Request) -> tuple[Encoder, np.ndarray]:
     return encoder, np.ascontiguousarray(table.values.T)
 
 
-def _distances(task: "Task", query: Mapping[str, Any], encoder: Encoder, values: np.ndarray) -> np.ndarray:
-    """Return (n,) the distances of all rows to the query; an unseen category differs from all others."""
-    if lacking := [name for name in encoder.order if name not in query]:
+def _distances(
+    task: "Task", query: Mapping[str, Any], encoder: Encoder, values: np.ndarray
+) -> np.ndarray:
+    """Return (n,) the distances of all rows to the query; an unseen category differs from all
+    others.
+    """
+    lacking = [name for name in encoder.order if name not in query]
+    if lacking:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
     point = encoder.encode(asked, strict=False, what="the queried row")

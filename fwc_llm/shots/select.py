@@ -38,17 +38,18 @@ def select_shots(
 ) -> Shots:
     """Choose m examples for a prompt about `task`.
 
-    `pool` is the table (n rows, indexed by row id; default: the task's own pool), and `candidates` (n,) bool
-    marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
-    strategies that have one; None: no limit. `query` is the row that the prompt asks about, for strategies
-    that choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges
-    the examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
-    `query`; `progress` False hides it. `sample_weight` (n,) are the pool's sampling weights, by default the
-    task's (docs/own-data.md, "Survey weights"). All other options are those of the strategy
-    (docs/baselines.md).
+    `pool` is the table (n rows, indexed by row id; default: the task's own pool), and `candidates`
+    (n,) bool marks the rows that may become examples (default: all). `epsilon` is the relative
+    parity limit of the strategies that have one; None: no limit. `query` is the row that the prompt
+    asks about, for strategies that choose per row (an outcome in it is ignored). `seed` determines
+    all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
+    notebook and on a terminal, but not for a single `query`; `progress` False hides it.
+    `sample_weight` (n,) are the pool's sampling weights, by default the task's (docs/own-data.md,
+    "Survey weights"). All other options are those of the strategy (docs/baselines.md).
 
-    Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of candidates;
-    an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an invalid result.
+    Errors: `FwcError` for an unknown strategy, option or order; m below 1 or above the number of
+    candidates; an ε outside [0, 1); duplicate row ids; and a strategy that fails or returns an
+    invalid result.
     """
     import numpy as np
 
@@ -56,43 +57,69 @@ def select_shots(
     from fwc_llm.coreset.weights import read_weights
 
     choose = find_strategy(strategy)
-    m, seed = _whole(m, "m"), _whole(seed, "seed")
+    m = _whole(m, "m")
+    seed = _whole(seed, "seed")
     if seed < 0:
         raise FwcError(f"seed is {seed}: give a whole number from 0 up")
     if m < 1:
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     check_epsilon(epsilon)
-    table = task.pool() if pool is None else pool
-    weights = task.weights(table) if sample_weight is None else sample_weight
-    mask, masses = candidate_mask(candidates, len(table)), read_weights(weights, len(table))
+    if pool is None:
+        table = task.pool()
+    else:
+        table = pool
+    if sample_weight is None:
+        weights = task.weights(table)
+    else:
+        weights = sample_weight
+    mask = candidate_mask(candidates, len(table))
+    masses = read_weights(weights, len(table))
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
     if strategy not in {"zero", "ids"}:
-        weighed = np.ones(len(table), dtype=bool) if masses is None else masses.values > 0
+        if masses is None:
+            weighed = np.ones(len(table), dtype=bool)
+        else:
+            weighed = masses.values > 0
         free = mask & weighed
         if m > free.sum():
-            why = " (others equal a test row: draw fewer of these)" if (weighed & ~mask).any() else ""
-            raise FwcError(f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m")
+            if (weighed & ~mask).any():
+                why = " (others equal a test row: draw fewer of these)"
+            else:
+                why = ""
+            raise FwcError(
+                f"m is {m}, but only {free.sum()} rows may become examples{why}: lower m"
+            )
         mask = free
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    numbers = None if masses is None else np.asarray(weights, dtype=float)
+    if masses is None:
+        numbers = None
+    else:
+        numbers = np.asarray(weights, dtype=float)
     request = Request(task, table, mask, m, epsilon, seed, query, options, numbers)
     ours = str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
     hidden = progress is None and query is not None
-    with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
+    with show(False if hidden else progress).working(
+        f"choosing {request.m} examples by {strategy}"
+    ):
         try:
             shots = choose(request)
         except Exception as error:
             if ours or isinstance(error, FwcError):
                 raise
-            raise FwcError(f"strategy {strategy!r} failed: {type(error).__name__}: {error}") from error
+            raise FwcError(
+                f"strategy {strategy!r} failed: {type(error).__name__}: {error}"
+            ) from error
     _check_result(shots, strategy, request)
     if not ours:
         _check_rows(shots, strategy, request)
     if request.weights is not None:
-        source = "given" if sample_weight is not None else task.weight
+        if sample_weight is not None:
+            source = "given"
+        else:
+            source = task.weight
         shots = replace(shots, options={**shots.options, "sample_weight": source})
     return order_shots(replace(shots, strategy=strategy), order, seed)
 
@@ -105,13 +132,21 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request) -> None:
-    if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
-        raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
+    if not isinstance(shots, Shots) or not all(
+        isinstance(example, Example) for example in shots.examples
+    ):
+        raise FwcError(
+            f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples"
+        )
     check_examples(shots.examples, f"strategy {strategy!r}")
     if (shots.task, shots.fingerprint) != (request.task.name, request.task.fingerprint):
-        raise FwcError(f"strategy {strategy!r} returned shots of another task or table ({shots.task!r})")
+        raise FwcError(
+            f"strategy {strategy!r} returned shots of another task or table ({shots.task!r})"
+        )
     if shots.m > request.m and strategy != "ids":
-        raise FwcError(f"strategy {strategy!r} returned {shots.m} examples, {request.m} were asked for")
+        raise FwcError(
+            f"strategy {strategy!r} returned {shots.m} examples, {request.m} were asked for"
+        )
 
 
 def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
@@ -138,11 +173,16 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
         raise FwcError(f"{where}: the row {twice!r} occurs twice")
     for example in examples:
         if example.label not in {"yes", "no"}:
-            raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")
-        weight = example.weight
-        if weight is not None and not ((number := parse_finite(weight)) is not None and number >= 0):
             raise FwcError(
-                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are finite and "
+                f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'"
+            )
+        weight = example.weight
+        if weight is not None and not (
+            (number := parse_finite(weight)) is not None and number >= 0
+        ):
+            raise FwcError(
+                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are "
+                f"finite and "
                 "not negative"
             )
     weighted = [example.weight for example in examples if example.weight is not None]
@@ -162,7 +202,8 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     """Return the same examples in another order.
 
     * `given`: the order of the strategy or the file;
-    * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the end;
+    * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the
+      end;
     * `by-weight`: highest weight first, equal weights (and unweighted shots) in the given order;
     * `random`: a shuffle that depends on the seed alone.
 

@@ -1,7 +1,8 @@
 """Shots files (JSON): the examples, their table, weights and certificate.
 
-The cache folder keeps chosen examples under a checksum of everything that the choice depends on. Its files
-may be deleted at any time. If a file cannot be read or written, the examples are chosen again.
+The cache folder keeps chosen examples under a checksum of everything that the choice depends on.
+Its files may be deleted at any time. If a file cannot be read or written, the examples are chosen
+again.
 """
 
 import hashlib
@@ -43,13 +44,15 @@ def save_shots(shots: Shots, path: str | Path) -> None:
     write_whole(text, path, "the shots to ")
 
 
-def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
+def load_shots(
+    path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False
+) -> Shots:
     """Read the shots file at `path`, written by `save_shots`.
 
     With a `task` the file must belong to it and, unless `allow_changed_data`, to the same table.
 
-    Errors: `FwcError` for an unreadable file, an invalid file (the error names the key), duplicate rows,
-    another task, and a changed table.
+    Errors: `FwcError` for an unreadable file, an invalid file (the error names the key), duplicate
+    rows, another task, and a changed table.
     """
     where = f"shots file {path}"
     with failing_as(FwcError, f"{where} cannot be read: "):
@@ -95,7 +98,8 @@ def shots_json(shots: Shots) -> dict[str, Any]:
         "options": dict(shots.options),
         "certificate": None if shots.certificate is None else dict(shots.certificate),
         "examples": [
-            vars(example) | {"displayed": displayed.get(example.row), "values": dict(example.values)}
+            vars(example)
+            | {"displayed": displayed.get(example.row), "values": dict(example.values)}
             for example in shots.examples
         ],
     }
@@ -103,23 +107,30 @@ def shots_json(shots: Shots) -> dict[str, Any]:
 
 def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:
     if shots.task != task.name:
-        raise FwcError(f"{where} is for the task {shots.task!r}, not {task.name!r}: choose its examples anew")
+        raise FwcError(
+            f"{where} is for the task {shots.task!r}, not {task.name!r}: choose its examples anew"
+        )
     chosen_for = set(shots.protected or task.usual or task.protected)
     if chosen_for != set(task.protected):
         raise FwcError(
             f"{where} was chosen for parity by {' & '.join(sorted(chosen_for))}, not by "
-            f"{' & '.join(sorted(task.protected))}: choose its examples anew with that --protected, or "
+            f"{' & '.join(sorted(task.protected))}: choose its examples anew with that "
+            f"--protected, or "
             f"ask with --protected {','.join(sorted(chosen_for))}"
         )
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
             f"{where} was chosen from another version of the table of {task.name!r} "
-            f"({_what_changed(shots, task)}): choose its examples anew, or pass --allow-changed-data"
+            f"({_what_changed(shots, task)}): choose its examples anew, or pass "
+            f"--allow-changed-data"
         )
     needed = {column.name for column in task.shown}
     for example in shots.examples:
-        if lacking := sorted(needed - set(example.values)):
-            raise FwcError(f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}")
+        lacking = sorted(needed - set(example.values))
+        if lacking:
+            raise FwcError(
+                f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}"
+            )
 
 
 def _what_changed(shots: Shots, task: "Task") -> str:
@@ -151,14 +162,20 @@ def kept_shots(
     """Return the result of `select_shots`, from the cache if possible."""
 
     def choose() -> Shots:
-        return select_shots(task, strategy, m, epsilon, seed, pool, candidates, progress=False, **options)
+        return select_shots(
+            task, strategy, m, epsilon, seed, pool, candidates, progress=False, **options
+        )
 
     if not is_kept(strategy):
         return choose()
     try:
         key = _key(task, [strategy, m, epsilon, seed, options], pool, candidates)
         path = cache_folder() / "shots" / key[:2] / f"{key}.json"
-    except (TypeError, ValueError, RuntimeError):  # an option that JSON cannot hold, a user without a home
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # an option that JSON cannot hold, a user without a home
         return choose()
     with suppress(FwcError):
         return load_shots(path)
@@ -178,7 +195,10 @@ def _key(
     versions = [__version__, *map(version, _LIBRARIES)]
     depends = [meaning, dict(task.column_weights), columns, choice, versions]
     digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode("utf-8", "surrogatepass"))
-    rows = task.pool() if pool is None else pool
+    if pool is None:
+        rows = task.pool()
+    else:
+        rows = pool
     if rows is not task.pool():  # the fingerprint does not say which rows
         from pandas.util import hash_pandas_object
 

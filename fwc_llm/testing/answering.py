@@ -18,7 +18,15 @@ from fwc_llm.models import Client, is_local
 from fwc_llm.models.base import Reply
 from fwc_llm.models.replay import PREFIX, Replay
 from fwc_llm.models.surrogate.model import Surrogate
-from fwc_llm.models.surrogate.protocol import PATHS, Call, Failure, encoded, read_call, respond, simulated
+from fwc_llm.models.surrogate.protocol import (
+    PATHS,
+    Call,
+    Failure,
+    encoded,
+    read_call,
+    respond,
+    simulated,
+)
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
 
@@ -33,27 +41,34 @@ def answers(source: Source = None) -> "Iterator[Answers]":
     `source` determines the answers:
 
     None or a `Surrogate`     the simulated model; it needs prompts of this package
-    text                      this text ("Yes"); for a decision, "yes" and "no" are probabilities of 1 and 0
+    text                      this text ("Yes"); for a decision, "yes" and "no" are probabilities of
+                              1 and 0
     number                    P(yes); a chat gets the likelier word and its log-probabilities
-    `fwc_llm.Reply`           this reply, for example a refusal, a truncated reply, or one with usage
+    `fwc_llm.Reply`           this reply, for example a refusal, a truncated reply, or one with
+                              usage
     `Failure(429)`            an HTTP error
     other exception           raised instead of a connection
-    mapping with "choices", "output" or "answers"    a whole response body, for example a recorded one
-    any other mapping         answers by key: the first key found in the last message selects the answer
+    mapping with "choices", "output" or "answers"    a whole response body, for example a recorded
+                                                     one
+    any other mapping         answers by key: the first key found in the last message selects the
+                              answer
     list                      answers, one for each call in turn
     a `pathlib.Path`          the folder of a run: its recorded replies to the same messages
     function                  returns any of these for a `Call`; None for an unexpected call
 
     If OPENAI_API_KEY is not set, it has a dummy value within the block.
 
-    At the end of the block, raises `AssertionError` for unexpected calls, and the function's exception, if
-    any. Raises `FwcError` for other sources.
+    At the end of the block, raises `AssertionError` for unexpected calls, and the function's
+    exception, if any. Raises `FwcError` for other sources.
     """
     answering = Answers(source)
-    send, send_async = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
+    send = httpx2.HTTPTransport.handle_request
+    send_async = httpx2.AsyncHTTPTransport.handle_async_request
 
     def handle(self: Any, request: httpx2.Request) -> httpx2.Response:
-        return send(self, request) if _passes(request) else answering.respond(request, request.read())
+        if _passes(request):
+            return send(self, request)
+        return answering.respond(request, request.read())
 
     async def handle_async(self: Any, request: httpx2.Request) -> httpx2.Response:
         if _passes(request):
@@ -94,15 +109,22 @@ class Answers:
     def respond(self, request: httpx2.Request, content: bytes) -> httpx2.Response:
         """The response to a request; raises the exception that the source returns, if any."""
         url = request.url
-        path = url.path if url.host == "api.openai.com" else f"{url.scheme}://{url.host}{url.path}"
+        if url.host == "api.openai.com":
+            path = url.path
+        else:
+            path = f"{url.scheme}://{url.host}{url.path}"
         try:
             if request.method != "POST" or not path.endswith(PATHS):
                 raise self._refused(f"{request.method} {path}")
             call = read_call(path, content)
             self.calls.append(call)
-            status, headers, body = 200, {}, respond(call, self._answer)
+            status = 200
+            headers = {}
+            body = respond(call, self._answer)
         except Failure as failure:
-            status, headers, body = failure.status, dict(failure.headers), failure.body
+            status = failure.status
+            headers = dict(failure.headers)
+            body = failure.body
         kind, content = encoded(body)
         return httpx2.Response(
             status, headers={"content-type": kind, **headers}, content=content, request=request
@@ -130,7 +152,10 @@ class Answers:
         if isinstance(answer, Mapping) or call.question is None:
             return answer
         word = parse_answer(answer).value  # yes or no is a probability of 1 or 0
-        p = None if answer.refusal else probability(answer)
+        if answer.refusal:
+            p = None
+        else:
+            p = probability(answer)
         return replace(answer, p_yes=float(word == "yes") if p is None and word is not None else p)
 
     def _simulated(self, surrogate: Surrogate, call: Call) -> Reply:
@@ -153,7 +178,8 @@ class Answers:
             raise self._raised
         if self._unexpected:
             named = ", ".join(
-                f"{name} ({times} times)" if times > 1 else name for name, times in self._unexpected.items()
+                f"{name} ({times} times)" if times > 1 else name
+                for name, times in self._unexpected.items()
             )
             raise AssertionError(f"calls that the test did not expect: {named}") from cause
 
@@ -178,7 +204,9 @@ def _answerer(source: Any) -> Callable[[Call], Any]:
         return lambda call: next(left, None)
     if callable(source):
         return source  # type: ignore[no-any-return]
-    raise FwcError(f"{type(source).__name__} is not a source of answers: see help(fwc_llm.testing.answers)")
+    raise FwcError(
+        f"{type(source).__name__} is not a source of answers: see help(fwc_llm.testing.answers)"
+    )
 
 
 def _as_reply(answer: Any) -> Reply:

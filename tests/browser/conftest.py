@@ -18,14 +18,18 @@ from tests.conftest import missing
 from tests.models.four_members import FourMembers
 
 EVIL = (
-    "</script><!--<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202e"
+    "</script><!--<script>document.title='owned'</script><img src=x "
+    "onerror=\"document.title='owned'\">\u202e"
 )
 
 
 class Reader(FourMembers):
-    """A simulated model that answers by numbers and sex and sometimes refuses, with a probability of yes."""
+    """A simulated model that answers by numbers and sex and sometimes refuses, with a
+    probability of yes.
+    """
 
-    name, simulated = "reader", True
+    name = "reader"
+    simulated = True
 
     async def ask(self, messages: Messages) -> Reply:
         numbers = [int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])]
@@ -33,10 +37,16 @@ class Reader(FourMembers):
         if score > 0.97:
             return Reply(f"I cannot say. {EVIL}", finish_reason="stop", usage=Usage(150, 9))
         few = len(" ".join(message["content"] for message in messages)) > 3000
-        bar = 0.5 if few or "female" not in messages[-1]["content"].lower() else 0.75
+        if few or "female" not in messages[-1]["content"].lower():
+            bar = 0.5
+        else:
+            bar = 0.75
         logprobs = (("Yes", -0.1 if score > bar else -2.3), ("No", -2.3 if score > bar else -0.1))
         return Reply(
-            "Yes" if score > bar else "No", finish_reason="stop", usage=Usage(150, 1), logprobs=logprobs
+            "Yes" if score > bar else "No",
+            finish_reason="stop",
+            usage=Usage(150, 1),
+            logprobs=logprobs,
         )
 
 
@@ -51,7 +61,9 @@ def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     planted = Shots("planted", fwc.task, fwc.fingerprint, 0, examples, fwc.certificate)
     out = tmp_path_factory.mktemp("runs") / "german"
     arms = ["zero", "balanced", planted]
-    return evaluate(task, Reader(), arms, n_test=80, repeats=2, m=8, counterfactual=True, out=out).folder
+    return evaluate(
+        task, Reader(), arms, n_test=80, repeats=2, m=8, counterfactual=True, out=out
+    ).folder
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +89,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A page on which no script may fail."""
-    opened, failed = browser.new_page(viewport={"width": 1280, "height": 800}), []
+    opened = browser.new_page(viewport={"width": 1280, "height": 800})
+    failed = []
     opened.on("pageerror", lambda error: failed.append(str(error)))
     yield opened
     assert failed == []

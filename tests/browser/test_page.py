@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow
 
 WIDTHS = (360, 400, 1280, 1600)
 SCHEMES = ("light", "dark")
-# Elements whose right edge lies beyond the window, what only shows on paper or is meant to be cut left out.
+# Elements whose right edge lies beyond the window, what only shows on paper or is meant to be cut
+# left out.
 OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element => {
   if (element.closest('.watermark') || element.closest('thead') || element.closest('svg')) return false;
   if (element.closest('.scroll') && !element.matches('.scroll')) return false;
@@ -58,7 +59,9 @@ def document(run: Path, data_dir: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=zip(WIDTHS, SCHEMES * 2, strict=True), ids=str)
 def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[View]:
-    """The report opened from disk at every width, light and dark, all its parts unfolded; its requests."""
+    """The report opened from disk at every width, light and dark, all its parts unfolded; its
+    requests.
+    """
     width, scheme = request.param
     opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     sent: list[str] = []
@@ -72,7 +75,10 @@ def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iter
 def test_nothing_overflows_and_no_head_of_a_column_splits_in_a_word(view: View) -> None:
     assert view[0].evaluate(OVERFLOWING) == view[0].evaluate(HEADS) == []
     assert view[0].evaluate("document.documentElement.scrollWidth <= innerWidth")
-    scrolling = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+    scrolling = (
+        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > "
+        "e.clientWidth).length"
+    )
     assert view[0].evaluate(scrolling) == 0
 
 
@@ -82,13 +88,17 @@ def test_no_request_leaves_the_page(view: View, report: Path) -> None:
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
 def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: Any) -> None:
-    """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all pairs)."""
+    """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all
+    pairs).
+    """
     opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     opened.goto(report.as_uri())
     opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     # The charts' hundreds of dots are one image each to a reader: axe need not look at every dot.
     violations = Axe().run(opened, context={"exclude": [["svg > *"]]}).response["violations"]
-    assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
+    assert [
+        (one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations
+    ] == []
     opened.close()
 
 
@@ -110,7 +120,10 @@ def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> N
 
 def test_a_planted_script_stays_text(page: Page, report: Path) -> None:
     page.goto(report.as_uri())
-    assert page.evaluate("[...document.scripts].map(e => e.type)") == ["application/json", ""]  # ours
+    assert page.evaluate("[...document.scripts].map(e => e.type)") == [
+        "application/json",
+        "",
+    ]  # ours
     page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
     assert page.locator("img").count() == 0
     assert EVIL[:-1] in page.locator("table.examples").all_inner_texts()[-1]
@@ -170,12 +183,24 @@ def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated report of ten arms, several of which differ, with a warning of lost rows."""
-    folder, men = tmp_path_factory.mktemp("many"), (0.3, 0.85)
-    rates = {f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": men} for place in range(10)}
+    folder = tmp_path_factory.mktemp("many")
+    men = (0.3, 0.85)
+    rates = {
+        f"arm-{place}": {"Female": (0.1, 0.4 + place / 20), "Male": men} for place in range(10)
+    }
     run = write_run(folder / "run", rates=rates, repeats=1, per_cell=(100, 300), simulated=True)
     results = json.loads((run / "results.json").read_text())
-    warning = "groups lose rows unequally: Female 17.5%, Male 5.0%; results do not speak of who is left out"
-    lost = {"read": 1000, "kept": 900, "lost": 100, "reasons": {"no value in age": 100}, "groups": []}
+    warning = (
+        "groups lose rows unequally: Female 17.5%, Male 5.0%; results do not speak of who is left "
+        "out"
+    )
+    lost = {
+        "read": 1000,
+        "kept": 900,
+        "lost": 100,
+        "reasons": {"no value in age": 100},
+        "groups": [],
+    }
     (run / "results.json").write_text(json.dumps(results | {"rows": lost | {"warning": warning}}))
     (folder / "page.html").write_text(render([folder / "run"], "html"), encoding="utf-8")
     return folder / "page.html"
@@ -212,7 +237,12 @@ def test_on_paper(page: Page, report: Path, run: Path, data_dir: Path, tmp_path:
     whole.write_text(render([run], data_dir=data_dir, appendix=True), encoding="utf-8")
     page.goto(whole.as_uri())
     page.emulate_media(media="print")
-    assert page.locator("details:not([open]) pre").first.evaluate("e => e.getBoundingClientRect().height") > 0
+    assert (
+        page.locator("details:not([open]) pre").first.evaluate(
+            "e => e.getBoundingClientRect().height"
+        )
+        > 0
+    )
     assert pages(page.pdf(format="A4")) > short
 
 

@@ -1,4 +1,6 @@
-"""The browser of rows: it finds rows, shows everything about one, and draws only what is in view."""
+"""The browser of rows: it finds rows, shows everything about one, and draws only what is in
+view.
+"""
 
 import re
 from pathlib import Path
@@ -19,8 +21,11 @@ from tests.browser.conftest import EVIL, Reader
 
 pytestmark = pytest.mark.slow
 
-LIST, ITEMS, ONE = ".rows-list", ".rows-list tbody tr", ".rows-one"
-SHOWN, MANY = 60, 10_000
+LIST = ".rows-list"
+ITEMS = ".rows-list tbody tr"
+ONE = ".rows-one"
+SHOWN = 60
+MANY = 10_000
 
 
 class Partial(Reader):
@@ -28,7 +33,9 @@ class Partial(Reader):
 
     async def ask(self, messages: Messages) -> Reply:
         yes = len(messages) > 2 or "sex: Male" in messages[-1]["content"]
-        sure = Reply("Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)))
+        sure = Reply(
+            "Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3))
+        )
         reply = await super().ask(messages)
         return sure if reply.logprobs else reply
 
@@ -36,7 +43,8 @@ class Partial(Reader):
 @pytest.fixture(scope="module")
 def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run over rows as they fall, each asked once."""
-    out, arms = tmp_path_factory.mktemp("rows"), ["zero", "balanced"]
+    out = tmp_path_factory.mktemp("rows")
+    arms = ["zero", "balanced"]
     settings = Settings(m=4, n_test=SHOWN, base_parity=None, counterfactual=True)
     folder = evaluate(census, Partial(), arms, settings=settings, out=out / "run").folder
     (out / "report.html").write_text(render([folder]), encoding="utf-8")
@@ -47,7 +55,8 @@ def report(census: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of an audit of 10,000 decisions."""
     out = tmp_path_factory.mktemp("large")
-    half, third = MANY // 2, MANY // 3
+    half = MANY // 2
+    third = MANY // 3
     frame = pd.DataFrame({"sex": ["f", "m"] * half, "label": ["yes", "no", "no"] * third + ["no"]})
     frame.assign(answer=["yes", "no"] * half).to_csv(out / "decisions.csv", index=False)
     made = audit_of_file(
@@ -93,7 +102,10 @@ def test_ten_thousand_rows_are_fifty_lines(page: Page, large: Path) -> None:
 def test_a_heading_sorts_by_its_column(page: Page, report: Path) -> None:
     browse(page, report)
     head = page.locator(f"{LIST} thead th").nth(1)
-    for order, wanted in (("ascending", sorted), ("descending", lambda texts: sorted(texts, reverse=True))):
+    for order, wanted in (
+        ("ascending", sorted),
+        ("descending", lambda texts: sorted(texts, reverse=True)),
+    ):
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == order
         groups = page.locator(f"{ITEMS} td:nth-child(2)").all_inner_texts()
@@ -151,14 +163,20 @@ def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path)
     page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
     browse(page, report)
     choose(page, 3)
-    page.evaluate("document.querySelectorAll('.rows-one details').forEach(part => part.open = true)")
+    page.evaluate(
+        "document.querySelectorAll('.rows-one details').forEach(part => part.open = true)"
+    )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     violations = Axe().run(page, context={"include": [["div.rows"]]}).response["violations"]
-    assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
+    assert [
+        (one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations
+    ] == []
     page.close()
 
 
-def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:
+def test_paper_and_a_page_without_scripts_have_the_rest(
+    browser: Browser, page: Page, report: Path
+) -> None:
     browse(page, report)
     page.emulate_media(media="print")
     assert not page.locator(LIST).is_visible()

@@ -1,4 +1,6 @@
-"""`--json`: one document on standard output and nothing else, with the keys that docs/shell.md has."""
+"""`--json`: one document on standard output and nothing else, with the keys that docs/shell.md
+has.
+"""
 
 import json
 import re
@@ -33,14 +35,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def documented() -> dict[str, tuple[str, set[str]]]:
     """The formats and keys of the page's table, by command."""
-    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M
+    )
     return {
-        name: (kind, set(re.findall(r"`([a-z0-9_]+)`", keys.partition(":")[0]))) for name, kind, keys in rows
+        name: (kind, set(re.findall(r"`([a-z0-9_]+)`", keys.partition(":")[0])))
+        for name, kind, keys in rows
     }
 
 
 def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
-    having = {name for name, command in commands() if any("--json" in one.opts for one in command.params)}
+    having = {
+        name for name, command in commands() if any("--json" in one.opts for one in command.params)
+    }
     assert having == {name for name, _ in commands()} - NO_TABLE
     assert {name.partition(" --")[0] for name in documented()} == having - {"prompt"}
 
@@ -55,28 +62,71 @@ def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
     keyed = tmp_path / "keyed.csv"
     keyed.write_text("id,said,sex\n" + "".join(f"{n},yes,{'ab'[n % 2]}\n" for n in range(80)))
     return {
-        "eval": ("eval", *SMALL, "--shots", "zero", "--out", tmp_path / "new", "--fail-if", "dp > 0.99"),
+        "eval": (
+            "eval",
+            *SMALL,
+            "--shots",
+            "zero",
+            "--out",
+            tmp_path / "new",
+            "--fail-if",
+            "dp > 0.99",
+        ),
         "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
         "tune": (
-            "tune", "--task", people, "--model", "python:of_age:model", "--target-dp", "0.3", "--rows", 40,
-            "--n-test", 40, "--candidates", 2, "--strategy", "random", "--out", tmp_path / "tuned",
+            "tune",
+            "--task",
+            people,
+            "--model",
+            "python:of_age:model",
+            "--target-dp",
+            "0.3",
+            "--rows",
+            40,
+            "--n-test",
+            40,
+            "--candidates",
+            2,
+            "--strategy",
+            "random",
+            "--out",
+            tmp_path / "tuned",
         ),
         "rescore": ("rescore", run),
         "verify": ("verify", run),
         "gate": ("gate", run, "--fail-if", "dp > 0.1", "--fail-if", "dp[zero] > 0.1"),
         "monitor": (
-            "monitor", keyed, "--answer", "said", "--protected", "sex", "--key", "id", "--state",
-            tmp_path / "state.json", "--fail-if", "dp > 0.5",
+            "monitor",
+            keyed,
+            "--answer",
+            "said",
+            "--protected",
+            "sex",
+            "--key",
+            "id",
+            "--state",
+            tmp_path / "state.json",
+            "--fail-if",
+            "dp > 0.5",
         ),
         "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
         "compare": ("compare", run, run),
         "report": ("report", run),
         "shots": ("shots", "--task", "census", "--m", 4, "--strategy", "balanced"),
-        "shots --compare": ("shots", "--task", "census", "--m", 4, "--compare", "--strategy", "balanced"),
+        "shots --compare": (
+            "shots",
+            "--task",
+            "census",
+            "--m",
+            4,
+            "--compare",
+            "--strategy",
+            "balanced",
+        ),
         "power": ("power", "--task", "census"),
         "tasks": ("tasks",),
         "task check": ("task", "check", "census"),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow
@@ -89,16 +139,24 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
     found: dict[str, Any] = {}
     for name, words in asked.items():
         outcome = fwc(*words, "--json")
-        assert outcome.code in ({0, 5, 6} if "gate" in name or name == "eval" else {0}), (name, outcome.err)
+        assert outcome.code in ({0, 5, 6} if "gate" in name or name == "eval" else {0}), (
+            name,
+            outcome.err,
+        )
         found[name] = json.loads(outcome.out, parse_constant=pytest.fail)
         kind, keys = documented()[name]
         assert found[name]["format"] == kind
-        assert keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}, name
+        assert (
+            keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}
+        ), name
     (one,) = found["eval"]["runs"]
     assert set(one) == {"folder", "results", "statistics", "threshold", "cost"}
     assert one["results"] == json.loads((tmp_path / "new" / "results.json").read_text())
     # The second condition is one of the first's checks.
-    assert [gate["condition"] for gate in found["gate"]["gates"]] == ["dp[zero] > 0.1", "dp[balanced] > 0.1"]
+    assert [gate["condition"] for gate in found["gate"]["gates"]] == [
+        "dp[zero] > 0.1",
+        "dp[balanced] > 0.1",
+    ]
     assert found["rescore"]["runs"][0]["threshold"]["rule"] == 0.5
     assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
 
@@ -111,7 +169,9 @@ def test_a_closed_output_is_no_traceback(run: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_missing_replies_are_a_document(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_replies_are_a_document(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
     monkeypatch.syspath_prepend(tmp_path)
     asked = (*SMALL, "--model", "python:silent:nothing", "--shots", "zero", "--out", tmp_path / "r")
@@ -124,7 +184,9 @@ def test_missing_replies_are_a_document(fwc: Run, tmp_path: Path, monkeypatch: p
 def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "damaged")
     described = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**described, "arms": [*described["arms"], "ghost"]}))
+    (folder / "run.json").write_text(
+        json.dumps({**described, "arms": [*described["arms"], "ghost"]})
+    )
     for command in ("rescore", "report"):
         assert "'ghost'" in fwc(command, folder, code=2).line
 
@@ -141,10 +203,24 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> 
         fwc("report", folder, *options, code=0)
         return (folder / "report.html").read_text(encoding="utf-8")
 
-    without, rows = tmp_path / "without", tmp_path / "rows"
-    asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 16, "--out")
+    without = tmp_path / "without"
+    rows = tmp_path / "rows"
+    asked = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero",
+        "--n-test",
+        16,
+        "--out",
+    )
     fwc(*asked, without, "--no-rows", code=0)
-    assert tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
+    assert (
+        tomllib.loads((without / "experiment.toml").read_text(encoding="utf-8"))["no-rows"] is True
+    )
     assert "script-src 'none'" in page(without)
     fwc(*asked, rows, code=0)
     assert "no_rows" in fwc(*asked, rows, "--no-rows", code=2).line  # begun with them
@@ -155,11 +231,22 @@ def test_a_run_without_rows_has_none_in_any_report(fwc: Run, tmp_path: Path) -> 
         assert "holds the rows" not in bare
 
 
-def test_an_audit_has_its_rows_once(fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_has_its_rows_once(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = "f,old,yes,no\nm,new,no,no\nm,new,yes,yes\nf,old,no,yes\n" * 20
     (tmp_path / "a.csv").write_text("sex,age,said,was\n" + rows)
-    asked = ("audit", tmp_path / "a.csv", "--answer", "said", "--label", "was", "--protected", "sex,age")
+    asked = (
+        "audit",
+        tmp_path / "a.csv",
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        "sex,age",
+    )
     done = fwc(*asked, "--report", tmp_path / "a.html", "--figures", tmp_path / "figures", code=2)
     assert "pip install 'fwc-llm[plot]'" in done.err
     page = (tmp_path / "a.html").read_text(encoding="utf-8")

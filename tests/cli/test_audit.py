@@ -1,4 +1,6 @@
-"""`fwc-llm audit`: predictions from elsewhere, several attributes, and bad input named with exit code 2."""
+"""`fwc-llm audit`: predictions from elsewhere, several attributes, and bad input named with exit
+code 2.
+"""
 
 import hashlib
 import json
@@ -23,12 +25,17 @@ def statistics(fwc: Run, *words: object) -> dict[str, Any]:
     return dict(found)
 
 
-def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp_path: Path) -> None:
+def test_replies_are_parsed_and_labels_may_have_words_of_their_own(
+    fwc: Run, tmp_path: Path
+) -> None:
     lines = [
-        'F,good,"No determination can be made.",deny', 'F,good,**Answer: Yes**,approve', "F,bad,no,deny",
-        'M,bad,"<think>no</think>Yes, because",approve', "M,good,\"I'm sorry, I can't help\",refer",
+        'F,good,"No determination can be made.",deny',
+        "F,good,**Answer: Yes**,approve",
+        "F,bad,no,deny",
+        'M,bad,"<think>no</think>Yes, because",approve',
+        "M,good,\"I'm sorry, I can't help\",refer",
         "M,bad,No.,deny",
-    ]  # fmt: skip
+    ]
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,was,reply,decision", *lines * 5]) + "\n")
     words = ("audit", path, "--protected", "sex", "--label", "was", "--positive-label", "good")
@@ -36,13 +43,23 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp
     assert arm["coverage"] == pytest.approx(4 / 6)
     assert arm["unparsed"] == {"other": 5, "refused": 5}
     (arm,) = statistics(
-        fwc, *words, "--answer", "decision", "--positive-answer", "approve", "--negative", "deny,refer"
+        fwc,
+        *words,
+        "--answer",
+        "decision",
+        "--positive-answer",
+        "approve",
+        "--negative",
+        "deny,refer",
     )["arms"]
     assert arm["coverage"] == 1.0
     assert arm["accuracy"]["value"] == pytest.approx(3 / 6)
     assert "--reply" in fwc(*words, "--reply", "reply", "--answer", "decision", code=2).line
     said = (
-        path.read_text().replace("Yes", "Bewilligt").replace("no,", "Abgelehnt,").replace("No.", "abgelehnt")
+        path.read_text()
+        .replace("Yes", "Bewilligt")
+        .replace("no,", "Abgelehnt,")
+        .replace("No.", "abgelehnt")
     )
     path.write_text(said)
     german = ("--reply", "reply", "--positive-answer", "bewilligt")
@@ -53,13 +70,34 @@ def test_replies_are_parsed_and_labels_may_have_words_of_their_own(fwc: Run, tmp
 
 def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     """F 20, M 29 and one without answer, X 1, unknown 1: 52 people, whose median score is 3.045."""
-    people = [("F", 10, 4, 3.0), ("F", 10, 2, 1.0), ("M", 20, 10, 4.0), ("M", 9, 3, 2.0), ("X", 1, 1, 9.0)]
-    lines = [
-        f"{sex},{('no', 'yes')[k < yes]},{least + k / 100}" for sex, n, yes, least in people for k in range(n)
+    people = [
+        ("F", 10, 4, 3.0),
+        ("F", 10, 2, 1.0),
+        ("M", 20, 10, 4.0),
+        ("M", 9, 3, 2.0),
+        ("X", 1, 1, 9.0),
     ]
-    path, table, written = tmp_path / "people.csv", tmp_path / "ll.csv", tmp_path / "audit.json"
+    lines = [
+        f"{sex},{('no', 'yes')[k < yes]},{least + k / 100}"
+        for sex, n, yes, least in people
+        for k in range(n)
+    ]
+    path = tmp_path / "people.csv"
+    table = tmp_path / "ll.csv"
+    written = tmp_path / "audit.json"
     path.write_text("\n".join(["sex,hired,fit", *lines, "M,,2.5", "unknown,no,0.5"]) + "\n")
-    words = ("audit", path, "--answer", "hired", "--protected", "sex", "--score", "fit", "-o", written)
+    words = (
+        "audit",
+        path,
+        "--answer",
+        "hired",
+        "--protected",
+        "sex",
+        "--score",
+        "fit",
+        "-o",
+        written,
+    )
 
     def rows(*options: str) -> dict[str, dict[str, str]]:
         fwc(*words, "--ll144", table, *options, code=0)
@@ -69,7 +107,14 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     names = ("applicants", "selection_rate", "impact_ratio", "scoring_rate", "scoring_impact_ratio")
     out = rows("--small", "exclude", "--because", "One person.")
     assert {sex: tuple(one[name] for name in (*names, "rates_of")) for sex, one in out.items()} == {
-        "F": ("20", "0.3", str(round(6 / 20 / (13 / 29), 4)), "0.25", str(5 / 20 / (20 / 30)), "applicants"),
+        "F": (
+            "20",
+            "0.3",
+            str(round(6 / 20 / (13 / 29), 4)),
+            "0.25",
+            str(5 / 20 / (20 / 30)),
+            "applicants",
+        ),
         "M": ("30", str(round(13 / 29, 4)), "1.0", str(round(20 / 30, 4)), "1.0", "those answered"),
         "X": ("1", "1.0", "", "1.0", "", "applicants"),
         "unknown": ("1", "", "", "", "", ""),
@@ -87,7 +132,9 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
     published = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S)
     assert not re.search(r"--\w|\d{4}-\d\d-\d\d|in force|fwc-llm", published)  # for its maker
     assert published.count("category is not known") == 1
-    again = pd.concat([pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)])
+    again = pd.concat(
+        [pd.read_csv(path, dtype=str).assign(id=np.arange(52), time=time) for time in range(2)]
+    )
     again.to_csv(tmp_path / "again.csv", index=False)
     table.unlink()
     report = tmp_path / "again.html"
@@ -99,11 +146,16 @@ def test_local_law_144_whole_by_hand(fwc: Run, tmp_path: Path) -> None:
 
 
 THREE = "sex,said\n" + "".join(
-    f"{sex},{said}\n" * n for sex, said, n in (
-        ("f", "approved", 20), ("f", "refused", 30), ("f", "referred", 10),
-        ("m", "approved", 30), ("m", "refused", 10), ("m", "referred", 20),
+    f"{sex},{said}\n" * n
+    for sex, said, n in (
+        ("f", "approved", 20),
+        ("f", "refused", 30),
+        ("f", "referred", 10),
+        ("m", "approved", 30),
+        ("m", "refused", 10),
+        ("m", "referred", 20),
     )
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +175,14 @@ THREE = "sex,said\n" + "".join(
     ],
 )
 def test_three_decisions_are_read_as_task_files_read_them(
-    fwc: Run, tmp_path: Path, options: tuple[str, ...], rates: tuple[float, float] | None, words: str
+    fwc: Run,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    rates: tuple[float, float] | None,
+    words: str,
 ) -> None:
-    path, out = tmp_path / "three.csv", tmp_path / "audit.json"
+    path = tmp_path / "three.csv"
+    out = tmp_path / "audit.json"
     path.write_text(THREE)
     call = ("audit", path, "--answer", "said", "--protected", "sex", *options)
     if rates is None:
@@ -147,7 +204,8 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_
     said = ["Not Disclosed", "keine Angabe", "N/A", "Rückfrage"] * 5
     sexes = ["Female"] * 90 + ["Male"] * 90 + said
     yes = [*[k % 3 == 0 for k in range(90)], *[k % 2 == 0 for k in range(90)], *[True] * 20]
-    path, law = tmp_path / "people.csv", tmp_path / "law.csv"
+    path = tmp_path / "people.csv"
+    law = tmp_path / "law.csv"
     pd.DataFrame({"sex": sexes, "hired": yes}).to_csv(path, index=False)
     columns = ("--answer", "hired", "--protected", "sex")
     call = ("audit", path, *columns, "--unknown", "Rückfrage", "--ll144", law)
@@ -166,14 +224,29 @@ def test_people_of_unknown_category_are_one_group_without_a_ratio(fwc: Run, tmp_
 def by_models(path: Path, repeats: int, *models: str) -> tuple[pd.DataFrame, tuple[object, ...]]:
     """Answers of two models to 80 rows, as a file; and the words that name its columns."""
     rng = np.random.default_rng(0)
-    asked = pd.DataFrame({"id": np.arange(80), "sex": np.arange(80) % 2, "label": np.arange(80) // 2 % 2})
+    asked = pd.DataFrame(
+        {"id": np.arange(80), "sex": np.arange(80) % 2, "label": np.arange(80) // 2 % 2}
+    )
     whole = [
-        asked.assign(model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int))
+        asked.assign(
+            model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int)
+        )
         for model, rate in zip(models, (0.3, 0.7), strict=True)
         for run in range(repeats)
     ]
     pd.concat(whole).to_csv(path, index=False)
-    words = ("audit", path, "--answer", "said", "--label", "label", "--protected", "sex", "--arm", "model")
+    words = (
+        "audit",
+        path,
+        "--answer",
+        "said",
+        "--label",
+        "label",
+        "--protected",
+        "sex",
+        "--arm",
+        "model",
+    )
     return pd.concat(whole), words
 
 
@@ -188,11 +261,20 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        (None, (), "cannot read"), ("", (), "is empty"),
+        (None, (), "cannot read"),
+        ("", (), "is empty"),
         ("race,was\nA,1\n", (), "no column 'said'.* race, was"),
         ("race,was,said,said\nA,1,1,0\n", (), "'said' more than once"),
-        ("race,was,said\nA,1,1\n,0,1\n", (), "bad.csv:3: no value in column race.* --missing group"),
-        ("race,was,said\nA,1,1\nB,0,maybe\n", (), "what 'maybe' means: .*--negative 0,maybe.*first in row 3"),
+        (
+            "race,was,said\nA,1,1\n,0,1\n",
+            (),
+            "bad.csv:3: no value in column race.* --missing group",
+        ),
+        (
+            "race,was,said\nA,1,1\nB,0,maybe\n",
+            (),
+            "what 'maybe' means: .*--negative 0,maybe.*first in row 3",
+        ),
         ("race,was,said\nA,0,maybe\nB,maybe,1\n", (), "say what 'maybe' means.*first in row 2"),
         ("race,was,said,p\nA,1,1,.5\nB,0,1,x\n", ("--p-yes", "p"), "in 1 of 2 rows .row 3 'x'."),
         ("race,was,said,k\nA,1,1,7\nB,0,1,7\n", ("--row", "k"), "two labels .row 3 of the file."),
@@ -201,13 +283,19 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("race,was,said\nA,1,1\n", ("--missing", "some"), "'some' is not one of 'refuse'"),
         ("race,was,said\n", (), "no answers to audit"),
         ("race,was,said\nA,0,1\nB,1,1\n", ("--positive", "2"), "'2' is none of them"),
-        ("race,was,said\nA,0,1\nB,1,1\nB,3,1\n", ("--positive", "1"), "3 values: '1' .4.*--negative 0,3"),
+        (
+            "race,was,said\nA,0,1\nB,1,1\nB,3,1\n",
+            ("--positive", "1"),
+            "3 values: '1' .4.*--negative 0,3",
+        ),
         ("race,was,said,w\nA,1,1,much\nB,0,1,2\n", ("--weight", "w"), "not a weight"),
         ("race,was,said,w\nA,1,1,1\nB,0,1,-2\n", ("--weight", "w"), "row 3 .-2."),
         ("race,was,said\nA,1,1\nB,0,1\n", ("--label", "said"), "the same column, 'said'"),
     ],
-)  # fmt: skip
-def test_bad_input_is_named(fwc: Run, tmp_path: Path, content: str | None, options: Any, words: str) -> None:
+)
+def test_bad_input_is_named(
+    fwc: Run, tmp_path: Path, content: str | None, options: Any, words: str
+) -> None:
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_text(content)
@@ -218,29 +306,73 @@ def test_bad_input_is_named(fwc: Run, tmp_path: Path, content: str | None, optio
 def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> None:
     k = np.arange(800)
     frame = pd.DataFrame({"id": k // 2, "model": np.where(k % 2, "new", "old"), "sex": k // 2 % 2})
-    frame["said"] = np.where(frame["model"] == "new", k // 4 % 2, k // 4 % 10 < 2 + 6 * frame["sex"])
-    path, page = tmp_path / "two.csv", tmp_path / "two.html"
+    frame["said"] = np.where(
+        frame["model"] == "new", k // 4 % 2, k // 4 % 10 < 2 + 6 * frame["sex"]
+    )
+    path = tmp_path / "two.csv"
+    page = tmp_path / "two.html"
     frame.astype({"said": int}).to_csv(path, index=False)
-    words = ("audit", path, "--answer", "said", "--protected", "sex", "--arm", "model", "--row", "id")
+    words = (
+        "audit",
+        path,
+        "--answer",
+        "said",
+        "--protected",
+        "sex",
+        "--arm",
+        "model",
+        "--row",
+        "id",
+    )
     out = fwc(*words, "--report", page, "--fail-if", "dp > 0.3", code=5).out
     for text in (" ".join(out.split()), page.read_text()):
         assert "Best: new, which keeps to the limits set. " in text
 
 
 def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
-    """Rates, ratios, four fifths and intervals, from what a spreadsheet of Western Windows writes."""
+    """Rates, ratios, four fifths and intervals, from what a spreadsheet of Western Windows
+    writes.
+    """
     k = np.arange(400)
-    frame = pd.DataFrame({"Geschlecht": np.where(k % 2, "männlich", "weiblich"), "Abteilung": k // 200})
+    frame = pd.DataFrame(
+        {"Geschlecht": np.where(k % 2, "männlich", "weiblich"), "Abteilung": k // 200}
+    )
     frame["Eingeladen"] = np.where(k % 10 < 3 + 3 * (k % 2), "Ja", "Nein")
     frame["Gewicht"] = [f"{1 + n % 3 / 2:.1f}".replace(".", ",") for n in k // 10]
     frame.loc[[0, 1], "Geschlecht"] = ""
-    path, out, page = tmp_path / "export.csv", tmp_path / "audit.json", tmp_path / "audit.html"
+    path = tmp_path / "export.csv"
+    out = tmp_path / "audit.json"
+    page = tmp_path / "audit.html"
     path.write_bytes(frame.to_csv(index=False, sep=";").encode("cp1252"))
-    words = ("audit", path, "--answer", "Eingeladen", "--protected", "Geschlecht", "--positive", "Ja")
-    words = (*words, "--weight", "Gewicht", "--given", "Abteilung", "--missing", "drop", "--verbose")
-    outcome = fwc(*words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0")
+    words = (
+        "audit",
+        path,
+        "--answer",
+        "Eingeladen",
+        "--protected",
+        "Geschlecht",
+        "--positive",
+        "Ja",
+    )
+    words = (
+        *words,
+        "--weight",
+        "Gewicht",
+        "--given",
+        "Abteilung",
+        "--missing",
+        "drop",
+        "--verbose",
+    )
+    outcome = fwc(
+        *words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0"
+    )
     assert outcome.code == 6, outcome.err
-    for said in ("four fifths", "2 of 400 rows have no Geschlecht and are left out: unknown 2.", "no labels"):
+    for said in (
+        "four fifths",
+        "2 of 400 rows have no Geschlecht and are left out: unknown 2.",
+        "no labels",
+    ):
         assert said in " ".join(outcome.out.split()), said
     one = json.loads(out.read_text())["statistics"]["Geschlecht"]
     (arm,) = one["arms"]
@@ -256,7 +388,8 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
 def shares(tmp_path: Path) -> Path:
     """Two hundred rows with P(yes) of two decimals, two of them without; as CSV and as Parquet."""
     rng = np.random.default_rng(0)
-    sex, hired = np.array(["f", "m"])[np.arange(200) % 2], rng.integers(0, 2, 200)
+    sex = np.array(["f", "m"])[np.arange(200) % 2]
+    hired = rng.integers(0, 2, 200)
     p = np.round(np.clip(0.4 + 0.2 * hired + rng.normal(0, 0.1, 200), 0, 1), 2)
     p[[3, 5]] = np.nan
     frame = pd.DataFrame({"sex": sex, "hired": hired.astype(bool), "p": p})
@@ -271,9 +404,18 @@ PROBABLE = ("--p-yes", "p", "--label", "hired", "--protected", "sex")
 def test_probabilities_are_audited_from_any_table(fwc: Run, shares: Path, tmp_path: Path) -> None:
     found = []
     for suffix in (".csv", ".parquet"):
-        out, page = tmp_path / f"{suffix}.json", tmp_path / f"{suffix}.html"
+        out = tmp_path / f"{suffix}.json"
+        page = tmp_path / f"{suffix}.html"
         outcome = fwc(
-            "audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page, "--verbose", code=0
+            "audit",
+            shares.with_suffix(suffix),
+            *PROBABLE,
+            "-o",
+            out,
+            "--report",
+            page,
+            "--verbose",
+            code=0,
         )
         for words in ("AUC gap", "Calibration of P(yes) per", "Results at one threshold for all"):
             assert words in outcome.out
@@ -295,12 +437,15 @@ def test_a_threshold_decides(fwc: Run, shares: Path) -> None:
     known = pd.read_csv(shares).dropna()
     for threshold in (0.3, 0.61):
         arm = statistics(fwc, "audit", shares, *PROBABLE, "--threshold", threshold)["arms"][0]
-        assert arm["accuracy"]["value"] == pytest.approx(((known["p"] >= threshold) == known["hired"]).mean())
+        assert arm["accuracy"]["value"] == pytest.approx(
+            ((known["p"] >= threshold) == known["hired"]).mean()
+        )
 
 
 def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> None:
     """Files that are joined have 1 and 1.0: that is no probability, and no second word for yes."""
-    path, found = tmp_path / "joined.csv", []
+    path = tmp_path / "joined.csv"
+    found = []
     for ones in (("1", "1"), ("1", "1.0")):
         lines = [
             f"{ones[k % 2] if k % 3 else k % 2},{ones[k % 5 > 2] if k % 2 else 0},{'FM'[k % 7 > 3]}"
@@ -316,27 +461,41 @@ def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> 
     ("options", "words"),
     [
         (("--label", "hired"), "probabilities (--p-yes)"),
-        (("--label", "hired", "--answer", "p"), "looks like probabilities: name it as such, --p-yes"),
+        (
+            ("--label", "hired", "--answer", "p"),
+            "looks like probabilities: name it as such, --p-yes",
+        ),
         (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
-        (("--label", "hired", "--p-yes", "p", "--threshold", "nan"), "--threshold nan is not from 0 to 1"),
+        (
+            ("--label", "hired", "--p-yes", "p", "--threshold", "nan"),
+            "--threshold nan is not from 0 to 1",
+        ),
         (("--label", "hired", "--p-yes", "sex"), "'sex' is not P(yes) in 200 of 200 rows"),
         (("--label", "hired", "--p-yes", "q"), "there are sex, hired, p"),
-        (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
+        (
+            ("--label", "hired", "--p-yes", "p", "--report", "x.pdf"),
+            "is none of html, md, json, csv",
+        ),
     ],
-)  # fmt: skip
-def test_bad_probabilities_are_named(fwc: Run, shares: Path, options: tuple[str, ...], words: str) -> None:
+)
+def test_bad_probabilities_are_named(
+    fwc: Run, shares: Path, options: tuple[str, ...], words: str
+) -> None:
     for path in (shares, shares.with_suffix(".parquet")):
         assert words in fwc("audit", path, *options, "--protected", "sex", code=2).line
 
 
 def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_path: Path) -> None:
-    path, out, report = tmp_path / "models.csv", tmp_path / "audit.json", tmp_path / "report.json"
+    path = tmp_path / "models.csv"
+    out = tmp_path / "audit.json"
+    report = tmp_path / "report.json"
     _, words = by_models(path, 6, "=a<script>", "b")
     words = (*words, "--repeat", "run", "--row", "id", "--examples", "shown")
     assert fwc(*words, "-o", out, "--report", report).code == 0
     one = json.loads(out.read_text())["statistics"]["sex"]
     run = json.loads(report.read_text())["runs"][0]
-    hashes, other = run["provenance"]["hashes"], run["statistics"]
+    hashes = run["provenance"]["hashes"]
+    other = run["statistics"]
     assert list(hashes) == ["run.json", "answers.csv", "results.json", "table as used"]
     assert hashes["answers.csv"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes.values())
@@ -346,11 +505,17 @@ def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason"])
-def test_a_protected_column_by_a_name_of_the_audit_is_refused(fwc: Run, tmp_path: Path, name: str) -> None:
+def test_a_protected_column_by_a_name_of_the_audit_is_refused(
+    fwc: Run, tmp_path: Path, name: str
+) -> None:
     """It would be taken for the answers, the rows, …"""
     path = tmp_path / "p.csv"
-    path.write_text(f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5)
-    outcome = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}", code=2)
+    path.write_text(
+        f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5
+    )
+    outcome = fwc(
+        "audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}", code=2
+    )
     assert f"the protected column {name!r} has a name that the audit uses itself" in outcome.line
 
 
@@ -367,8 +532,21 @@ print("peak", next(line.split()[1] for line in open("/proc/self/status") if line
 def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(tmp_path: Path) -> None:
     from evals.bench.commands import made_up_answers
 
-    table, page, peaks = tmp_path / "said.csv", tmp_path / "audit.html", []
-    words = ("--answer", "said", "--label", "was", "--protected", "sex,race", "--p-yes", "p", "--row", "id")
+    table = tmp_path / "said.csv"
+    page = tmp_path / "audit.html"
+    peaks = []
+    words = (
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        "sex,race",
+        "--p-yes",
+        "p",
+        "--row",
+        "id",
+    )
     for answers in (500, 50_000):
         made_up_answers(answers).to_csv(table, index=False)
         done = python("-c", MEASURED, "audit", table, *words, "--report", page)
@@ -380,21 +558,31 @@ def test_fifty_thousand_answers_take_little_memory_and_show_a_sample(tmp_path: P
 
 
 def test_several_attributes_have_one_next_step(fwc: Run, tmp_path: Path) -> None:
-    rows = [f"{sex},{race},{answer}" for sex, race, answer in product("fm", "AB", (0, 1)) for _ in range(300)]
+    rows = [
+        f"{sex},{race},{answer}"
+        for sex, race, answer in product("fm", "AB", (0, 1))
+        for _ in range(300)
+    ]
     path = tmp_path / "two.csv"
     path.write_text("\n".join(["sex,race,said", *rows, *["f,A,1"] * 900]) + "\n")
-    said = " ".join(fwc("audit", path, "--answer", "said", "--protected", "sex,race", code=0).out.split())
+    said = " ".join(
+        fwc("audit", path, "--answer", "said", "--protected", "sex,race", code=0).out.split()
+    )
     assert said.count("Next: ") == said.count("who know these decisions") == 1
 
 
 def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Path) -> None:
-    """True answers and other readings are of the groups that gaps are of; words fit the cause and the arm."""
+    """True answers and other readings are of the groups that gaps are of; words fit the cause
+    and the arm.
+    """
     path = tmp_path / "decisions.csv"
     lines = [
         f"{arm},{row},{'FM'[row % 2]},{'X' if row < 8 else 'Y'},{said},{was}"
         for row in range(400)
         for arm, rare in (("a", 5), ("b", 2))
-        for said in ["" if row % 4 < 2 and row % 3 else "yes" if row % 2 or row % rare == 0 else "no"]
+        for said in [
+            "" if row % 4 < 2 and row % 3 else "yes" if row % 2 or row % rare == 0 else "no"
+        ]
         for was in ["yes" if row < 8 or row % 4 == 1 else "no"]
     ]
     path.write_text("\n".join(["arm,row,sex,small,said,was", *lines]) + "\n")
@@ -404,16 +592,25 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
     assert "clearly better than b" in out
     assert "clearly better than a" not in out
     assert "not settled because of replies without an answer" in out
-    assert "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X." in out
+    assert (
+        "By small: Judged, though with fewer than 30 rows, because a gap takes two groups: X."
+        in out
+    )
     assert "By sex & small: Not judged, with fewer than 30 rows: F & X, M & X." in out
     found = json.loads(fwc(*words, "--json", code=0).out)["statistics"]["sex & small"]
     rates = [group["base_rate"] for group in found["groups"] if group["judged"]]
     assert len(rates) == 2 < len(found["groups"])
-    assert found["context"][0]["demographic_parity_difference"] == pytest.approx(max(rates) - min(rates))
+    assert found["context"][0]["demographic_parity_difference"] == pytest.approx(
+        max(rates) - min(rates)
+    )
     for arm in found["arms"]:
-        frame = pd.read_csv(path, keep_default_na=False).query(f"arm == '{arm['arm']}' and small == 'Y'")
+        frame = pd.read_csv(path, keep_default_na=False).query(
+            f"arm == '{arm['arm']}' and small == 'Y'"
+        )
         as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
-        assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(np.ptp(as_no))
+        assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(
+            np.ptp(as_no)
+        )
 
 
 def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def test_a_dry_run_counts_and_prompts_are_cut(
 
 @pytest.mark.slow
 def test_who_answers_is_said_as_it_is(fwc: Run, tmp_path: Path) -> None:
-    """A server on this machine charges nothing; the surrogate behind an address is no longer offline."""
+    """A server on this machine charges nothing; the surrogate behind an address is no longer
+    offline.
+    """
     small = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8)
     with serve_in_thread(lambda request: HttpReply(completion("yes"))) as url:
         local = fwc(*small, "--model", "m", "--base-url", url, "-o", tmp_path / "local")

@@ -43,14 +43,35 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
     by_file.parent.mkdir()
     (by_file.parent / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
     fwc("eval", by_file.parent / "x.toml", "--seed", 3, code=0)
-    arguments = ("--shots", "zero,random", "--n-test", 8, "--m", 4, "--order", "random", "--weights", "hide")
+    arguments = (
+        "--shots",
+        "zero,random",
+        "--n-test",
+        8,
+        "--m",
+        4,
+        "--order",
+        "random",
+        "--weights",
+        "hide",
+    )
     flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
     fwc(*flags, "-o", tmp_path / "by-flags", code=0)
     evaluate(
-        "census", "surrogate", ("zero", "random"), n_test=8, out=tmp_path / "function", m=4,
-        orders=("random",), weights="hide", seed=3, concurrency=2,
-    )  # fmt: skip
-    assert described(by_file) == described(tmp_path / "by-flags") == described(tmp_path / "function")
+        "census",
+        "surrogate",
+        ("zero", "random"),
+        n_test=8,
+        out=tmp_path / "function",
+        m=4,
+        orders=("random",),
+        weights="hide",
+        seed=3,
+        concurrency=2,
+    )
+    assert (
+        described(by_file) == described(tmp_path / "by-flags") == described(tmp_path / "function")
+    )
     fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again", code=0)
     assert described(by_file) == described(tmp_path / "again")
     same(by_file, tmp_path / "again", "answers.csv", "results.json", "experiment.toml")
@@ -60,13 +81,17 @@ def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path
 def test_what_a_real_model_answered_comes_without_data(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`eval recorded` gives the replies of answers.csv again; the new run's own experiment file does, too."""
+    """`eval recorded` gives the replies of answers.csv again; the new run's own experiment file
+    does, too.
+    """
     for name in ("FWC_LLM_DATA", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     asked = [row for row in read_answers() if row["experiment"] == "A"]
     for row in asked:
         said_yes = row["reply"].strip(" .").casefold() == "yes"
-        if said_yes != (float(row["p_yes"]) > 0.5):  # a contradiction at temperature 0: P(yes) is unknown
+        if said_yes != (
+            float(row["p_yes"]) > 0.5
+        ):  # a contradiction at temperature 0: P(yes) is unknown
             row["p_yes"] = ""
     fwc("eval", "recorded", "-o", tmp_path / "first", code=0)
     answers = pd.read_csv(tmp_path / "first" / "answers.csv")
@@ -82,20 +107,26 @@ def test_what_a_real_model_answered_comes_without_data(
 
 @pytest.mark.slow
 def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> None:
-    """The run's folder alone is enough, though the file of examples is gone and the folder has moved."""
+    """The run's folder alone is enough, though the file of examples is gone and the folder has
+    moved.
+    """
     shots = tmp_path / "mine.json"
     assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
     small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
     arms = f"{shots},{shots}+unweighted,fwc,random+instruction"
     options = ("--shots", arms, "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
     fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run", code=0)
-    slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())["certificate"]["slots"]
+    slots = json.loads((tmp_path / "run" / "shots" / "fwc@given-0.json").read_text())[
+        "certificate"
+    ]["slots"]
     assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
     shots.unlink()
     (tmp_path / "run").rename(tmp_path / "moved")
     fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again", code=0)
     same(tmp_path / "moved", tmp_path / "again", "answers.csv", "results.json")
-    continued = fwc("eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again", code=0)
+    continued = fwc(
+        "eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again", code=0
+    )
     assert "nothing to ask" in continued.err
     assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
 
@@ -103,15 +134,20 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('shotz = "zero"', "did you mean 'shots'?"), ("[param]\nx = 1979-05-27", "cannot be sent"),
+        ('shotz = "zero"', "did you mean 'shots'?"),
+        ("[param]\nx = 1979-05-27", "cannot be sent"),
         ('n-test = "many"', "x.toml: n-test: input should be a valid integer"),
-        ("shots = [1, 2]", "found [1, 2]"), ("option = 5", "a valid list; found 5"),
+        ("shots = [1, 2]", "found [1, 2]"),
+        ("option = 5", "a valid list; found 5"),
         ('outcome = "income"', "it looks like a task file: pass it with --task"),
-        ("x = = 1", "cannot read the experiment file"), (None, "cannot read the experiment file"),
+        ("x = = 1", "cannot read the experiment file"),
+        (None, "cannot read the experiment file"),
         ('model = "\ud800"', "cannot read the experiment file"),
     ],
-)  # fmt: skip
-def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str | None, words: str) -> None:
+)
+def test_a_wrong_file_is_one_line_and_exit_2(
+    fwc: Run, tmp_path: Path, text: str | None, words: str
+) -> None:
     path = tmp_path / "x.toml"
     if text is None:
         path.mkdir()
@@ -125,8 +161,16 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str
 @pytest.mark.slow
 def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
     """The task file is named as seen from the run's folder."""
-    project, moved = tmp_path / "project", tmp_path / "elsewhere" / "project"
-    task = ("--task", write_people(project, make_people(120, 2)), "--model", "baseline", "--shots", "zero")
+    project = tmp_path / "project"
+    moved = tmp_path / "elsewhere" / "project"
+    task = (
+        "--task",
+        write_people(project, make_people(120, 2)),
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+    )
     fwc("eval", *task, "--n-test", 16, "-o", project / "run", code=0)
     moved.parent.mkdir()
     project.rename(moved)
@@ -139,7 +183,10 @@ def test_reference_lines_need_the_table(fwc: Run, tmp_path: Path) -> None:
     words = ("--model", "baseline", "--shots", "zero", "--n-test", 20, "--out", tmp_path / "run")
     fwc("eval", "--task", task, *words, code=0)
     shutil.rmtree(tmp_path / "people")
-    assert "reference lines need the table" in fwc("report", tmp_path / "run", "--reference", code=2).line
+    assert (
+        "reference lines need the table"
+        in fwc("report", tmp_path / "run", "--reference", code=2).line
+    )
 
 
 # --- What is said before anything is asked
@@ -153,7 +200,8 @@ URL = ("--base-url", "http://127.0.0.1:9/v1")
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module with a model and a strategy of a user's; the strategy is interrupted."""
     (tmp_path / "of_mine.py").write_text(
-        "def model(messages):\n    return 'yes'\ndef stopped(request):\n    raise KeyboardInterrupt\n"
+        "def model(messages):\n    return 'yes'\ndef stopped(request):\n    raise "
+        "KeyboardInterrupt\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     return "of_mine"
@@ -173,13 +221,20 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> 
 
 
 def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
-    outcome = fwc(*ZERO_SHOT, "--model", f"python:{mine}:model", *URL, "--out", tmp_path / "r", code=2)
+    outcome = fwc(
+        *ZERO_SHOT, "--model", f"python:{mine}:model", *URL, "--out", tmp_path / "r", code=2
+    )
     assert "in this process, not at http://127.0.0.1:9/v1" in outcome.line
 
 
-def test_an_interruption_of_the_choice_says_what_is_kept(fwc: Run, mine: str, tmp_path: Path) -> None:
+def test_an_interruption_of_the_choice_says_what_is_kept(
+    fwc: Run, mine: str, tmp_path: Path
+) -> None:
     strategy = f"{mine}:stopped"
-    for words in ((*ZERO_SHOT, "--shots", strategy), ("shots", "--task", "census", "--strategy", strategy)):
+    for words in (
+        (*ZERO_SHOT, "--shots", strategy),
+        ("shots", "--task", "census", "--strategy", strategy),
+    ):
         outcome = fwc(*words, "--out", tmp_path / "new", code=130)
         assert outcome.line == "fwc-llm: interrupted before any request: nothing is written"
         (tmp_path / "there").mkdir(exist_ok=True)

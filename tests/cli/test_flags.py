@@ -63,10 +63,14 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "mine.toml").touch()
     (tmp_path / "mine.json").touch()
     for name, begun, word in (
-        ("task", "adul", "adult"), ("task", "m", "mine.toml"), ("shots", "zero,fw", "zero,fwc"),
-        ("template", "pa", "paper"), ("order", "given,al", "given,alternate"), ("format", "h", "html"),
+        ("task", "adul", "adult"),
+        ("task", "m", "mine.toml"),
+        ("shots", "zero,fw", "zero,fwc"),
+        ("template", "pa", "paper"),
+        ("order", "given,al", "given,alternate"),
+        ("format", "h", "html"),
         ("model", "surrogate,basel", "surrogate,baseline"),
-    ):  # fmt: skip
+    ):
         assert completed(name)(begun) == [word]
     assert "zero,mine.json" in completed("shots")("zero,")
     assert "zero,zero" not in completed("shots")("zero,")
@@ -86,7 +90,10 @@ def test_out_is_output_too(fwc: Run, tmp_path: Path) -> None:
 
 def test_a_flag_of_another_strategy_is_named_as_typed(fwc: Run) -> None:
     choose = ("shots", "--task", "census", "--strategy", "random")
-    assert "--per-attribute is no option of the strategy random" in fwc(*choose, "--per-attribute").line
+    assert (
+        "--per-attribute is no option of the strategy random"
+        in fwc(*choose, "--per-attribute").line
+    )
     assert "--ids is no option of the strategy random" in fwc(*choose, "--ids", "1,2").line
     refused = fwc(*choose[:3], "--column-weights", "foo=2")
     assert "column_weights names 'foo', not a column of the features" in refused.line
@@ -108,6 +115,7 @@ def test_every_example_parses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiment.toml").write_text("repeats = 2\n")
-    asked, words = ["fwc-llm", *name.split()], shlex.split(example)
+    asked = ["fwc-llm", *name.split()]
+    words = shlex.split(example)
     assert words[: len(asked)] == asked
     assert not dict(commands())[name].make_context(name, words[len(asked) :]).args

@@ -1,4 +1,6 @@
-"""Gates on the command line: three outcomes, their exit codes, JUnit, and what is refused beforehand."""
+"""Gates on the command line: three outcomes, their exit codes, JUnit, and what is refused
+beforehand.
+"""
 
 import json
 from pathlib import Path
@@ -25,19 +27,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: Path) -> None:
     xml = tmp_path / "gates.xml"
     words = ("gate", folder, "--junit", xml)
-    failing, passing, open_ = "dp[zero] > 0.1", "dp[zero] > 0.9", "dp[fwc] > 0.3"
+    failing = "dp[zero] > 0.1"
+    passing = "dp[zero] > 0.9"
+    open_ = "dp[fwc] > 0.3"
     failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5)
-    assert [line.split()[0] for line in failed.out.splitlines()[:3]] == ["failed", "passed", "undecided"]
+    assert [line.split()[0] for line in failed.out.splitlines()[:3]] == [
+        "failed",
+        "passed",
+        "undecided",
+    ]
     assert "at most 15%" in failed.out
     assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
     twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp > 0.1")
     cases = [case.attrib["name"] for case in ElementTree.parse(xml).getroot().iter("testcase")]
-    assert len(cases) == len(set(cases)) == twice.out.count("dp[")  # a check by two conditions is one
+    assert (
+        len(cases) == len(set(cases)) == twice.out.count("dp[")
+    )  # a check by two conditions is one
     passed = fwc(*words, "--fail-if", passing)
     assert (passed.code, passed.err) == (0, "")
     assert "checks" not in passed.out
-    for undecided, code, kind in ((None, 6, "error"), ("fail", 5, "failure"), ("pass", 0, "skipped")):
+    for undecided, code, kind in (
+        (None, 6, "error"),
+        ("fail", 5, "failure"),
+        ("pass", 0, "skipped"),
+    ):
         given = () if undecided is None else ("--undecided", undecided)
         outcome = fwc(*words, "--fail-if", open_, *given, code=code)
         assert "0.3 lies in the interval: too few rows" in outcome.out
@@ -50,30 +64,36 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
 def test_a_designed_run_names_the_gap_of_a_perfect_model(fwc: Run, folder: Path) -> None:
     gate = fwc("gate", folder, "--fail-if", "dp[zero] > 0.9")
     assert "rows drawn with base parity 0.5: a perfect model has a DP gap of 0.50" in gate.out
-    assert "even correct answers have a DP gap of 0.50" in fwc("report", folder, "--format", "md").out
+    assert (
+        "even correct answers have a DP gap of 0.50" in fwc("report", folder, "--format", "md").out
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "name a condition"), (("--fail-if", "dp >> 0.1"), "cannot read"),
+        ((), "name a condition"),
+        (("--fail-if", "dp >> 0.1"), "cannot read"),
         (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
         (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "not one of 'fail', 'pass'"),
         (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
     assert said in fwc("gate", folder, *options, code=2).line
 
 
 def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
-    run, xml = write_run(tmp_path / "run", repeats=1), tmp_path / "gates.xml"
+    run = write_run(tmp_path / "run", repeats=1)
+    xml = tmp_path / "gates.xml"
     results = json.loads((run / "results.json").read_text())
     (run / "results.json").write_text(json.dumps(results | {"unanswered": 3}))
     outcome = fwc("gate", run, "--fail-if", "dp >= 0", "--junit", xml, code=4)
     assert "3 of " in outcome.line
     assert outcome.out == ""
-    assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"  # no earlier success is left to be read
+    assert (
+        ElementTree.parse(xml).getroot().attrib["errors"] == "1"
+    )  # no earlier success is left to be read
     (run / "results.json").unlink()
     assert fwc("gate", run, "--fail-if", "dp >= 0").code == 4
 
@@ -83,12 +103,25 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     [
         ("gate", "nosuch", "--fail-if", "dp > 0.1"),
         ("gate", "nosuch", "--fail-if", "dp >> 0.1"),
-        ("audit", "nosuch.csv", "--label", "y", "--answer", "a", "--protected", "g", "--fail-if", "dp > 0.1"),
+        (
+            "audit",
+            "nosuch.csv",
+            "--label",
+            "y",
+            "--answer",
+            "a",
+            "--protected",
+            "g",
+            "--fail-if",
+            "dp > 0.1",
+        ),
         (*EVAL, "--fail-if", "dp[nosuch] > 0.1"),
         ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp > 0.1"),
     ],
 )
-def test_no_earlier_success_outlives_a_refusal(fwc: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_no_earlier_success_outlives_a_refusal(
+    fwc: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     xml = tmp_path / "gates.xml"
     xml.write_text("<testsuites failures='0' errors='0'/>")
     assert fwc(*words, "--junit", xml).code == 2
@@ -124,14 +157,25 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     said = (k % 2 + k // 8 % 2) // 2
     frame = pd.DataFrame({"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": said})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    words = ("audit", tmp_path / "p.csv", "--answer", "said", "--label", "was", "--protected", "sex,race")
+    words = (
+        "audit",
+        tmp_path / "p.csv",
+        "--answer",
+        "said",
+        "--label",
+        "was",
+        "--protected",
+        "sex,race",
+    )
     outcome = fwc(*words, "--fail-if", "dp > 0.3", code=5)
     assert "failed  by sex: dp[answers] > 0.3: 0.500" in outcome.out
     assert "passed  by race: dp[answers] > 0.3: 0.000" in outcome.out
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
     assert "twice" in fwc(*words[:-1], "sex,sex").line
     assert "the label" in fwc(*words[:-1], "sex,was").line
-    frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(tmp_path / "p.csv", index=False)
+    frame.assign(said=frame["said"].where(frame["sex"] == 0)).to_csv(
+        tmp_path / "p.csv", index=False
+    )
     alone = (*words[:-1], "sex", "--fail-if", "dp > 0.3", "--fail-if", "dp>0.3")
     undefined = fwc(*alone, code=6).line
     assert "0 of 1 checks failed, 1 undecided" in undefined
@@ -151,7 +195,8 @@ MORE = """columns = [
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
     """Sixty people with four rows each, weighted."""
-    people, person = make_people(240, 2), np.repeat(np.arange(60), 4)
+    people = make_people(240, 2)
+    person = np.repeat(np.arange(60), 4)
     more = {"person_id": [f"p{n}" for n in person], "group": np.where(person % 2, "a", "b")}
     path = write_people(tmp_path, people.assign(**more, stands_for=people["hours"] / 30))
     path.write_text(TOML.replace("columns = [", MORE))
@@ -160,12 +205,25 @@ def task(tmp_path: Path) -> Path:
 
 def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    asked = ("--model", "baseline", "--shots", "zero,random", "--n-test", 40, "--m", 4, "--out", run)
+    asked = (
+        "--model",
+        "baseline",
+        "--shots",
+        "zero,random",
+        "--n-test",
+        40,
+        "--m",
+        4,
+        "--out",
+        run,
+    )
     words = ("eval", "--task", task, *asked, "--base-parity", "none")
     words = (*words, "--cluster", "person_id", "--weight", "stands_for", "--given", "job")
     outcome = fwc(*words, "--fail-if", "abs(dp[random] - dp[zero]) > 0.9", code=0)
     answers = pd.read_csv(run / "answers.csv")
-    table = pd.read_csv(task.with_suffix(".csv")).set_axis([f"people.csv:{n}" for n in range(2, 242)])
+    table = pd.read_csv(task.with_suffix(".csv")).set_axis(
+        [f"people.csv:{n}" for n in range(2, 242)]
+    )
     for name, column in (("cluster", "person_id"), ("weight", "stands_for"), ("stratum", "job")):
         assert (answers[name].to_numpy() == table.loc[answers["row"], column].to_numpy()).all()
     results = json.loads((run / "results.json").read_text())
@@ -189,17 +247,33 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cluster", "person"), "no column 'person'"), (("--given", "group"), "or the outcome"),
-        (("--weight", "age"), 'the role "extra"'), (("--against", "fwc"), "name an arm (zero), or all"),
-        (("--margin", "1.5"), "margin"), (("--min-group", "0"), "min_group"),
+        (("--cluster", "person"), "no column 'person'"),
+        (("--given", "group"), "or the outcome"),
+        (("--weight", "age"), 'the role "extra"'),
+        (("--against", "fwc"), "name an arm (zero), or all"),
+        (("--margin", "1.5"), "margin"),
+        (("--min-group", "0"), "min_group"),
     ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(fwc: Run, task: Path, options: tuple[str, str], words: str) -> None:
+)
+def test_what_does_not_fit_is_refused(
+    fwc: Run, task: Path, options: tuple[str, str], words: str
+) -> None:
     asked = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 16)
     assert words in fwc(*asked, *options, code=2).line
 
 
 def test_columns_that_nobody_uses_are_named(fwc: Run, task: Path) -> None:
-    words = ("eval", "--task", task, "--model", "baseline", "--shots", "zero", "--n-test", 16, "--dry-run")
+    words = (
+        "eval",
+        "--task",
+        task,
+        "--model",
+        "baseline",
+        "--shots",
+        "zero",
+        "--n-test",
+        16,
+        "--dry-run",
+    )
     assert "'person_id' looks like a cluster and is not used" in fwc(*words).err
     assert "looks like" not in fwc(*words, "--cluster", "person_id").err

@@ -1,4 +1,6 @@
-"""The command line among hostile replies, folders and arguments: exit codes, and what a terminal gets."""
+"""The command line among hostile replies, folders and arguments: exit codes, and what a terminal
+gets.
+"""
 
 import json
 import os
@@ -33,14 +35,18 @@ def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Pa
         outcome = fwc(*EVAL, "--base-url", f"{url}/v1", "--out", tmp_path / "run", code=0)
     assert "answers as" in outcome.err
     formats = ("md", "csv", "json")
-    told = [outcome, *(fwc("report", tmp_path / "run", "--format", name, code=0) for name in formats)]
+    told = [
+        outcome,
+        *(fwc("report", tmp_path / "run", "--format", name, code=0) for name in formats),
+    ]
     assert not any(steering(each.out + each.err) for each in told)
     assert f"model {ESCAPES}" in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
 
 
 @pytest.mark.slow
 def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
+    a = tmp_path / "a"
+    b = tmp_path / "b"
     a.symlink_to(b)
     b.symlink_to(a)
     for arguments in (("report", a), (*EVAL, "--out", a), ("eval", "--task", a / "x.toml")):
@@ -51,7 +57,8 @@ def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
 def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert fwc(*EVAL[:-1], "surrogate", "--out", run).code == 0
-    answers, journal = (run / "answers.csv").read_bytes(), run / "journal.jsonl"
+    answers = (run / "answers.csv").read_bytes()
+    journal = run / "journal.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-3]))
     assert "3 of 8 requests have no reply" in fwc("rescore", run, code=0).err
     (run / "answers.csv").write_bytes(answers)
@@ -64,9 +71,13 @@ def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -
 @pytest.mark.parametrize("arguments", ["eval --n-test 8 --shots zero", "tasks"])
 def test_a_reader_that_leaves_early_is_no_trouble(tmp_path: Path, arguments: str) -> None:
     running = subprocess.Popen(
-        [sys.executable, "-m", "fwc_llm", *arguments.split()], cwd=tmp_path, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
-    )  # fmt: skip
+        [sys.executable, "-m", "fwc_llm", *arguments.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
+    )
     assert running.stdout is not None
     running.stdout.close()
     _, err = running.communicate(timeout=120)
@@ -105,13 +116,26 @@ def test_a_table_too_large(fwc: Run, tmp_path: Path, name: str, write: Any, word
 
 @pytest.mark.slow
 def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
-    rng, n = np.random.default_rng(0), 50_000
+    rng = np.random.default_rng(0)
+    n = 50_000
     columns = {"first": 100, "second": 100, "label": 2, "answer": 2}  # 10,000 groups
     frame = pd.DataFrame({name: rng.integers(0, most, n) for name, most in columns.items()})
-    table, page = tmp_path / "t.csv", tmp_path / "page.html"
+    table = tmp_path / "t.csv"
+    page = tmp_path / "page.html"
     frame.to_csv(table, index=False)
-    words = ("audit", table, "--protected", "first,second", "--answer", "answer", "--label", "label")
-    done = python("-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120)
+    words = (
+        "audit",
+        table,
+        "--protected",
+        "first,second",
+        "--answer",
+        "answer",
+        "--label",
+        "label",
+    )
+    done = python(
+        "-m", "fwc_llm", *words, "--report", page, "--figures", tmp_path, cwd=CHECKOUT, timeout=120
+    )
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1_000_000  # kB
     assert len(done.stdout.splitlines()) < 100
     assert "The 100 largest of" in page.read_text()
@@ -119,8 +143,12 @@ def test_audits_grow_linearly_in_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(fwc: Run, tmp_path: Path) -> None:
-    run, other, pipe = tmp_path / "run", tmp_path / "other", tmp_path / "pipe"
+def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(
+    fwc: Run, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    other = tmp_path / "other"
+    pipe = tmp_path / "pipe"
     assert fwc(*EVAL[:-1], "baseline", "--out", run).code == 0
     other.write_text("kept")
     (run / "report.html").symlink_to(other)
@@ -137,12 +165,17 @@ def test_a_link_in_a_run_is_not_written_through_and_a_pipe_is_once(fwc: Run, tmp
 def test_a_column_named_like_markup(fwc: Run, tmp_path: Path) -> None:
     rows = [f"{'' if k == 7 else 'x'},{'fm'[k % 2]},{('no', 'yes')[k % 3 == 0]}" for k in range(60)]
     (tmp_path / "t.csv").write_text("\n".join(["[/b]city,sex,income", *rows]) + "\n")
-    assert fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code == 0
+    assert (
+        fwc("task", "init", tmp_path / "t.csv", "--protected", "sex", "--outcome", "income").code
+        == 0
+    )
     outcome = fwc("shots", "--task", tmp_path / "t.toml", "--strategy", "random", "--m", 4, code=0)
     assert "1 row left out, no value in [/b]city" in outcome.err
 
 
-def test_what_a_function_prints_by_a_child_process_is_no_output(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_function_prints_by_a_child_process_is_no_output(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with printing_aside():
         os.system("echo child")
         print("function")
@@ -156,20 +189,29 @@ def test_what_a_function_prints_by_a_child_process_is_no_output(capfd: pytest.Ca
 
 OF: dict[str, list[tuple[str, str]]] = {
     "eval --model surrogate": [
-        ("--task astrology", "astrology"), ("--epsilon nan", "epsilon"),
-        ("--concurrency 99999999999999999999", "concurrency"), ("--param x", "KEY=VALUE"),
-        ("--shots missing.json", "missing.json"), ("--out /proc/run", "/proc"),
-        ("--task adult --shots os:fspath", "os:fspath"), (f"--shots {'x' * 300}", "unknown strategy"),
+        ("--task astrology", "astrology"),
+        ("--epsilon nan", "epsilon"),
+        ("--concurrency 99999999999999999999", "concurrency"),
+        ("--param x", "KEY=VALUE"),
+        ("--shots missing.json", "missing.json"),
+        ("--out /proc/run", "/proc"),
+        ("--task adult --shots os:fspath", "os:fspath"),
+        (f"--shots {'x' * 300}", "unknown strategy"),
         ("--template , --shots zero", "template"),
         ("--task german --shots zero", "the surrogate cannot read"),
-        ("--model gpt-4", "OPENAI_API_KEY"), ("--model gpt-4 --max-cost 1", ""),
-        (f"--param x={'[' * 1000}", "nested"), (f"--shots zero --out {'x' * 300}", "File name too long"),
+        ("--model gpt-4", "OPENAI_API_KEY"),
+        ("--model gpt-4 --max-cost 1", ""),
+        (f"--param x={'[' * 1000}", "nested"),
+        (f"--shots zero --out {'x' * 300}", "File name too long"),
         ("--task ~nobody-at-all/x.toml", "cannot read the task file"),
-        ("--task adult --data-dir ~nobody-at-all/x", "does not exist"), ("--\x1b[2J", "No such option"),
+        ("--task adult --data-dir ~nobody-at-all/x", "does not exist"),
+        ("--\x1b[2J", "No such option"),
         (f"--m {ESCAPES.replace(' ', '')}", "Invalid value"),
     ],
     "eval --task census --shots zero --n-test 8 --model": [
-        ("a,b,a", "names 'a' twice"), (",", "names no model"), ("surrogate,b", "no key for b"),
+        ("a,b,a", "names 'a' twice"),
+        (",", "names no model"),
+        ("surrogate,b", "no key for b"),
         ("m --base-url http://[::1", "is not an http"),
     ],
     "eval": [
@@ -179,31 +221,42 @@ OF: dict[str, list[tuple[str, str]]] = {
     "report": [("x" * 300, "is not a folder"), ("\udcff", "is not UTF-8 text")],
     "rescore": [("x" * 300, "is not a folder")],
     "shots --task nowhere.toml --compare": [  # the task is not even looked for
-        ("--plot plot.txt", "ends in .png or .svg"), ("-o x.json", "saves no examples"),
+        ("--plot plot.txt", "ends in .png or .svg"),
+        ("-o x.json", "saves no examples"),
     ],
     "shots --task census": [
-        ("--plot plot.svg", "add --compare"), ("--strategy nearest", "chooses anew for every queried row"),
-        ("--epsilon x", "epsilon: "), ("--option slots", "--option is not KEY=VALUE"),
-        ("--option metric=l2", "it takes slots"), ("-o /proc/nowhere/shots.json", "cannot write the shots"),
+        ("--plot plot.svg", "add --compare"),
+        ("--strategy nearest", "chooses anew for every queried row"),
+        ("--epsilon x", "epsilon: "),
+        ("--option slots", "--option is not KEY=VALUE"),
+        ("--option metric=l2", "it takes slots"),
+        ("-o /proc/nowhere/shots.json", "cannot write the shots"),
         ("--max-prompt-tokens 5", "even with the smallest m"),
         ("--max-prompt-tokens 5 --strategy random", "exceed --max-prompt-tokens 5"),
     ],
     "tune --task census --target-dp 0.1": [
-        ("--m many", "whole numbers"), ("--model baseline", "reads no prompt, so there is nothing to"),
+        ("--m many", "whole numbers"),
+        ("--model baseline", "reads no prompt, so there is nothing to"),
     ],
     "prompt --task census": [
         ("--row 200", "row 200 is outside the test split, whose rows are 0 to 199"),
         ("--row -1", "row -1 is outside the test split"),
-        ("--weights maybe", "weights"), ("--api oracle", "api"),
+        ("--weights maybe", "weights"),
+        ("--api oracle", "api"),
     ],
     "power --task census": [
-        ("--n-test 0", "at least 1"), ("--n-test 800000", "800,000 rows"),
-        ("--detect nan", "--detect is nan"), ("--detect 0", "a share above 0 and below 1"),
-        ("--run nowhere", "nowhere"), ("--discordant 1.5", "discordant"), ("--correlation -1", "correlation"),
+        ("--n-test 0", "at least 1"),
+        ("--n-test 800000", "800,000 rows"),
+        ("--detect nan", "--detect is nan"),
+        ("--detect 0", "a share above 0 and below 1"),
+        ("--run nowhere", "nowhere"),
+        ("--discordant 1.5", "discordant"),
+        ("--correlation -1", "correlation"),
         ("--shots ,", "no arm is named"),
-        ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"), ("--detect 0.1 --shots zeroo", "zeroo"),
+        ("--detect 0.1 --model gpt-4 --shots zeroo", "zeroo"),
+        ("--detect 0.1 --shots zeroo", "zeroo"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""`monitor`: decisions that keep coming, with a drift on the fourth day that the mean of all hides."""
+"""`monitor`: decisions that keep coming, with a drift on the fourth day that the mean of all
+hides.
+"""
 
 import json
 import re
@@ -18,7 +20,18 @@ import pytest
 from fwc_llm.report.monitor_state import DECISION
 from tests.command import Run
 
-OPTIONS = ("--answer", "approved", "--protected", "sex", "--key", "id", "--time", "when", "--period", "day")
+OPTIONS = (
+    "--answer",
+    "approved",
+    "--protected",
+    "sex",
+    "--key",
+    "id",
+    "--time",
+    "when",
+    "--period",
+    "day",
+)
 
 
 def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame:
@@ -33,7 +46,8 @@ def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame
 
 
 def words(folder: Path, *more: object) -> tuple[object, ...]:
-    state, gate = folder / "state.db", ("--fail-if", "dp > 0.1", "--undecided", "pass")
+    state = folder / "state.db"
+    gate = ("--fail-if", "dp > 0.1", "--undecided", "pass")
     return ("monitor", folder / "decisions.csv", *OPTIONS, "--state", state, *gate, *more)
 
 
@@ -51,7 +65,9 @@ def watch(fwc: Run, tmp_path: Path) -> Run:
 def start(folder: Path, *more: object, **options: Any) -> subprocess.Popen[str]:
     """Start the command in a process of its own."""
     command = [sys.executable, "-m", "fwc_llm", *map(str, words(folder, *more))]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
 
 
 def kept(folder: Path) -> int:
@@ -67,7 +83,9 @@ def outcome(result: Any) -> str:
     return str(gate["outcome"])
 
 
-def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(watch: Run, tmp_path: Path) -> None:
+def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
+    watch: Run, tmp_path: Path
+) -> None:
     page = tmp_path / "page.html"
     outcomes = []
     frame = pd.DataFrame()
@@ -96,10 +114,15 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(watch: Ru
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     few = watch(day(1, 20), code=0).out
-    assert "dp > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions" in few
+    assert (
+        "dp > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
+        in few
+    )
 
 
-def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(fwc: Run, tmp_path: Path) -> None:
+def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(
+    fwc: Run, tmp_path: Path
+) -> None:
     """Nor does a mix of groups that changes between days of equal treatment make a gap."""
     rng = np.random.default_rng(5)
     frames = []
@@ -111,7 +134,10 @@ def test_neither_the_order_of_rows_nor_that_of_calls_changes_a_verdict(fwc: Run,
     whole = pd.concat(frames)
     rates = whole.groupby("sex")["approved"].apply(lambda answers: (answers == "yes").mean())
     assert rates["m"] - rates["f"] > 0.3
-    orders = {"sorted": whole.sort_values(["sex", "approved"]), "mixed": whole.sample(frac=1, random_state=1)}
+    orders = {
+        "sorted": whole.sort_values(["sex", "approved"]),
+        "mixed": whole.sample(frac=1, random_state=1),
+    }
     found = []
     for name, frame in orders.items():
         folder = tmp_path / name
@@ -142,19 +168,27 @@ def test_keys_are_stored_as_hashes_and_each_decision_is_covered_by_the_checksum(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda frame: frame.assign(approved="no"), "the row '1-.*' was seen before and has changed"),
+        (
+            lambda frame: frame.assign(approved="no"),
+            "the row '1-.*' was seen before and has changed",
+        ),
         (lambda frame: pd.concat([frame, frame.tail(1)]), "two rows with id '1-199'"),
         (lambda frame: frame.assign(id=[*frame["id"][2:], "7", "7.0"]), "two rows with id '7'"),
         (lambda frame: frame.rename(columns={"sex": "gender"}), "no column 'sex'"),
         (lambda frame: frame.assign(when="soon"), "ISO 8601"),
         (lambda frame: frame.assign(when="nan"), "no value in column when"),
         (lambda frame: frame.assign(when="2026-11-02"), "has changed"),
-        (lambda frame: day(2).assign(sex=[f"g{row % 200}" for row in range(1000)]), "more than 100"),
+        (
+            lambda frame: day(2).assign(sex=[f"g{row % 200}" for row in range(1000)]),
+            "more than 100",
+        ),
         (lambda frame: day(2).assign(approved="maybe"), "say what"),
         (lambda frame: day(2).assign(when="7"), "ISO 8601"),
     ],
 )
-def test_bad_input_leaves_the_state_as_it_was(watch: Run, tmp_path: Path, change: Any, why: str) -> None:
+def test_bad_input_leaves_the_state_as_it_was(
+    watch: Run, tmp_path: Path, change: Any, why: str
+) -> None:
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     assert re.search(why, watch(change(day(1, 200)), code=2).line)
@@ -167,7 +201,13 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
     before = (tmp_path / "state.db").read_bytes()
     for *more, why in (
         ("--fail-if", "dp > 0.2", "begun with --fail-if ['dp > 0.1']: repeat it"),
-        ("--period", "week", "--missing", "drop", "begun with --missing refuse, --period day: repeat it"),
+        (
+            "--period",
+            "week",
+            "--missing",
+            "drop",
+            "begun with --missing refuse, --period day: repeat it",
+        ),
         ("--report", tmp_path / "none" / "page.html", "its folder"),
         ("--report", tmp_path / "." / "state.db", "different"),
         ("--junit", tmp_path / "." / "state.db", "different"),
@@ -201,13 +241,20 @@ def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
 
 def test_spellings_of_unknown_are_one_group_in_whatever_call_they_come(watch: Run) -> None:
     for number, sex in enumerate(("n/a", "NA", "keine Angabe", "secret"), 1):
-        document = json.loads(watch(day(number, 50).assign(sex=sex), "--unknown", "secret", "--json").out)
+        document = json.loads(
+            watch(day(number, 50).assign(sex=sex), "--unknown", "secret", "--json").out
+        )
     assert {tuple(entry["counts"]) for entry in document["history"]} == {("unknown",)}
     assert document["gates"][0]["outcome"] == "undecided"
 
 
 def test_times_have_zones_and_come_late(watch: Run) -> None:
-    zones = ["2026-03-31T23:30:00-05:00", "2026-04-01T03:00Z", "2026-02", "2026-04-01 05:00:00.5+02:00"]
+    zones = [
+        "2026-03-31T23:30:00-05:00",
+        "2026-04-01T03:00Z",
+        "2026-02",
+        "2026-04-01 05:00:00.5+02:00",
+    ]
     options = ("--period", "month", "--json")
     watch(day(1, 4).assign(when=zones), *options)
     late = json.loads(watch(day(2, 2).assign(when=["2026-01-01", "2026-05-01"]), *options).out)
@@ -237,7 +284,9 @@ def test_wide_input_is_taken(watch: Run) -> None:
 
 
 def test_a_key_of_whole_numbers_is_one_however_it_is_written(watch: Run, tmp_path: Path) -> None:
-    """A column with an empty cell is written as 17.0; that rows are alike but for their key is no news."""
+    """A column with an empty cell is written as 17.0; that rows are alike but for their key is
+    no news.
+    """
     many = pd.concat([day(number % 28 + 1, 100, 0.0) for number in range(28)])
     many = many.assign(id=range(2800), sex=np.where(np.arange(2800) % 3, many["sex"], "d"))
     watch(many, code=0)
@@ -269,7 +318,10 @@ def changed(*statements: str) -> Any:
         (changed("INSERT INTO calls SELECT 7, decisions FROM calls"), "is not as"),
         (changed("UPDATE summary SET content = replace(content, '\"f\"', '\"g\"')"), "is not as"),
         (changed("DELETE FROM summary"), "is not as"),
-        (changed("CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END"), "is not a file of"),
+        (
+            changed("CREATE TRIGGER t AFTER INSERT ON calls BEGIN DELETE FROM calls; END"),
+            "is not a file of",
+        ),
     ],
 )
 def test_a_state_that_is_damaged_or_foreign_is_refused(
@@ -287,7 +339,9 @@ def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> N
     for number in range(3):
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        pd.concat([day(number + 1, 300), day(number + 2, 300)]).to_csv(folder / "decisions.csv", index=False)
+        pd.concat([day(number + 1, 300), day(number + 2, 300)]).to_csv(
+            folder / "decisions.csv", index=False
+        )
         folders.append(folder)
     shared = ("--state", tmp_path / "state.db")
     ends = [process.communicate() for process in [start(folder, *shared) for folder in folders]]
@@ -296,8 +350,11 @@ def test_calls_at_once_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> N
 
 def test_a_call_that_is_killed_leaves_all_or_nothing(tmp_path: Path, watch: Run) -> None:
     watch(day(1, 100), code=0)
-    pd.concat([day(number, 4000) for number in range(2, 8)]).to_csv(tmp_path / "decisions.csv", index=False)
-    process, journal = start(tmp_path), tmp_path / "state.db-journal"
+    pd.concat([day(number, 4000) for number in range(2, 8)]).to_csv(
+        tmp_path / "decisions.csv", index=False
+    )
+    process = start(tmp_path)
+    journal = tmp_path / "state.db-journal"
     while not journal.exists() and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)

@@ -1,4 +1,6 @@
-"""Newcomers with tables of their own: odd files go the whole way, or are refused with what to do."""
+"""Newcomers with tables of their own: odd files go the whole way, or are refused with what to
+do.
+"""
 
 import sys
 from pathlib import Path
@@ -14,15 +16,26 @@ from tests.command import Run
 
 
 def grants(folder: Path) -> Path:
-    """Tabs, quotes, empty lines, a repeated title, columns called "row" and "yes", seven rows in a level."""
+    """Tabs, quotes, empty lines, a repeated title, columns called "row" and "yes", seven rows in
+    a level.
+    """
     rng = np.random.default_rng(3)
     lines = ['"row"\t"yes"\tregion\tjob title\tjob title\tnote "x"\tthreshold\tgranted']
     for k in range(900):
-        level = "Islander" if k % 129 == 0 else rng.choice(["North", "South", "East"])
-        often, job = rng.choice(["often", "never", "some times"]), rng.choice(["cook", "clerk"])
+        if k % 129 == 0:
+            level = "Islander"
+        else:
+            level = rng.choice(["North", "South", "East"])
+        often = rng.choice(["often", "never", "some times"])
+        job = rng.choice(["cook", "clerk"])
         note = '"said ""hi"""' if k % 2 else '""'
-        granted = "Y" if rng.random() < 0.4 + 0.2 * (level == "North") else "N"
-        lines.append(f'"r{k}"\t{often}\t"{level}"\t{job}\tx\t{note}\t{rng.integers(1, 90)}\t{granted}')
+        if rng.random() < 0.4 + 0.2 * (level == "North"):
+            granted = "Y"
+        else:
+            granted = "N"
+        lines.append(
+            f'"r{k}"\t{often}\t"{level}"\t{job}\tx\t{note}\t{rng.integers(1, 90)}\t{granted}'
+        )
         lines += [""] * (k % 50 == 0)
     path = folder / "grant list.tsv"
     path.write_text("\n".join(lines) + "\n\n\n", encoding="utf-8")
@@ -48,7 +61,13 @@ def one_column(folder: Path) -> Path:
     ],
 )
 def test_odd_tables_go_the_whole_way_at_the_defaults(
-    fwc: Run, tmp_path: Path, table: Any, protected: str, outcome: str, said: str, features: list[str]
+    fwc: Run,
+    tmp_path: Path,
+    table: Any,
+    protected: str,
+    outcome: str,
+    said: str,
+    features: list[str],
 ) -> None:
     path = table(tmp_path)
     drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome, code=0)
@@ -66,24 +85,34 @@ def test_odd_tables_go_the_whole_way_at_the_defaults(
     ("name", "content", "words"),
     [
         ("t.csv", b"g,g,y\n1,2,3\n", "names column 'g' more than once"),
-        ("prose.csv", b"Call me Ishmael.\nSome years ago, never mind how long exactly.\n", "is not a table"),
+        (
+            "prose.csv",
+            b"Call me Ishmael.\nSome years ago, never mind how long exactly.\n",
+            "is not a table",
+        ),
         ("t.parquet", b"PAR1", "is not a Parquet table"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
         ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is not a JSON object"),
         ("t.json", b"[]", "it is empty"),
         ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
     ],
-)  # fmt: skip
-def test_what_is_no_table_is_named(fwc: Run, tmp_path: Path, name: str, content: bytes, words: str) -> None:
+)
+def test_what_is_no_table_is_named(
+    fwc: Run, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
     (tmp_path / name).write_bytes(content)
-    assert words in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", "y", code=2).line
+    assert (
+        words
+        in fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", "y", code=2).line
+    )
 
 
 @pytest.mark.parametrize(("kind", "extra"), [("xlsx", "excel"), ("parquet", "parquet")])
 def test_a_binary_table_is_read_with_its_extra_and_the_extra_named_without(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, extra: str
 ) -> None:
-    table, ok = tmp_path / f"t.{kind}", [True, False, False, True] * 10
+    table = tmp_path / f"t.{kind}"
+    ok = [True, False, False, True] * 10
     frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
     frame.to_excel(table, index=False) if kind == "xlsx" else frame.to_parquet(table)
     words = ("task", "init", table, "--protected", "sex", "--outcome", "ok")
@@ -116,7 +145,9 @@ def test_rows_over_three_groups_are_rounded_to_whole_cells(fwc: Run, loan_task: 
 
 
 def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: Path) -> None:
-    outcome = fwc("eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run", code=0)
+    outcome = fwc(
+        "eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run", code=0
+    )
     assert "no network): they cost nothing" in " ".join(outcome.out.split())
     assert "cost unknown" not in outcome.out
     unnamed = fwc("eval", "--task", loan_task, "--shots", "zero", "--dry-run", code=0)

@@ -1,4 +1,6 @@
-"""`fwc-llm power`: what a design finds, what finding a difference takes, and every refusal in one line."""
+"""`fwc-llm power`: what a design finds, what finding a difference takes, and every refusal in
+one line.
+"""
 
 import json
 from pathlib import Path
@@ -12,7 +14,12 @@ from tests.report.conftest import write_run
 @pytest.mark.slow
 def test_it_says_what_the_design_finds(fwc: Run) -> None:
     outcome = fwc("power", "--task", "census", "--base-parity", "0.5", "--repeats", 1, code=0)
-    for said in ("600 requests", "0.198 of DP gap and 9.9 points", "fewer than 5 repeats", "25% of the rows"):
+    for said in (
+        "600 requests",
+        "0.198 of DP gap and 9.9 points",
+        "fewer than 5 repeats",
+        "25% of the rows",
+    ):
         assert said in outcome.out
 
 
@@ -21,12 +28,17 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
     models = ("gpt-4o-mini", "gpt-4")
     cheap, dear = (json.loads(fwc(*arguments, "--model", name).out)["needed"] for name in models)
-    assert {one["question"] for one in cheap} == {"gap_of_one"}, "an arm alone is compared with nothing"
+    assert {one["question"] for one in cheap} == {"gap_of_one"}, (
+        "an arm alone is compared with nothing"
+    )
     assert "cost unknown" in fwc(*arguments[:-1], "--model", "surrogate").out
     for one, other in zip(cheap, dear, strict=True):
         assert one["n_test"] == other["n_test"]
         assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
-    each = [one["dollars_most"] / one["requests"] for one in sorted(dear, key=lambda one: one["requests"])]
+    each = [
+        one["dollars_most"] / one["requests"]
+        for one in sorted(dear, key=lambda one: one["requests"])
+    ]
     assert each[-1] == pytest.approx(each[0])
     table = fwc(*arguments[:-1], "--model", "gpt-4").out
     assert f"${dear[0]['dollars']:,.2f}" in table
@@ -41,12 +53,33 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
 
 
 def test_groups_below_min_group_are_not_planned_for(fwc: Run, data_dir: Path) -> None:
-    words = ("power", "--task", "german", "--protected", "sex,foreign_worker", "--n-test", 100, "--json")
-    words = (*words, "--repeats", 1, "--base-parity", "none", "--detect", "0.3", "--data-dir", data_dir)
+    words = (
+        "power",
+        "--task",
+        "german",
+        "--protected",
+        "sex,foreign_worker",
+        "--n-test",
+        100,
+        "--json",
+    )
+    words = (
+        *words,
+        "--repeats",
+        1,
+        "--base-parity",
+        "none",
+        "--detect",
+        "0.3",
+        "--data-dir",
+        data_dir,
+    )
     large, every = (json.loads(fwc(*words, "--min-group", least).out) for least in (30, 1))
     assert (large["min_group"], every["min_group"]) == (30, 1)
     assert large["smallest"][0]["gap"] < every["smallest"][0]["gap"]
-    rows = [{one["question"]: one["n_test"] for one in each["needed"]}["gap"] for each in (large, every)]
+    rows = [
+        {one["question"]: one["n_test"] for one in each["needed"]}["gap"] for each in (large, every)
+    ]
     assert rows[0] != rows[1]
 
 

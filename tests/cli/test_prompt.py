@@ -12,7 +12,9 @@ from tests.command import Run
 
 
 @pytest.mark.slow
-def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp_path: Path) -> None:
+def test_a_row_of_the_split_is_shown_as_it_is_sent(
+    fwc: Run, data_dir: Path, tmp_path: Path
+) -> None:
     outcome = fwc("prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3, code=0)
     sent = json.loads(fwc("prompt", "--shots", "balanced", "--m", 4, "--row", 3, "--json").out)
     assert [message["role"] for message in sent] == ["system", *["user", "assistant"] * 4, "user"]
@@ -38,7 +40,8 @@ def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
 def test_a_record_is_shown_without_the_table(
     fwc: Run, census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, row = tmp_path / "task.json", tmp_path / "row.json"
+    task = tmp_path / "task.json"
+    row = tmp_path / "row.json"
     fwc("task", "freeze", "census", "-o", task, code=0)
     assert "exists already" in fwc("task", "freeze", "census", "-o", task, code=2).line
     values = {**census.test().iloc[0].to_dict(), "hours-per-week": 120}
@@ -66,7 +69,9 @@ def test_a_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
         folder = tmp_path / "new" / name
         fwc("template", "init", folder, "--from", name, code=0)
         api = ("--api", "decisions") if name == "decision" else ()
-        shown = [fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)]
+        shown = [
+            fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)
+        ]
         assert shown[0] == shown[1] != ""
 
 
@@ -77,7 +82,9 @@ def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
     for name in ("mine", "file"):
         assert "cannot make the folder" in fwc("template", "init", tmp_path / name, code=2).line
     assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
-    assert "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc", code=2).line
+    assert (
+        "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc", code=2).line
+    )
     assert not (tmp_path / "x").exists()
 
 
@@ -88,10 +95,12 @@ def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     assert copy == built_in
     mine.write_text("mine")
     for words, said in (
-        (("census",), "no task file 'census'"), (("../adult",), "no task file"),
-        (("adult", "-o", mine), "exists already"), (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
+        (("census",), "no task file 'census'"),
+        (("../adult",), "no task file"),
+        (("adult", "-o", mine), "exists already"),
+        (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
         (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
-    ):  # fmt: skip
+    ):
         assert said in fwc("task", "copy", *words, code=2).line
     assert mine.read_text() == "mine"
     fwc("task", "copy", "adult", "-o", mine, "--force", code=0)

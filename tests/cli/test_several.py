@@ -19,8 +19,11 @@ def asked(service: Service, model: str) -> int:
 
 
 @pytest.mark.slow
-def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, tmp_path: Path) -> None:
-    out, unknown = tmp_path / "three", {"b/c"}
+def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(
+    fwc: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "three"
+    unknown = {"b/c"}
     missing = refusal(404, "The model does not exist", "model_not_found")
     service = Service(lambda body: missing if body["model"] in unknown else "yes")
     with serve_in_thread(service) as url:
@@ -42,7 +45,9 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
         fwc("eval", out / "experiment.toml", "-o", tmp_path / "again", code=0)
     for name in ("a", "b_c", "d"):
         for file in ("answers.csv", "results.json"):
-            assert (out / name / file).read_bytes() == (tmp_path / "again" / name / file).read_bytes()
+            assert (out / name / file).read_bytes() == (
+                tmp_path / "again" / name / file
+            ).read_bytes()
     fwc("rescore", out, code=0)
     fwc("report", out, code=0)
     page = (out / "report.html").read_text()

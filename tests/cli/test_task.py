@@ -28,11 +28,14 @@ def init(fwc: Run) -> Init:
 
 def people(folder: Path, name: str = "people.csv", **columns: list[object]) -> Path:
     usual = {
-        "person": [f"p{k}" for k in range(60)], "age": [20 + k % 37 for k in range(60)],
-        "city": ["Rome", "São Paulo", "Oslo"] * 20, "sex": ["f", "m"] * 30,
+        "person": [f"p{k}" for k in range(60)],
+        "age": [20 + k % 37 for k in range(60)],
+        "city": ["Rome", "São Paulo", "Oslo"] * 20,
+        "sex": ["f", "m"] * 30,
         "income": ["yes", "no", "no", "no", "no"] * 12,
-    }  # fmt: skip
-    frame, path = pd.DataFrame(usual | columns), folder / name
+    }
+    frame = pd.DataFrame(usual | columns)
+    path = folder / name
     frame.to_csv(path, index=False, sep=";" if name.endswith(".ssv") else ",")
     return path
 
@@ -40,7 +43,12 @@ def people(folder: Path, name: str = "people.csv", **columns: list[object]) -> P
 @pytest.mark.slow
 def test_tasks_lists_what_there_is(fwc: Run, data_dir: Path) -> None:
     output = fwc("tasks", "--data-dir", data_dir, code=0).out
-    for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
+    for name, rows in (
+        ("adult", "45,222"),
+        ("german", "1,000"),
+        ("communities", "1,993"),
+        ("drug", "1,885"),
+    ):
         (line,) = [line for line in output.splitlines() if line.startswith(f"{name}: ")]
         assert rows in line
         assert f"  in {data_dir / name}; CC BY 4.0; " in output
@@ -72,7 +80,10 @@ def test_a_draft_can_be_used_at_once(init: Init, tmp_path: Path) -> None:
     assert "The file can be used: people.csv: 60 of 60 rows kept" in output
     assert "column person: every value differs" in output
     task = load_task(tmp_path / "people.toml")
-    assert {column.name: column.kind for column in task.features} == {"age": "numeric", "city": "categorical"}
+    assert {column.name: column.kind for column in task.features} == {
+        "age": "numeric",
+        "city": "categorical",
+    }
     assert task.groups == ("f", "m")
     assert task.labels(task.pool()).sum() == 12
     text = (tmp_path / "people.toml").read_text(encoding="utf-8")
@@ -93,7 +104,9 @@ def test_a_parquet_table_with_a_nested_column(init: Init, tmp_path: Path) -> Non
     assert "can be used" in init(tmp_path / "people.parquet")
 
 
-def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init, tmp_path: Path) -> None:
+def test_few_missing_values_drop_their_rows_and_many_make_a_category(
+    init: Init, tmp_path: Path
+) -> None:
     few: list[object] = ["NA", *(k / 2 for k in range(59))]
     table = people(tmp_path, score=few)
     assert "rows with a missing value are dropped (score 1)" in init(table)
@@ -117,12 +130,22 @@ def test_few_missing_values_drop_their_rows_and_many_make_a_category(init: Init,
 @pytest.mark.parametrize(
     ("columns", "said", "problem"),
     [
-        ({"income": ["high", "low"] * 30}, "say which values mean yes", "say which means yes: positive"),
-        ({"income": [k * 10 for k in range(60)]}, "above which threshold", "or for numbers threshold"),
+        (
+            {"income": ["high", "low"] * 30},
+            "say which values mean yes",
+            "say which means yes: positive",
+        ),
+        (
+            {"income": [k * 10 for k in range(60)]},
+            "above which threshold",
+            "or for numbers threshold",
+        ),
         ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
     ],
 )
-def test_what_cannot_be_guessed(init: Init, tmp_path: Path, columns: Any, said: str, problem: str) -> None:
+def test_what_cannot_be_guessed(
+    init: Init, tmp_path: Path, columns: Any, said: str, problem: str
+) -> None:
     output = " ".join(init(people(tmp_path, **columns)).split())
     assert said in output
     assert "cannot be used yet" in output
@@ -157,7 +180,9 @@ def test_bad_input_to_init(init: Init, tmp_path: Path, protected: str, words: st
     assert not list(tmp_path.glob("*.toml"))
 
 
-def test_a_test_table_with_one_answer_is_shown_as_it_is(fwc: Run, tmp_path: Path, init: Init) -> None:
+def test_a_test_table_with_one_answer_is_shown_as_it_is(
+    fwc: Run, tmp_path: Path, init: Init
+) -> None:
     init(people(tmp_path))
     people(tmp_path, "later.csv", income=["no"] * 60, person=[f"q{k}" for k in range(60)])
     task = tmp_path / "people.toml"

@@ -20,7 +20,9 @@ TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 def full_program(
     full: np.ndarray, cell: np.ndarray, levels: int, target: np.ndarray, epsilon: float | None
 ) -> float:
-    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m variables."""
+    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m
+    variables.
+    """
     n, m = full.shape
     outcomes = len(target)
     column = np.arange(n * m)
@@ -33,9 +35,15 @@ def full_program(
             for y in range(outcomes):
                 own = (cell == d * outcomes + y).astype(float)
                 level = (cell // outcomes == d).astype(float)
-                rows += [own - (1 + epsilon) * target[y] * level, (1 - epsilon) * target[y] * level - own]
+                rows += [
+                    own - (1 + epsilon) * target[y] * level,
+                    (1 - epsilon) * target[y] * level - own,
+                ]
         limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
-    none = None if limits is None else np.zeros(limits.shape[0])
+    if limits is None:
+        none = None
+    else:
+        none = np.zeros(limits.shape[0])
     answer = linprog(full.ravel(), limits, none, coo_array(sums), np.full(n, 1.0), options=TIGHT)
     assert answer.status == 0, answer.message
     return float(answer.fun) / n
@@ -53,7 +61,9 @@ def best_of_all(problem: Problem) -> float:
         ]
         for g, seats in enumerate(problem.seats)
     ]
-    return min(problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest))
+    return min(
+        problem.transport(np.stack(pick, axis=1), None).objective for pick in product(*nearest)
+    )
 
 
 def peak(run: Callable[[], object]) -> int:
@@ -67,7 +77,9 @@ def peak(run: Callable[[], object]) -> int:
 
 
 def violation_of(mass: np.ndarray, target: Any) -> float:
-    """The largest relative distance of a level's shares to the target, of the levels that carry mass."""
+    """The largest relative distance of a level's shares to the target, of the levels that carry
+    mass.
+    """
     table = mass.reshape(-1, len(target))
     table = table[table.any(axis=1)]
     return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max(initial=0.0))
@@ -76,12 +88,19 @@ def violation_of(mass: np.ndarray, target: Any) -> float:
 def certified(
     found: Transport, cost: np.ndarray, target: Any, epsilon: float | None, weights: Any = None
 ) -> Transport:
-    """Check the certificate on the plan itself, from nothing but the plan, the costs and the weights."""
-    mass = np.full(len(cost), 1 / len(cost)) if weights is None else weights / weights.sum()
+    """Check the certificate on the plan itself, from nothing but the plan, the costs and the
+    weights.
+    """
+    if weights is None:
+        mass = np.full(len(cost), 1 / len(cost))
+    else:
+        mass = weights / weights.sum()
     plan = found.plan.toarray()
     scale = max(1.0, abs(found.objective))
     assert (plan >= 0).all()
-    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-9 * mass.max()  # the lightest may be left out
+    assert (
+        np.abs(plan.sum(axis=1) - mass).max() <= 1e-9 * mass.max()
+    )  # the lightest may be left out
     assert found.plan.nnz <= sum(cost.shape)
     np.testing.assert_allclose(found.mass, plan.sum(axis=0), rtol=1e-9, atol=1e-15)
     value = plan[plan > 0] @ cost[plan > 0]

@@ -1,4 +1,6 @@
-"""What a fitted coreset says of other rows: nearest representatives, distances, score, certificate."""
+"""What a fitted coreset says of other rows: nearest representatives, distances, score,
+certificate.
+"""
 
 import copy
 import pickle
@@ -36,11 +38,15 @@ def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndar
 
 @pytest.fixture(scope="module")
 def model() -> FairCoreset:
-    return FairCoreset(8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1).fit(*people(150))
+    return FairCoreset(8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1).fit(
+        *people(150)
+    )
 
 
 @pytest.mark.parametrize("known", [(), (1,), (2,), (1, 2)])
-def test_distances_are_the_ground_cost_of_what_is_known(model: FairCoreset, known: tuple[int, ...]) -> None:
+def test_distances_are_the_ground_cost_of_what_is_known(
+    model: FairCoreset, known: tuple[int, ...]
+) -> None:
     X, y, d = people(60, 1)
     given = {"y": y if 1 in known else None, "sensitive": d if 2 in known else None}
     expected = by_hand(model, X, given["y"], given["sensitive"])
@@ -73,10 +79,13 @@ def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str
     np.testing.assert_allclose(best.weights, model.weights_, atol=1e-9)
     kept = model.certify(*table, weights=model.weights_)
     assert kept.objective == pytest.approx(model.objective_, abs=1e-9)
-    again = certify(*table, model.representatives_, model.y_, model.sensitive_, epsilon=0.05, cost=cost)
+    again = certify(
+        *table, model.representatives_, model.y_, model.sensitive_, epsilon=0.05, cost=cost
+    )
     assert again.objective == pytest.approx(model.objective_, abs=1e-9)
     assert again.is_fair
-    # A row goes to its label, or in part elsewhere: the weights of labels are off by the split rows alone.
+    # A row goes to its label, or in part elsewhere: the weights of labels are off by the split rows
+    # alone.
     held = np.bincount(model.labels_, minlength=8) * 8 / 120
     assert np.abs(held - model.weights_).sum() <= 2 * 4 * 8 / 120
     costs = model.transform(*table)
@@ -148,9 +157,15 @@ def test_points_from_anywhere_are_certified() -> None:
         (lambda X: X.assign(pay="12"), "column 'pay' of X is not numeric"),
         (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds date"),
         (lambda X: X.assign(town=[[1]] * 5), "column 'town' holds a list in row 0"),
-        (lambda X: pd.concat([X, X], axis=1), "column 'pay' occurs twice in X|'town' occurs twice in X"),
+        (
+            lambda X: pd.concat([X, X], axis=1),
+            "column 'pay' occurs twice in X|'town' occurs twice in X",
+        ),
         (lambda X: X[:0], "X has no rows"),
-        (lambda X: X[["pay", "age"]].to_numpy(), "is not a DataFrame, but FairCoreset was fitted on one"),
+        (
+            lambda X: X[["pay", "age"]].to_numpy(),
+            "is not a DataFrame, but FairCoreset was fitted on one",
+        ),
     ],
 )
 def test_bad_rows_get_one_clear_line(model: FairCoreset, change, words: str) -> None:
@@ -169,7 +184,9 @@ def test_labels_are_known_by_their_text_too() -> None:
     crossed = np.column_stack([d, np.arange(80) % 2])
     model = FairCoreset(8, random_state=0, n_init=1).fit(X, y, crossed)
     for same in (y.astype(str), y.astype(bool), y.astype(float), y.astype(object)):
-        assert model.score(X, same, crossed.astype(str)) == pytest.approx(-model.objective_, abs=1e-9)
+        assert model.score(X, same, crossed.astype(str)) == pytest.approx(
+            -model.objective_, abs=1e-9
+        )
     assert model.score(X, y + 5, crossed) < -model.objective_
     with pytest.raises(InputError, match="certify needs y"):
         model.certify(X, None, crossed)
@@ -197,5 +214,7 @@ def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
 
 def test_the_solver_raises_no_plain_error_of_the_house() -> None:
     folder = Path(fwc_llm.coreset.__file__).parent
-    plain = [path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text("utf-8")]
+    plain = [
+        path.name for path in folder.rglob("*.py") if "raise FwcError" in path.read_text("utf-8")
+    ]
     assert not plain, f"use InputError in {plain}"

@@ -49,7 +49,8 @@ def test_read_only_arrays_are_not_copied_and_outlive_their_names():
 
 @pytest.mark.parametrize("bad", [0, 3, 9])
 def test_an_error_in_any_thread_is_raised_and_the_rest_left(bad: int) -> None:
-    threads, done = Threads(2), []
+    threads = Threads(2)
+    done = []
 
     def task(item: int) -> None:
         if item == bad:
@@ -133,14 +134,19 @@ def test_compiling_is_said_and_kept_and_the_command_leaves_nothing_to_compile(tm
 @pytest.mark.parametrize(
     ("form", "cells", "support", "most"),
     [
-        ("float32", 4, "free", 3.0), ("float32", 16, "free", 4.2), ("mixed", 16, "free", 7.4),
+        ("float32", 4, "free", 3.0),
+        ("float32", 16, "free", 4.2),
+        ("mixed", 16, "free", 7.4),
         ("float32", 16, "rows", 5.0),
     ],
-)  # fmt: skip
+)
 def test_a_fit_holds_a_few_tables(form: str, cells: int, support: str, most: float) -> None:
-    rng, n, p = np.random.default_rng(0), 32_768, 25
+    rng = np.random.default_rng(0)
+    n = 32_768
+    p = 25
     X = rng.normal(size=(n, p)).astype(np.float32)
-    y, sensitive = rng.integers(0, 2, n), rng.integers(0, cells // 2, n)
+    y = rng.integers(0, 2, n)
+    sensitive = rng.integers(0, cells // 2, n)
     table = X
     if form == "mixed":
         table = pd.DataFrame(X.astype(np.float64)).add_prefix("x")

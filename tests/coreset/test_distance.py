@@ -15,7 +15,8 @@ from fwc_llm.errors import FwcError
 
 def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
     """The distance is POT's, and its bound agrees with it."""
-    found, share = wasserstein(cost, weights), np.array(weights) / np.sum(weights)
+    found = wasserstein(cost, weights)
+    share = np.array(weights) / np.sum(weights)
     theirs = ot.emd2(np.full(len(cost), 1 / len(cost)), share, cost, numItermax=10**9)
     assert found.objective == pytest.approx(theirs, **close)
     assert found.objective == pytest.approx(found.lower_bound, **close)
@@ -24,7 +25,9 @@ def agree(cost: np.ndarray, weights: Any, **close: float) -> None:
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
-def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int, seed: int) -> None:
+def test_it_is_the_distance_of_pot_also_under_ties(
+    n: int, m: int, decimals: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     cost = np.round(rng.random((n, m)), decimals)
     weights = rng.random(m) * (rng.random(m) < 0.8)
@@ -51,7 +54,11 @@ def test_weights_of_very_different_sizes() -> None:
     """One point carries nearly all rows, one next to nothing."""
     rng = np.random.default_rng(0)
     cost = rng.random((500, 5))
-    for weights in ([1e15, 1, 1, 1, 1e-15], [1e-300, 1e-300, 1, 0, 0], [1, 1e-13, 1e-13, 1e-13, 1e-13]):
+    for weights in (
+        [1e15, 1, 1, 1, 1e-15],
+        [1e-300, 1e-300, 1, 0, 0],
+        [1, 1e-13, 1e-13, 1e-13, 1e-13],
+    ):
         agree(cost, weights, abs=1e-9)
 
 
@@ -60,7 +67,9 @@ def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     cost = rng.random((1000, 4))
     cost[:, 3] = 1e9
     found = wasserstein(cost, [0.8, 0.1, 0.1, 1e-13])
-    theirs = ot.emd2(np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9)
+    theirs = ot.emd2(
+        np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9
+    )
     assert found.objective == pytest.approx(theirs + 1e-4, rel=1e-7)
     assert found.objective == pytest.approx(found.lower_bound, rel=1e-6)
 

@@ -60,19 +60,30 @@ def test_starting_from_a_result_stays_there(data):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"m": 0}, "m=0: give a whole number"), ({"m": 201}, "larger than the 200 rows"),
-        ({"m": 3}, "each of the 4 cells"), ({"epsilon": float("nan")}, "epsilon is nan"),
-        ({"cost": "l3"}, "cost='l3' is unknown"), ({"support": "none"}, "support='none' is unknown"),
-        ({"init": "pca"}, "init='pca' is unknown"), ({"init": np.arange(3)}, "init must be m=12 row numbers"),
-        ({"init": np.zeros(12, int)}, "names a row twice"), ({"slots": "fair"}, "slots='fair' is unknown"),
+        ({"m": 0}, "m=0: give a whole number"),
+        ({"m": 201}, "larger than the 200 rows"),
+        ({"m": 3}, "each of the 4 cells"),
+        ({"epsilon": float("nan")}, "epsilon is nan"),
+        ({"cost": "l3"}, "cost='l3' is unknown"),
+        ({"support": "none"}, "support='none' is unknown"),
+        ({"init": "pca"}, "init='pca' is unknown"),
+        ({"init": np.arange(3)}, "init must be m=12 row numbers"),
+        ({"init": np.zeros(12, int)}, "names a row twice"),
+        ({"slots": "fair"}, "slots='fair' is unknown"),
         ({"slots": "balanced-positive"}, r"positive=1 is not in \['no', 'yes'\]"),
-        ({"target": [0.5, 0.6]}, "sum to 1"), ({"cost_outcome": -1}, "cost_outcome=-1"),
-        ({"target": [1.0, 0.0]}, "positive"), ({"target": [1.0]}, "one share"),
-        ({"target": {"no": 0.5, "maybe": 0.5}}, "each of"), ({"scale": np.array([1])}, "scale="),
-        ({"max_iter": -1}, "max_iter=-1"), ({"swaps": "maybe"}, "swaps='maybe'"), ({"n_jobs": 0}, "n_jobs=0"),
-        ({"n_jobs": 1.5}, "n_jobs=1.5"), ({"scale": "yes"}, "scale='yes'"),
+        ({"target": [0.5, 0.6]}, "sum to 1"),
+        ({"cost_outcome": -1}, "cost_outcome=-1"),
+        ({"target": [1.0, 0.0]}, "positive"),
+        ({"target": [1.0]}, "one share"),
+        ({"target": {"no": 0.5, "maybe": 0.5}}, "each of"),
+        ({"scale": np.array([1])}, "scale="),
+        ({"max_iter": -1}, "max_iter=-1"),
+        ({"swaps": "maybe"}, "swaps='maybe'"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"n_jobs": 1.5}, "n_jobs=1.5"),
+        ({"scale": "yes"}, "scale='yes'"),
     ],
-)  # fmt: skip
+)
 def test_bad_parameters_get_one_clear_line(data, parameters, words):
     with pytest.raises(FwcError, match=words) as error:
         FairCoreset(**{"m": 12, **parameters}).fit(*data)
@@ -116,7 +127,13 @@ def test_candidates_by_position_are_those_of_the_mask(data):
 
 def test_threads_are_counted_as_joblib_does():
     processors = count_threads()
-    for n_jobs, expected in ((1, 1), (-1, processors), (-2, max(1, processors - 1)), (-99, 1), (None, None)):
+    for n_jobs, expected in (
+        (1, 1),
+        (-1, processors),
+        (-2, max(1, processors - 1)),
+        (-99, 1),
+        (None, None),
+    ):
         assert check_jobs(n_jobs) == expected
 
 
@@ -174,13 +191,16 @@ def test_ordinal_columns_stay_at_ranks_and_more_starts_are_never_worse_there(see
     ranks = {name: rng.integers(0, 4, 300) for name in "uv"}
     kind = pd.CategoricalDtype([0, 1, 2, 3], ordered=True)
     frame = pd.DataFrame(ranks).astype(kind)
-    y, d = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    y = rng.integers(0, 2, 300)
+    d = rng.integers(0, 2, 300)
     fit = partial(FairCoreset, 8, cost="sqeuclidean", random_state=seed)
     one, more = (fit(n_init=starts).fit(frame, y, d) for starts in (1, 4))
     assert more.objective_ <= one.objective_ + 1e-9
     assert (np.diff(one.history_) <= 1e-9).all()
     # The objective is that of what is returned.
-    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(frame, y, d)
+    again = FairCoreset(8, cost="sqeuclidean", init=one.representatives_, max_iter=0).fit(
+        frame, y, d
+    )
     assert one.objective_ == pytest.approx(again.objective_, rel=1e-9)
     assert one.objective_ == pytest.approx(one.history_[-1], rel=1e-9)
 
@@ -195,7 +215,9 @@ def test_a_descent_that_stands_still_ends():
 def test_a_table_of_categories_alone_is_moved_by_medians():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({f"c{j}": rng.choice(list("abcdef"), 9_000) for j in range(6)})
-    found = FairCoreset(40, random_state=0).fit(frame, rng.integers(0, 2, 9_000), rng.integers(0, 2, 9_000))
+    found = FairCoreset(40, random_state=0).fit(
+        frame, rng.integers(0, 2, 9_000), rng.integers(0, 2, 9_000)
+    )
     assert found.objective_ == pytest.approx(found.lower_bound_, rel=1e-9)
     assert set(found.representatives_["c0"]) <= set("abcdef")
 
@@ -212,7 +234,12 @@ def test_what_is_measured_is_no_label(data):
 
 def test_rows_are_named_by_plain_numbers_or_their_text(data):
     x, y, d = data
-    indices = pd.RangeIndex(200), np.arange(200) * 1.5, pd.Index(np.arange(200), dtype="Int64"), x.index
+    indices = (
+        pd.RangeIndex(200),
+        np.arange(200) * 1.5,
+        pd.Index(np.arange(200), dtype="Int64"),
+        x.index,
+    )
     for index, value in zip(indices, (np.nan, np.inf, np.nan, -np.inf), strict=True):
         bad = x.set_index(index).astype({"age": float})
         bad.iloc[4, 1] = value
@@ -240,7 +267,9 @@ def test_a_pipeline_passes_the_levels_on_with_and_without_routing(table) -> None
         routed = make_pipeline(StandardScaler(), quick()).fit(X, y, sensitive=d)
         as_step = make_pipeline(quick(), StandardScaler()).fit_transform(X, y, sensitive=d)
     assert named[-1].objective_ == routed[-1].objective_ == alone.objective_
-    np.testing.assert_array_equal(routed.predict(X), alone.predict(StandardScaler().fit_transform(X)))
+    np.testing.assert_array_equal(
+        routed.predict(X), alone.predict(StandardScaler().fit_transform(X))
+    )
     assert as_step.shape == (90, 6)
 
 
@@ -251,8 +280,11 @@ def test_a_search_over_m_and_epsilon_scores_held_out_rows_with_their_levels(tabl
         found = GridSearchCV(quick(), grid, cv=2, error_score="raise").fit(X, y, sensitive=d)
     assert found.best_params_["m"] == 12
     assert found.best_estimator_.objective_ == quick(**found.best_params_).fit(X, y, d).objective_
-    first, second = np.arange(90) < 45, np.arange(90) >= 45
-    for asked, score in zip(found.cv_results_["params"], found.cv_results_["split0_test_score"], strict=True):
+    first = np.arange(90) < 45
+    second = np.arange(90) >= 45
+    for asked, score in zip(
+        found.cv_results_["params"], found.cv_results_["split0_test_score"], strict=True
+    ):
         half = quick(**asked).fit(X[second], y[second], d[second])
         assert score == half.score(X[first], y[first], d[first])
 
@@ -265,7 +297,9 @@ def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -
         assert get_routing_for_object(clone(asked)).fit.requests["candidates"] == "may"
         pipeline = make_pipeline(StandardScaler(), asked).fit(X, y, sex=d, may=np.arange(45))
         with pytest.raises(ValueError, match="candidates"):
-            make_pipeline(StandardScaler(), quick()).fit(X, y, sensitive=d, candidates=np.arange(45))
+            make_pipeline(StandardScaler(), quick()).fit(
+                X, y, sensitive=d, candidates=np.arange(45)
+            )
     assert pipeline[-1].row_index_.max() < 45
 
 
@@ -297,6 +331,8 @@ def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:
 
 
 def test_the_labels_of_a_pickle_have_four_bytes_each(table) -> None:
-    fitted = FairCoreset(4, random_state=0, n_init=1).fit(*(np.repeat(part, 200, axis=0) for part in table))
+    fitted = FairCoreset(4, random_state=0, n_init=1).fit(
+        *(np.repeat(part, 200, axis=0) for part in table)
+    )
     assert fitted.labels_.dtype == np.int32
     assert len(pickle.dumps(fitted)) < 4 * len(fitted.labels_) + 20_000

@@ -17,7 +17,8 @@ from fwc_llm.coreset.threads import Threads
 
 def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""
-    kind, k = "sqeuclidean" if space.cost.root else "cityblock", -len(space.cost.unit)
+    kind = "sqeuclidean" if space.cost.root else "cityblock"
+    k = -len(space.cost.unit)
     apart = cdist(space.values[:, :k], values[:, :k], kind)
     apart += (space.values[:, None, k:] != values[None, :, k:]).sum(axis=2)
     apart += space.move[cells][:, space.cell].T
@@ -25,7 +26,9 @@ def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
 
 def space(cost: str, n: int = 150, apart: float = 0) -> Space:
-    """Three cells whose prices differ, numbers in nine heaps, a two-valued column and two categories."""
+    """Three cells whose prices differ, numbers in nine heaps, a two-valued column and two
+    categories.
+    """
     rng = np.random.default_rng(0)
     numbers = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 2, n)])
     values = np.column_stack([numbers, rng.integers(0, 4, (n, 2))]).astype(np.float32)
@@ -92,7 +95,8 @@ def test_swaps_take_free_representatives_closer(cost: str, epsilon: float | None
     X = pd.DataFrame(table.features.astype(float)).rename(columns=str)
     for name in "abcde":
         X[name] = rng.choice(list("uvwxyz"), 3000, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
-    y, d = table.outcome, table.sensitive
+    y = table.outcome
+    d = table.sensitive
     options = {"cost": cost, "epsilon": epsilon, "random_state": 0}
     few = FairCoreset(40, **options, swaps=False).fit(X, y, d)
     more = FairCoreset(40, **options, swaps=True).fit(X, y, d)

@@ -32,7 +32,10 @@ def test_it_is_below_the_best_of_all_choices(terms: dict[str, Any], weighted: bo
     rng = np.random.default_rng(0)
     for kind in ("numbers", "mixed"):
         X, y, d = table(kind, N, 0)
-        levels = np.column_stack([d, np.arange(N) // 5]) if "crossed" in terms else d
+        if "crossed" in terms:
+            levels = np.column_stack([d, np.arange(N) // 5])
+        else:
+            levels = d
         given = {"sample_weight": rng.integers(1, 5, N) if weighted else None}
         given["candidates"] = np.arange(3) if "support" in terms else None
         cells = len(np.unique(np.column_stack([levels, y]), axis=0))
@@ -45,9 +48,9 @@ def test_it_is_below_the_best_of_all_choices(terms: dict[str, Any], weighted: bo
 
 def test_it_is_within_a_percent_or_two_of_a_coreset_of_many_rows() -> None:
     X, y, d = synthetic(700, 6)
-    model = FairCoreset(12, support="rows", slots="balanced-positive", random_state=0, prove=True).fit(
-        X, y, d
-    )
+    model = FairCoreset(
+        12, support="rows", slots="balanced-positive", random_state=0, prove=True
+    ).fit(X, y, d)
     assert 0.97 * model.objective_ < model.outer_bound_ <= model.lower_bound_
     plain = FairCoreset(12, support="rows", slots="balanced-positive", random_state=0).fit(X, y, d)
     assert plain.row_index_.tolist() == model.row_index_.tolist()
@@ -69,4 +72,9 @@ def test_there_is_none_of_free_points_and_large_tables() -> None:
     with pytest.raises(InputError, match="prove"):
         FairCoreset(4, support="rows", prove=1).fit(*table)
     few = np.arange(5100) % 20 == 0
-    assert FairCoreset(4, support="rows", prove=True, max_iter=1).fit(*table, candidates=few).outer_bound_ > 0
+    assert (
+        FairCoreset(4, support="rows", prove=True, max_iter=1)
+        .fit(*table, candidates=few)
+        .outer_bound_
+        > 0
+    )

@@ -17,12 +17,15 @@ from fwc_llm.coreset.threads import Threads
 
 def toy(n=300, p=4, seed=0):
     rng = np.random.default_rng(seed)
-    d, x = rng.integers(0, 2, n), rng.normal(size=(n, p))
+    d = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, p))
     return x, (x[:, 0] + rng.normal(size=n) > 0.5 * d).astype(int), d
 
 
 def lloyd(x, centres, iterations):
-    """Plain Lloyd's algorithm, written independently: objective before every move and after the last."""
+    """Plain Lloyd's algorithm, written independently: objective before every move and after the
+    last.
+    """
     history = []
     for _ in range(iterations + 1):
         squares = ((x[:, None] - centres[None]) ** 2).sum(2)
@@ -37,7 +40,9 @@ def lloyd(x, centres, iterations):
 def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     x, y, d = toy()
     start = np.random.default_rng(1).choice(len(x), 12, replace=False)
-    fitted = FairCoreset(12, None, "sqeuclidean", init=start, cost_sensitive=0, cost_outcome=0).fit(x, y, d)
+    fitted = FairCoreset(12, None, "sqeuclidean", init=start, cost_sensitive=0, cost_outcome=0).fit(
+        x, y, d
+    )
     expected = lloyd(x, x[np.sort(start)], len(fitted.history_) - 1)
     np.testing.assert_allclose(fitted.history_, expected, rtol=1e-7)  # compiled: float32
     assert fitted.n_iter_ > 3
@@ -70,14 +75,26 @@ def shares_of(rng, n, m):
 def test_medoids_are_the_best_rows_left(cost):
     rng = np.random.default_rng(0)
     for _ in range(10):
-        n, m = 60, 4
+        n = 60
+        m = 4
         numbers = np.column_stack([rng.normal(size=n), rng.integers(0, 4, n)])
         table = EncodedTable(numbers, rng.integers(0, 3, (n, 1)))
-        cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
-        pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table)
+        cell = np.arange(n) % 2
+        cell_of = np.array([0, 0, 1, 1])
+        pools = [np.flatnonzero(cell == g) for g in (0, 1)]
+        ids = value_ids(table)
         rows = np.concatenate([pools[0][:2], pools[1][:2]])
-        terms = find_cells(np.zeros(n), cell, n), cell_of, np.ones(1), None, cost, "rows", np.zeros((2, 2))
-        shares, costs = shares_of(rng, n, m), cost_matrix(table, table, cost)
+        terms = (
+            find_cells(np.zeros(n), cell, n),
+            cell_of,
+            np.ones(1),
+            None,
+            cost,
+            "rows",
+            np.zeros((2, 2)),
+        )
+        shares = shares_of(rng, n, m)
+        costs = cost_matrix(table, table, cost)
         moved = medoids(Problem(table, *terms, pools, ids), shares, rows)
         present = rows.copy()
         for j in range(m):
@@ -93,7 +110,8 @@ def test_medoids_are_the_best_rows_left(cost):
 def test_means_medians_and_modes_minimise_their_shares():
     rng = np.random.default_rng(1)
     table = EncodedTable(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
-    shares, start = shares_of(rng, 80, 3), np.zeros((3, 3))
+    shares = shares_of(rng, 80, 3)
+    start = np.zeros((3, 3))
     for cost, power in (("l1", 1), ("sqeuclidean", 2)):
         moved = Centres(table, cost, 3, Threads(1)).move(shares, start)
         for j in range(3):
@@ -102,7 +120,9 @@ def test_means_medians_and_modes_minimise_their_shares():
             x = table.values[rows]
             best = (weight[:, None] * np.abs(x - moved[j])[:, :2] ** power).sum(0)
             for step in (-1e-4, 1e-4):
-                assert (best <= (weight[:, None] * np.abs(x - moved[j] - step)[:, :2] ** power).sum(0)).all()
+                assert (
+                    best <= (weight[:, None] * np.abs(x - moved[j] - step)[:, :2] ** power).sum(0)
+                ).all()
             counts = np.bincount(x[:, 2].astype(int), weights=weight, minlength=3)
             assert counts[int(moved[j, 2])] == counts.max()
     assert shares.units_by(np.zeros(80, int), 1).sum() == 80 * UNIT
@@ -111,8 +131,17 @@ def test_means_medians_and_modes_minimise_their_shares():
 @pytest.mark.slow
 @settings(deadline=None, max_examples=24)
 @given(
-    *(st.integers(0, 10**6), st.sampled_from([1e-9, 1.0, 1e9]), st.booleans(), st.booleans(), st.booleans()),
-    *(st.sampled_from(options) for options in (["l1", "sqeuclidean"], ["free", "rows", "features"])),
+    *(
+        st.integers(0, 10**6),
+        st.sampled_from([1e-9, 1.0, 1e9]),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    *(
+        st.sampled_from(options)
+        for options in (["l1", "sqeuclidean"], ["free", "rows", "features"])
+    ),
     st.sampled_from([None, 0.0, 0.1]),
 )
 def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, support, epsilon):
@@ -120,7 +149,9 @@ def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, sup
     if ties:
         x = np.round(x)
     if doubled:
-        x, y, d = np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(d, 2)
+        x = np.repeat(x, 2, axis=0)
+        y = np.repeat(y, 2)
+        d = np.repeat(d, 2)
     x[:, 2] = 1.0  # a constant column
     x = x * scale
     y[:4], d[:4] = [0, 0, 1, 1], [0, 1, 0, 1]
@@ -136,12 +167,16 @@ def test_the_objective_never_rises(seed, scale, ties, doubled, lonely, cost, sup
 
 @pytest.mark.parametrize("seed", range(2))
 def test_row_order_and_doubled_rows_do_not_matter(seed):
-    """Of the descent. Sums change in their last digit only: a near-tie may fall otherwise in one order."""
+    """Of the descent. Sums change in their last digit only: a near-tie may fall otherwise in one
+    order.
+    """
     x, y, d = toy(seed=seed)
     start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
     orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(12)]
     rows = [np.arange(len(x)), np.repeat(np.arange(len(x)), 2), *orders]
-    fits = [FairCoreset(12, init=start, swaps=False).fit(x[order], y[order], d[order]) for order in rows]
+    fits = [
+        FairCoreset(12, init=start, swaps=False).fit(x[order], y[order], d[order]) for order in rows
+    ]
     middle = sorted(fits, key=lambda f: f.objective_)[len(fits) // 2]
     equal = [f for f in fits if f.objective_ == pytest.approx(middle.objective_, rel=1e-9)]
     assert len(equal) >= len(fits) - 1
@@ -154,10 +189,14 @@ def test_many_levels_outcomes_and_crossed_attributes():
     rng = np.random.default_rng(4)
     n = 600
     frame = pd.DataFrame({"x": rng.normal(size=n), "kind": rng.choice(list("abc"), n)})
-    sensitive = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)})
+    sensitive = pd.DataFrame(
+        {"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)}
+    )
     y = rng.choice(["high", "low", "middle"], n)
     target = {"middle": 0.4, "high": 0.3, "low": 0.3}
-    f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1, swaps=False).fit(frame, y, sensitive)
+    f = FairCoreset(30, 0.02, target=target, random_state=0, n_init=1, swaps=False).fit(
+        frame, y, sensitive
+    )
     assert f.sensitive_.shape == (30, 2)
     assert f.violation_ <= 0.02 + 1e-9
     for level in np.unique(f.sensitive_, axis=0):

@@ -33,7 +33,8 @@ def test_what_weights_change_and_what_not(support: str) -> None:
     assert np.array_equal(plain.weights_, equal.weights_)
     assert np.array_equal(plain.history_, equal.history_)
     found = fit(support, x, y, d, sample_weight=weights)
-    # By a power of two: the same to the last digit, though their sum overflows; else up to rounding.
+    # By a power of two: the same to the last digit, though their sum overflows; else up to
+    # rounding.
     scaled = fit(support, x, y, d, sample_weight=weights * 2.0**1021)
     assert np.array_equal(found.weights_, scaled.weights_)
     third = fit(support, x, y, d, sample_weight=weights / 3)
@@ -62,12 +63,16 @@ def test_what_weights_change_and_what_not(support: str) -> None:
 
 def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
     rng = np.random.default_rng(2)
-    cost, weights, points = rng.random((300, 6)), rng.integers(0, 4, 300), rng.random(6)
+    cost = rng.random((300, 6))
+    weights = rng.integers(0, 4, 300)
+    points = rng.random(6)
     found = wasserstein(cost, points, weights)
     repeated = wasserstein(np.repeat(cost, weights, axis=0), points)
     assert found.objective == pytest.approx(repeated.objective, rel=1e-9)
     assert found.lower_bound == pytest.approx(found.objective, rel=1e-9)
-    assert wasserstein(cost, points, np.full(300, 7)).objective == wasserstein(cost, points).objective
+    assert (
+        wasserstein(cost, points, np.full(300, 7)).objective == wasserstein(cost, points).objective
+    )
     uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
     assert uneven.lower_bound == pytest.approx(uneven.objective, rel=1e-9)
 
@@ -94,10 +99,14 @@ def test_weights_of_any_size_keep_parity(support: str, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("support", ["free", "rows"])
 def test_large_tables_are_searched_by_weight(support: str) -> None:
-    """Compiled steps, samples and swaps: whole weights end where repeated rows end, within a per cent."""
+    """Compiled steps, samples and swaps: whole weights end where repeated rows end, within a per
+    cent.
+    """
     rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=(9000, 3)) + 3 * rng.integers(0, 3, (9000, 1)), 2)
-    y, d, weights = rng.integers(0, 2, 9000), rng.integers(0, 2, 9000), rng.integers(1, 5, 9000)
+    y = rng.integers(0, 2, 9000)
+    d = rng.integers(0, 2, 9000)
+    weights = rng.integers(1, 5, 9000)
     often = np.repeat(np.arange(9000), weights)
     settings = {"progressive": True, "swaps": support == "rows"}
     found = fit(support, x, y, d, sample_weight=weights, settings=settings)
@@ -110,7 +119,8 @@ def test_large_tables_are_searched_by_weight(support: str) -> None:
 def test_rivals_take_weights(name: str) -> None:
     x, y, d, weights = table(240)
     rival = getattr(rivals, name)
-    plain, equal = rival(x, y, d, 10), rival(x, y, d, 10, sample_weight=np.full(240, 3.0))
+    plain = rival(x, y, d, 10)
+    equal = rival(x, y, d, 10, sample_weight=np.full(240, 3.0))
     assert np.array_equal(plain.weights, equal.weights)
     heavy = weights * np.where(x["town"] == "A", 1000.0, 1.0)
     found = rival(x, y, d, 10, sample_weight=heavy)
@@ -158,14 +168,17 @@ def test_init_and_candidates_are_positions_in_the_table_given() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"), ([0, 0, 0], "is zero"),
+        ([1.0, 2.0], r"has shape \(2,\): give one weight for each row, \(3,\)"),
+        ([0, 0, 0], "is zero"),
         ([1.0, -0.5, -2.0], "of row 1 is -0.5: weights are finite numbers of at least 0"),
-        ([1.0, 2.0, np.nan], "of row 2 is nan"), ([np.inf, 2.0, 1.0], "of row 0 is inf"),
-        (["1", "2", "x"], "must be numbers"), ([1, 2, None], "of row 2 is nan"),
+        ([1.0, 2.0, np.nan], "of row 2 is nan"),
+        ([np.inf, 2.0, 1.0], "of row 0 is inf"),
+        (["1", "2", "x"], "must be numbers"),
+        ([1, 2, None], "of row 2 is nan"),
         (pd.array([1, 2, None], dtype="Int64"), "must be numbers|of row 2 is nan|masked values"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_is_no_weight_is_refused_with_its_row(given: object, said: str) -> None:
     with pytest.raises(FwcError, match=said):
         read_weights(given, 3)

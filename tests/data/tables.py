@@ -33,7 +33,10 @@ def write_task(
 ) -> Path:
     """Write data.csv and task.toml into `folder`; returns the task file's path."""
     (folder / "data.csv").write_bytes(csv if isinstance(csv, bytes) else csv.encode())
-    text = TOML.format(top=top, data=data, outcome=outcome, protected=protected) if toml is None else toml
+    if toml is None:
+        text = TOML.format(top=top, data=data, outcome=outcome, protected=protected)
+    else:
+        text = toml
     (folder / "task.toml").write_text(text, encoding="utf-8")
     return folder / "task.toml"
 

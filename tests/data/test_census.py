@@ -57,7 +57,9 @@ def test_the_tables_are_what_the_script_makes_of_adult(adult: Task) -> None:
 
 
 def test_sex_and_income_are_jointly_exact(adult: Task, census: Task) -> None:
-    cells = [frame.groupby(["sex", "income"]).size().tolist() for frame in (adult.pool(), census.pool())]
+    cells = [
+        frame.groupby(["sex", "income"]).size().tolist() for frame in (adult.pool(), census.pool())
+    ]
     assert cells[0] == cells[1]
 
 
@@ -67,7 +69,8 @@ def test_margins_are_close_to_adults(adult: Task, census: Task) -> None:
     assert np.mean(list(one.values())) < 0.01
     assert max(two.values()) < 0.08
     assert np.mean(list(two.values())) < 0.03
-    # The yardstick can tell: with the columns drawn independently of each other the pairs are far off.
+    # The yardstick can tell: with the columns drawn independently of each other the pairs are far
+    # off.
     rng = np.random.default_rng(0)
     loose = census.pool().apply(lambda column: column.to_numpy()[rng.permutation(len(column))])
     assert np.mean(list(distances(loose, adult.pool(), adult)[1].values())) > 0.06

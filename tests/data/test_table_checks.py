@@ -1,4 +1,6 @@
-"""Columns that tell the outcome or a protected attribute, and repeated rows; noise raises no alarm."""
+"""Columns that tell the outcome or a protected attribute, and repeated rows; noise raises no
+alarm.
+"""
 
 import re
 from pathlib import Path
@@ -30,7 +32,8 @@ def people(n: int = 1500, seed: int = 0) -> pd.DataFrame:
 
 def leak(frame: pd.DataFrame, kind: str) -> "pd.Series":
     """A column that tells the outcome, or the protected attribute, in one way."""
-    rng, yes = np.random.default_rng(1), frame["y"] == "yes"
+    rng = np.random.default_rng(1)
+    yes = frame["y"] == "yes"
     if kind == "reverse":
         return 1 - yes.astype(int)
     if kind == "codes":
@@ -47,7 +50,9 @@ def leak(frame: pd.DataFrame, kind: str) -> "pd.Series":
     return frame["g"].str.upper()
 
 
-@pytest.mark.parametrize("kind", ["reverse", "codes", "reason", "letter", "score", "nearly", "group"])
+@pytest.mark.parametrize(
+    "kind", ["reverse", "codes", "reason", "letter", "score", "nearly", "group"]
+)
 def test_a_column_that_tells_outcome_or_group_is_named(kind: str) -> None:
     frame = people()
     assert not checked(frame).sentences
@@ -63,20 +68,25 @@ def test_noise_tells_nothing(n: int, share: float) -> None:
     frame = pd.DataFrame({f"c{k}": rng.zipf(1.4, n).clip(0, n).astype(str) for k in range(60)})
     numbers = pd.DataFrame(rng.normal(size=(n, 60))).rename(columns=str)
     frame = pd.concat([frame, numbers.mask(rng.random((n, 60)) < 0.5)], axis=1)
-    frame = frame.assign(y=np.where(rng.random(n) < share, "yes", "no"), g=rng.choice(["a", "b", "c"], n))
+    frame = frame.assign(
+        y=np.where(rng.random(n) < share, "yes", "no"), g=rng.choice(["a", "b", "c"], n)
+    )
     assert not checked(frame).sentences
 
 
 @pytest.mark.parametrize("name", ["adult", "german", "communities", "drug"])
 def test_the_built_in_tables_have_no_such_column(data_dir: Path, name: str) -> None:
-    """Adult's relationship tells sex in some rows (Husband) and not in most: `Task.naming` is for that."""
+    """Adult's relationship tells sex in some rows (Husband) and not in most: `Task.naming` is
+    for that.
+    """
     checks = load_task(name, data_dir).checks
     assert not checks.columns
     assert not checks.material
 
 
 def test_rows_that_repeat_are_counted_and_coincidence_is_not() -> None:
-    frame, rng = people(), np.random.default_rng(3)
+    frame = people()
+    rng = np.random.default_rng(3)
     twice = pd.concat([frame, frame.sample(60, random_state=1)], ignore_index=True)
     assert "60 of 1,560 rows repeat" in checked(twice).repeated
     assert checked(twice).material
@@ -95,9 +105,13 @@ def test_a_table_of_400_columns(tmp_path: Path) -> None:
     assert len(load_task(tmp_path / "wide.toml").features) == 403
 
 
-def test_init_check_eval_and_report_name_what_tells_and_what_repeats(fwc: Run, tmp_path: Path) -> None:
+def test_init_check_eval_and_report_name_what_tells_and_what_repeats(
+    fwc: Run, tmp_path: Path
+) -> None:
     frame = people(400)
-    frame = pd.concat([frame, frame.head(20)]).assign(reject=lambda rows: (rows["y"] == "no").astype(int))
+    frame = pd.concat([frame, frame.head(20)]).assign(
+        reject=lambda rows: (rows["y"] == "no").astype(int)
+    )
     frame.to_csv(tmp_path / "t.csv", index=False)
     task = tmp_path / "t.toml"
     drafted = fwc("task", "init", tmp_path / "t.csv", "--protected", "g", "--outcome", "y", code=0)

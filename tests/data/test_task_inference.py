@@ -20,26 +20,51 @@ from fwc_llm.tasks import load_task
 @pytest.mark.parametrize(
     ("cell", "english", "german"),
     [
-        ("$106,790.63", "106790.63", None), ("1.234,5", None, "1234.5"), ("1,234.5", "1234.5", None),
-        ("(1,234.50)", "-1234.50", None), ("-$1,234", "-1234", "-1.234"), ("$-5", "-5", "-5"),
-        ("7 %", "7", "7"), ("US$ 12.50", "12.50", None), ("€ 1 234,50", None, "1234.50"),
-        ("12 kr.", "12", "12"), ("1,23,456", None, None), ("2023-01-02", None, None),
-        ("LA-00001", None, None), ("1,234 apples", None, None), ("--5", None, None), ("9" * 70, None, None),
+        ("$106,790.63", "106790.63", None),
+        ("1.234,5", None, "1234.5"),
+        ("1,234.5", "1234.5", None),
+        ("(1,234.50)", "-1234.50", None),
+        ("-$1,234", "-1234", "-1.234"),
+        ("$-5", "-5", "-5"),
+        ("7 %", "7", "7"),
+        ("US$ 12.50", "12.50", None),
+        ("€ 1 234,50", None, "1234.50"),
+        ("12 kr.", "12", "12"),
+        ("1,23,456", None, None),
+        ("2023-01-02", None, None),
+        ("LA-00001", None, None),
+        ("1,234 apples", None, None),
+        ("--5", None, None),
+        ("9" * 70, None, None),
     ],
-)  # fmt: skip
+)
 def test_numbers_as_people_write_them(cell: str, english: str | None, german: str | None) -> None:
     assert as_plain(cell, "1,234.5") == (cell if english is None else english)
     assert as_plain(cell, "1.234,5") == (cell if german is None else german)
 
 
-NOTES = ["wants to pay back the money early", "no complaints from this customer so far", "moved to town"]
+NOTES = [
+    "wants to pay back the money early",
+    "no complaints from this customer so far",
+    "moved to town",
+]
 
 
 @pytest.mark.parametrize(
     ("name", "cells", "role", "kind", "written"),
     [
-        ("when", [(f"2023-01-1{k % 9}", f"{k % 28 + 1}.12.2023 10:15", f"Jan {k % 28 + 1}, 2023")[k % 3]
-                  for k in range(60)], "drop", None, ""),
+        (
+            "when",
+            [
+                (f"2023-01-1{k % 9}", f"{k % 28 + 1}.12.2023 10:15", f"Jan {k % 28 + 1}, 2023")[
+                    k % 3
+                ]
+                for k in range(60)
+            ],
+            "drop",
+            None,
+            "",
+        ),
         ("zip", [f"{60000 + 7 * k}" for k in range(60)], "drop", None, ""),
         ("area", [f"0{6000 + 7 * k}" for k in range(60)], "drop", None, ""),
         ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
@@ -52,14 +77,26 @@ NOTES = ["wants to pay back the money early", "no complaints from this customer 
         ("branch", ["Berlin"] * 60, "drop", None, ""),
         ("empty", [None] * 60, "drop", None, ""),
         ("income", [f"${1000 + 37 * k:,.2f}" for k in range(60)], "feature", "numeric", "1,234.5"),
-        ("einkommen", [f"{1 + k}.{100 + k},50" for k in range(60)], "feature", "numeric", "1.234,5"),
+        (
+            "einkommen",
+            [f"{1 + k}.{100 + k},50" for k in range(60)],
+            "feature",
+            "numeric",
+            "1.234,5",
+        ),
         ("price", [f"{1 + k}.{100 + k} €" for k in range(60)], "feature", "numeric", "1.234,5"),
         ("price", [f"${k}" for k in range(60)], "feature", "numeric", "1,234.5"),
         ("amount", [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)], "feature", "numeric", ""),
-        ("purpose", ["new car", "home improvement", "other things"] * 20, "feature", "categorical", ""),
+        (
+            "purpose",
+            ["new car", "home improvement", "other things"] * 20,
+            "feature",
+            "categorical",
+            "",
+        ),
         ("temperature", [f"{k % 40 - 20}" for k in range(60)], "feature", "numeric", ""),
     ],
-)  # fmt: skip
+)
 def test_columns_are_taken_for_what_they_are(
     name: str, cells: list[str | None], role: str, kind: str | None, written: str
 ) -> None:
@@ -73,18 +110,22 @@ def test_columns_are_taken_for_what_they_are(
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "a unit, others none"),
+        (
+            [f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)],
+            "a unit, others none",
+        ),
         ([f"{12 + k}.{k % 9}00" for k in range(60)], 'written = "1.234,5"'),
         ([f"{k % 11}" for k in range(55)] + ["-1", "99"] * 5, "-1, 99 beside 0 to 10"),
         ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
-        ([f"{18 + k % 53}" for k in range(600)] + ["99"] * 12, '99 beside 18 to 70: a code'),
+        ([f"{18 + k % 53}" for k in range(600)] + ["99"] * 12, "99 beside 18 to 70: a code"),
         ([f"{k * 37 % 1000}" for k in range(600)] + ["666"] * 40, "666 beside 0 to "),
         ([f"{k % 40 - 1}" for k in range(600)], "-1 beside 0 to 38"),
         ([f"{k % 100}" for k in range(600)], ""),
-        ([f"{k % 40 - 20}" for k in range(60)], ""), ([f"{k % 120}" for k in range(600)], ""),
+        ([f"{k % 40 - 20}" for k in range(60)], ""),
+        ([f"{k % 120}" for k in range(600)], ""),
         (["red", "blue"] * 30, ""),
     ],
-)  # fmt: skip
+)
 def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
     look = profile_column("x", pd.Series(cells))
     assert words in look.why if words else not look.why
@@ -92,7 +133,8 @@ def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "odd", ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", ".", "\\N", "(leer)"]
+    "odd",
+    ["k.A.", "n/a", "-", "unbekannt", "NULL", "#N/A", "s/d", "non renseigné", ".", "\\N", "(leer)"],
 )
 @pytest.mark.parametrize(
     "number", ["{0},{1:02d}", "1.{0},{1:02d} EUR", "${0}.{1:02d}", "{0}", "{0} km", "{1} %"]
@@ -119,14 +161,19 @@ def test_a_text_among_numbers_is_named_and_not_taken_for_missing(tmp_path: Path,
     assert len(load_task(tmp_path / "t.toml").pool()) == 89
 
 
-def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(tmp_path: Path) -> None:
+def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(
+    tmp_path: Path,
+) -> None:
     """ "-" is missing among the numbers, and a value of the other column."""
-    sexes, jobs = ["f", "m", "n/a", "f", "m", "keine Angabe"], ["clerk", "n/a", "cook"]
+    sexes = ["f", "m", "n/a", "f", "m", "keine Angabe"]
+    jobs = ["clerk", "n/a", "cook"]
     rows = [
         f"{'-' if k == 7 else 20 + k % 50},{'+-'[k % 2]},{sexes[k % 6]},{jobs[k % 3]},{k % 2}"
         for k in range(300)
     ]
-    (tmp_path / "t.csv").write_text("\n".join(["age,factor,sex,job,y", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["age,factor,sex,job,y", *rows]) + "\n", encoding="utf-8"
+    )
     draft = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path, ["Cook"])
     (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
     pool = load_task(tmp_path / "t.toml").pool()
@@ -139,7 +186,8 @@ def test_words_for_unknown_become_one_category_and_a_marker_is_the_columns_own(t
 @pytest.mark.parametrize("last", ["Summe,,{0:.2f},", "Total,,,", "Gesamt:,,{0:.2f},"])
 def test_a_total_line_is_named_and_left_out(tmp_path: Path, last: str) -> None:
     rows = [
-        f"{18 + k % 60},{'fm'[k % 2]},{900 + 7.5 * k:.2f},{['ja', 'nein'][k // 2 % 2]}" for k in range(200)
+        f"{18 + k % 60},{'fm'[k % 2]},{900 + 7.5 * k:.2f},{['ja', 'nein'][k // 2 % 2]}"
+        for k in range(200)
     ]
     total = sum(900 + 7.5 * k for k in range(200))
     (tmp_path / "t.csv").write_text("\n".join(["age,sex,pay,ok", *rows, last.format(total)]) + "\n")
@@ -173,10 +221,15 @@ def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [(("low", "high"), "# positive = […]"), (("2", "5", "9"), "# positive = […]"),
-     (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?')],
-)  # fmt: skip
-def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, ...], line: str) -> None:
+    [
+        (("low", "high"), "# positive = […]"),
+        (("2", "5", "9"), "# positive = […]"),
+        (("0", "1", "-1"), '# others = "drop" # CHECK: what of -1?'),
+    ],
+)
+def test_no_line_proposes_which_value_is_yes(
+    tmp_path: Path, values: tuple[str, ...], line: str
+) -> None:
     rows = (f"{k},{'ab'[k % 2]},{values[k % len(values)]}" for k in range(42))
     (tmp_path / "t.csv").write_text("\n".join(["x,g,y", *rows]) + "\n")
     text = draft_task(tmp_path / "t.csv", ["g"], "y", tmp_path).text
@@ -196,7 +249,9 @@ def test_no_line_proposes_which_value_is_yes(tmp_path: Path, values: tuple[str, 
         ("income", None, 50000.0, "Is “income” above 50000 in this case?"),
     ],
 )
-def test_draft_questions(outcome: str, positive: str | None, above: float | None, question: str) -> None:
+def test_draft_questions(
+    outcome: str, positive: str | None, above: float | None, question: str
+) -> None:
     assert draft_question(outcome, positive, above) == question
 
 
@@ -247,7 +302,9 @@ def test_a_data_frame_is_a_task() -> None:
     assert (above.labels(above.pool()) == (frame()["age"] > 40)).all()
     coded = frame().assign(ok=frame()["ok"].map({True: 3, False: 7}))
     assert load_task(coded, protected="sex", outcome="ok", positive=3).fingerprint
-    assert load_task(frame(), protected="sex", outcome="shade", positive="Ja", others="no").fingerprint
+    assert load_task(
+        frame(), protected="sex", outcome="shade", positive="Ja", others="no"
+    ).fingerprint
     assert task.base_parity is None  # own rows are drawn as they fall
 
 
@@ -258,7 +315,10 @@ def test_a_data_frame_is_a_task() -> None:
         ({}, "load_task\\(frame, protected"),
         ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
         ({"protected": "sex", "outcome": "sex"}, "outcome already"),
-        ({"protected": "sex", "outcome": "member", "positive": "perhaps"}, "'perhaps' is none of them"),
+        (
+            {"protected": "sex", "outcome": "member", "positive": "perhaps"},
+            "'perhaps' is none of them",
+        ),
     ],
 )
 def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) -> None:
@@ -280,7 +340,9 @@ value = st.one_of(st.integers(-5, 5).map(str), text.map(str.strip), st.just(""),
 
 def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool = False) -> Path:
     frame.to_csv(folder / "t.csv", sep=separator, index=index)
-    (folder / "t.toml").write_text(draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8")
+    (folder / "t.toml").write_text(
+        draft_task(folder / "t.csv", ["sex"], "y", folder).text, encoding="utf-8"
+    )
     return folder / "t.toml"
 
 
@@ -293,7 +355,9 @@ def test_any_table_drafts(
     names = data.draw(st.lists(name, min_size=1, max_size=3, unique=True))
     rows = 12
     drawn = {title: data.draw(st.lists(value, min_size=rows, max_size=rows)) for title in names}
-    frame = pd.DataFrame(drawn | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4})
+    frame = pd.DataFrame(
+        drawn | {"sex": list("fm") * 6, "age": range(rows), "y": ["yes", "no", "no"] * 4}
+    )
     path = draft(tmp_path_factory.mktemp("draft"), frame, separator)
     fields = {item.name: item for item in read_taskfile(path).fields}
     assert list(fields) == [str(title) for title in frame.columns]

@@ -1,4 +1,6 @@
-"""The simulation harness: its worlds are what they say, it sees what is wrong, and the audit passes it."""
+"""The simulation harness: its worlds are what they say, it sees what is wrong, and the audit
+passes it.
+"""
 
 import json
 from pathlib import Path
@@ -28,7 +30,8 @@ def test_the_short_version_is_accepted(world: World) -> None:
 
 
 def test_a_true_coverage_of_091_is_found_out_nine_times_in_ten() -> None:
-    rng, accepting = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
+    accepting = {}
     for looks in ((RUNS,), LOOKS):
         for true in (0.91, 0.95):
             steps = rng.binomial(np.diff(looks, prepend=0), true, (4000, len(looks))).cumsum(1)
@@ -52,7 +55,10 @@ def test_the_short_version_of_a_pair_is_accepted(pair: Pair) -> None:
 def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:
     world = ADULT_200.world("equal arms", EQUAL, 5, group_shift=0.1)
     gaps = [
-        [sample.truths[of][0]["rate of B"] - sample.truths[of][0]["rate of A"] for of in (EXAMPLES, STRATEGY)]
+        [
+            sample.truths[of][0]["rate of B"] - sample.truths[of][0]["rate of A"]
+            for of in (EXAMPLES, STRATEGY)
+        ]
         for sample in map(world.draw, np.random.default_rng(0).spawn(400))
     ]
     assert np.std([one for one, _ in gaps]) == pytest.approx(0.1 * np.sqrt(2 / 5), rel=0.1)
@@ -61,22 +67,32 @@ def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:
 
 
 def test_the_truth_of_a_population_by_hand() -> None:
-    yes, weights = np.array([[0.2, 0.6], [0.1, 0.9]]), np.array([[0.3, 0.1], [0.2, 0.4]])
+    yes = np.array([[0.2, 0.6], [0.1, 0.9]])
+    weights = np.array([[0.3, 0.1], [0.2, 0.4]])
     found = truth(yes, weights, np.array([[1.0, 0.5], [1.0, 1.0]]), ["a", "b"])
-    assert found["accuracy"] == pytest.approx((0.3 * 0.8 + 0.05 * 0.6 + 0.2 * 0.9 + 0.4 * 0.9) / 0.95)
+    assert found["accuracy"] == pytest.approx(
+        (0.3 * 0.8 + 0.05 * 0.6 + 0.2 * 0.9 + 0.4 * 0.9) / 0.95
+    )
     assert found["rate of a"] == pytest.approx((0.3 * 0.2 + 0.05 * 0.6) / 0.35)
     assert found["rate of b"] == pytest.approx((0.02 + 0.36) / 0.6)
-    assert found["demographic_parity_difference"] == pytest.approx(found["rate of b"] - found["rate of a"])
-    assert found["demographic_parity_ratio"] == pytest.approx(found["rate of a"] / found["rate of b"])
+    assert found["demographic_parity_difference"] == pytest.approx(
+        found["rate of b"] - found["rate of a"]
+    )
+    assert found["demographic_parity_ratio"] == pytest.approx(
+        found["rate of a"] / found["rate of b"]
+    )
     assert found["equalized_odds_difference"] == pytest.approx(0.3)
     assert found["coverage of a"] == pytest.approx(0.35 / 0.4)
 
 
 def test_misses_of_every_kind_are_faults() -> None:
-    interval, test = Interval(), Verdicts()
+    interval = Interval()
+    test = Verdicts()
     for place in range(400):
         value = 0.5 if place else 0.9
-        interval.add(Reading("accuracy", "first", EXAMPLES, value, 0.4, 0.6, 0.5 if place % 10 else 0.3))
+        interval.add(
+            Reading("accuracy", "first", EXAMPLES, value, 0.4, 0.6, 0.5 if place % 10 else 0.3)
+        )
         p = 0.5 if place % 10 else 0.01
         test.add(Verdict("gap", "", EXAMPLES, p, 0.1, 0.0, contradicts=place == 7))
     test.add(Verdict("gap", "", EXAMPLES, None, 0.1, 0.0, contradicts=False))
@@ -92,13 +108,29 @@ def test_misses_of_every_kind_are_faults() -> None:
     assert (interval.absent, test.absent) == (1, 1)
 
 
-def test_the_command_records_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--quick", "--runs", "10", "--only", "groups of 10", "--out", str(tmp_path), "--processes", "1"])
+def test_the_command_records_what_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(
+        [
+            "--quick",
+            "--runs",
+            "10",
+            "--only",
+            "groups of 10",
+            "--out",
+            str(tmp_path),
+            "--processes",
+            "1",
+        ]
+    )
     record = json.loads((tmp_path / "coverage.json").read_text())
     assert record["command"].startswith("python -m evals.coverage --quick --runs 10")
     assert [one["name"] for one in record["populations"]] == ["groups of 10, rates near 0, R = 1"]
     page = (tmp_path / "coverage.md").read_text()
-    assert page.strip() == capsys.readouterr().out.strip()  # the bar leaves lines, by the version of rich
+    assert (
+        page.strip() == capsys.readouterr().out.strip()
+    )  # the bar leaves lines, by the version of rich
     assert "nan" not in page
 
 

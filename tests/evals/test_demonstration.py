@@ -12,9 +12,12 @@ from fwc_llm.runs.recorded_run import read_run
 pytestmark = pytest.mark.slow
 
 
-def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_points(tmp_path: Path) -> None:
+def test_pages_pictures_and_words_show_the_runs_which_tell_arms_apart_to_five_points(
+    tmp_path: Path,
+) -> None:
     """One test: its runs are made once, whatever else runs beside it."""
-    simulated, recorded = run("simulated", tmp_path), run("recorded", tmp_path)
+    simulated = run("simulated", tmp_path)
+    recorded = run("recorded", tmp_path)
     assert "SIMULATED" in simulated
     assert "fwc-llm eval --model" in simulated
     assert "SIMULATED" not in recorded

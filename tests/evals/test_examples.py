@@ -17,7 +17,9 @@ def test_the_examples_own_tests_pass(tmp_path: Path) -> None:
     # By name, for a checkout that is not installed; pytest takes no plugin twice.
     options = ("-p", "fwc_llm.testing.plugin", "-p", "no:cacheprovider", "-q")
     environment["XDG_CACHE_HOME"] = str(tmp_path)
-    done = python("-m", "pytest", *options, "evals/examples", cwd=CHECKOUT, env=environment, check=False)
+    done = python(
+        "-m", "pytest", *options, "evals/examples", cwd=CHECKOUT, env=environment, check=False
+    )
     assert done.returncode == 0, done.stdout
     assert "failed" not in done.stdout
     page = (CHECKOUT / "docs" / "in-your-application.md").read_text(encoding="utf-8")

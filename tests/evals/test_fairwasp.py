@@ -28,7 +28,8 @@ def rows(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarray,
 @pytest.mark.parametrize(("cost", "metric"), [("l1", "cityblock"), ("sqeuclidean", "sqeuclidean")])
 def test_equals_the_full_linear_program(cost: str, metric: str, epsilon: float, ties: bool) -> None:
     x, y, sensitive = rows(34, 3, ties)
-    n, cell = len(x), 2 * (sensitive == "b") + y
+    n = len(x)
+    cell = 2 * (sensitive == "b") + y
     full = cdist(x, x, metric) + (y[:, None] != y) + (sensitive[:, None] != sensitive)
     target = np.bincount(y) / n
     model = FairWASP(epsilon=epsilon, cost=cost).fit(x, y, sensitive)
@@ -53,10 +54,14 @@ def test_says_how_far_it_is() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"cost": "l2"}, "cost"), ({"epsilon": 1.5}, "epsilon"), ({"cost_outcome": -1}, "cost_outcome"),
-        ({"cost_sensitive": "x"}, "cost_sensitive"), ({"target": [0.5, 0.6]}, "target"), ({}, "has no rows"),
+        ({"cost": "l2"}, "cost"),
+        ({"epsilon": 1.5}, "epsilon"),
+        ({"cost_outcome": -1}, "cost_outcome"),
+        ({"cost_sensitive": "x"}, "cost_sensitive"),
+        ({"target": [0.5, 0.6]}, "target"),
+        ({}, "has no rows"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(parameters: dict[str, Any], message: str) -> None:
     x, y, sensitive = rows(40, 0)
     y = y if parameters else np.where(sensitive == "a", 1, y)  # an empty cell
@@ -68,8 +73,10 @@ def test_bad_input_is_named(parameters: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("n_numeric", [0, 2, 5])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_finds_the_nearest_row_of_every_cell(cost: str, n_numeric: int, ties: bool) -> None:
-    rng, n = np.random.default_rng(n_numeric), 700
-    numbers, codes = rng.standard_normal((n, n_numeric)), rng.integers(0, 3, (n, 5 - n_numeric))
+    rng = np.random.default_rng(n_numeric)
+    n = 700
+    numbers = rng.standard_normal((n, n_numeric))
+    codes = rng.integers(0, 3, (n, 5 - n_numeric))
     rows = EncodedTable(np.round(numbers) if ties else numbers, codes)
     cells = find_cells(rng.integers(0, 2, n), rng.integers(0, 2, n), n)
     costs = cost_matrix(rows, rows, cost)

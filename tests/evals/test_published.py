@@ -22,7 +22,9 @@ from evals.paper.runner import run_cells
 
 
 def test_every_printed_tradeoff_follows_from_its_disparity_and_auc() -> None:
-    """The paper's equation "tradeoff" holds for every line, within rounding: nothing was miscopied."""
+    """The paper's equation "tradeoff" holds for every line, within rounding: nothing was
+    miscopied.
+    """
     for name, lines in (("tradeoff", 76), ("augmentation", 34)):
         table = published(name)
         assert len(table) == lines
@@ -49,13 +51,16 @@ def test_two_readings_of_the_headline() -> None:
 
 
 def test_rivals_without_disparity_are_left_out() -> None:
-    table = pd.DataFrame({"dataset": "x", "method": ["fwc-0.01", "uniform", "kmeans"], "dd": [0.1, 0.2, 0.0]})
+    table = pd.DataFrame(
+        {"dataset": "x", "method": ["fwc-0.01", "uniform", "kmeans"], "dd": [0.1, 0.2, 0.0]}
+    )
     assert average_reduction(table) == pytest.approx(0.5)
     assert np.isnan(average_reduction(table[table["method"] != "uniform"]))
 
 
 def test_the_front_is_what_no_other_beats() -> None:
-    disparity, auc = np.array([0.1, 0.2, 0.1, 0.3, 0.1]), np.array([0.7, 0.9, 0.6, 0.9, 0.7])
+    disparity = np.array([0.1, 0.2, 0.1, 0.3, 0.1])
+    auc = np.array([0.7, 0.9, 0.6, 0.9, 0.7])
     assert on_front(disparity, auc).tolist() == [True, True, False, False, True]
 
 
@@ -76,7 +81,8 @@ def test_the_network_computes_what_scikit_learn_computes() -> None:
     from sklearn.neural_network import MLPClassifier
 
     rng = np.random.default_rng(0)
-    y, weights = rng.integers(0, 2, 300), rng.random(300)
+    y = rng.integers(0, 2, 300)
+    weights = rng.random(300)
     X = rng.normal(size=(300, 4)) + 2 * y[:, None]
     model = MLPClassifier((20,), random_state=0).partial_fit(X, y, classes=[0, 1])
     ours = Network(model.coefs_, model.intercepts_)
@@ -88,7 +94,9 @@ def test_the_network_computes_what_scikit_learn_computes() -> None:
 def test_one_outcome_leaves_a_constant() -> None:
     classifier, epochs = train(np.zeros((5, 2)), np.ones(5), np.ones(5), seed=0)
     assert (type(classifier), epochs) == (Constant, 0)
-    outcome = judge(classifier, epochs, np.zeros((4, 2)), np.array([0, 1, 0, 1]), np.array(list("aabb")))
+    outcome = judge(
+        classifier, epochs, np.zeros((4, 2)), np.array([0, 1, 0, 1]), np.array(list("aabb"))
+    )
     assert (outcome.dd, outcome.auc, outcome.trivial) == (0, 0.5, True)
 
 
@@ -110,16 +118,22 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
         if "peer" in row:
             assert row["loss"] == pytest.approx(row["peer_loss"], rel=0.05)
     result = {
-        "command": "c", "machine": "m", "seeds": 1, "fwc_is_closest": True, "reference": table,
-        "scale": [{"strategy": "fwc", "m": 16, "error": "no"}], "peers": against,
-    }  # fmt: skip
+        "command": "c",
+        "machine": "m",
+        "seeds": 1,
+        "fwc_is_closest": True,
+        "reference": table,
+        "scale": [{"strategy": "fwc", "m": 16, "error": "no"}],
+        "peers": against,
+    }
     text = selectors.report(result)
     assert "for every seed: yes" in text
     assert "| fwc | 16 | no |" in text
 
 
 def test_parity_violation_is_the_worst_ratio() -> None:
-    d, y = np.array(["a", "a", "b", "b"]), np.array([0, 1, 0, 1])
+    d = np.array(["a", "a", "b", "b"])
+    y = np.array([0, 1, 0, 1])
     # a: p(1) = 3/4 against 1/2; b: p(1) = 1/2.
     assert parity_violation(d, y, np.array([1.0, 3, 1, 1]), 0.5) == pytest.approx(0.5)
     # A level without weight says nothing.
@@ -157,11 +171,14 @@ class Counting:
 
 def run(counting: Counting, path: Path, seconds: float | None = None) -> tuple[int, int]:
     experiment = counting.experiment()
-    return run_cells(experiment, Options(runs=1), Ledger(path, experiment), 1, seconds, Console(quiet=True))
+    return run_cells(
+        experiment, Options(runs=1), Ledger(path, experiment), 1, seconds, Console(quiet=True)
+    )
 
 
 def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
-    counting, path = Counting(), tmp_path / "counting.csv"
+    counting = Counting()
+    path = tmp_path / "counting.csv"
     assert run(counting, path) == run(counting, path) == (5, 5)
     assert counting.measured == [0, 1, 2, 3, 4]
     frame = Ledger(path, counting.experiment()).frame()
@@ -170,7 +187,8 @@ def test_a_second_run_measures_nothing(tmp_path: Path) -> None:
 
 
 def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
-    counting, path = Counting(), tmp_path / "counting.csv"
+    counting = Counting()
+    path = tmp_path / "counting.csv"
     run(counting, path)
     whole = path.read_text()
     for cut in range(1, 12):
@@ -182,9 +200,11 @@ def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
 
 
 def test_recorded_cells_measured_again_must_say_the_same(tmp_path: Path) -> None:
-    counting, path = Counting(), tmp_path / "counting.csv"
+    counting = Counting()
+    path = tmp_path / "counting.csv"
     run(counting, path)
-    experiment, quiet = counting.experiment(), Console(quiet=True)
+    experiment = counting.experiment()
+    quiet = Console(quiet=True)
 
     def found(count: int) -> list[str]:
         return measure_again(experiment, Options(runs=1), Ledger(path, experiment), count, quiet)
@@ -192,7 +212,10 @@ def test_recorded_cells_measured_again_must_say_the_same(tmp_path: Path) -> None
     assert found(9) == []
     assert sorted(counting.measured) == sorted(2 * [0, 1, 2, 3, 4])
     path.write_text(path.read_text().replace("0.333333", "0.333433").replace("2,0,,", "2,0,7,"))
-    assert sorted(found(5)) == ["1, 0: value 0.333433 recorded, 0.333333 now", "2, 0: value 7 recorded,  now"]
+    assert sorted(found(5)) == [
+        "1, 0: value 0.333433 recorded, 0.333333 now",
+        "2, 0: value 7 recorded,  now",
+    ]
 
 
 def test_both_forms_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,14 @@ from tests.conftest import CHECKOUT
 pytestmark = pytest.mark.slow
 
 
-def test_every_experiment_finishes_reports_and_keeps_what_it_promises(data_dir: Path, tmp_path: Path) -> None:
+def test_every_experiment_finishes_reports_and_keeps_what_it_promises(
+    data_dir: Path, tmp_path: Path
+) -> None:
     """One test: its runs are made once, whatever else runs beside them."""
     words = ("all", "--quick", "--datasets", "german,drug", "--out", tmp_path)  # codes, and ranks
-    python("-m", "evals.paper", *words, cwd=CHECKOUT, env=os.environ | {"FWC_LLM_DATA": str(data_dir)})
+    python(
+        "-m", "evals.paper", *words, cwd=CHECKOUT, env=os.environ | {"FWC_LLM_DATA": str(data_dir)}
+    )
     for name in NAMES:
         record = json.loads((tmp_path / f"{name}.json").read_text())
         assert record["cells_done"] == record["cells_planned"] > 0
@@ -48,11 +52,21 @@ def test_every_experiment_finishes_reports_and_keeps_what_it_promises(data_dir: 
 
 
 def test_fresh_forgets_nothing_before_it_has_read_the_data(tmp_path: Path) -> None:
-    data, kept = tmp_path / "german" / "german.data", tmp_path / "closeness.csv"
+    data = tmp_path / "german" / "german.data"
+    kept = tmp_path / "closeness.csv"
     data.parent.mkdir()
     data.write_text("no table\n")
     kept.write_text("earlier results\n")
-    words = ("closeness", "--fresh", "--out", tmp_path, "--datasets", "german", "--data-dir", tmp_path)
+    words = (
+        "closeness",
+        "--fresh",
+        "--out",
+        tmp_path,
+        "--datasets",
+        "german",
+        "--data-dir",
+        tmp_path,
+    )
     done = python("-m", "evals.paper", *words, cwd=CHECKOUT, check=False)
     assert done.returncode == 2
     assert "german.data" in done.stderr

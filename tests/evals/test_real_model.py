@@ -1,4 +1,6 @@
-"""The report on a real model: its scores against independent ones, its verdicts on answers that are known."""
+"""The report on a real model: its scores against independent ones, its verdicts on answers that
+are known.
+"""
 
 import json
 from pathlib import Path
@@ -11,27 +13,46 @@ from sklearn.metrics import roc_auc_score
 
 from evals.real_model import ask
 from evals.real_model.report import RESULTS, scores, verdicts
-from evals.real_model.scores import bootstrap, estimate, holm, over_sets, read_experiment, strategy_of
+from evals.real_model.scores import (
+    bootstrap,
+    estimate,
+    holm,
+    over_sets,
+    read_experiment,
+    strategy_of,
+)
 from fwc_llm import load_shots
 
 ARMS = ["zero", *(f"{name}-{seed}" for seed in range(1, 6) for name in ("fwc", "balanced"))]
 N = 200
 
 
-def made(shift: dict[str, float], noise: float = 1.0, arms: list[str] = ARMS) -> list[dict[str, str]]:
-    """Recorded replies: log-odds follow the label, and men's are `shift` of the arm's strategy higher."""
+def made(
+    shift: dict[str, float], noise: float = 1.0, arms: list[str] = ARMS
+) -> list[dict[str, str]]:
+    """Recorded replies: log-odds follow the label, and men's are `shift` of the arm's strategy
+    higher.
+    """
     rng = np.random.default_rng(0)
-    men, label = np.arange(N) % 2, np.arange(N) // 2 % 4 < 1 + 2 * (np.arange(N) % 2)
+    men = np.arange(N) % 2
+    label = np.arange(N) // 2 % 4 < 1 + 2 * (np.arange(N) % 2)
     own = rng.normal(size=N)
     rows = []
     for arm in arms:
-        log_odds = -3 + 2.0 * label + shift[strategy_of(arm)] * men + own + noise * rng.normal(size=N)
+        log_odds = (
+            -3 + 2.0 * label + shift[strategy_of(arm)] * men + own + noise * rng.normal(size=N)
+        )
         for row, value in enumerate(log_odds):
-            rows.append({
-                "arm": arm, "row": f"r{row}", "group": ("Female", "Male")[men[row]],
-                "label": "yes" if label[row] else "no", "reply": "Yes." if value > 0 else "No",
-                "p_yes": str(1 / (1 + np.exp(-value))),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "arm": arm,
+                    "row": f"r{row}",
+                    "group": ("Female", "Male")[men[row]],
+                    "label": "yes" if label[row] else "no",
+                    "reply": "Yes." if value > 0 else "No",
+                    "p_yes": str(1 / (1 + np.exp(-value))),
+                }
+            )
     return rows
 
 
@@ -78,12 +99,15 @@ def test_equal_prompts_are_one_set() -> None:
 
 
 def test_shuffled_weights_stand_beside_other_rows() -> None:
-    shots, shuffled = load_shots(ask.SHOTS / "fwc-1.json"), ask.examples("adult", "shuffled-1")
+    shots = load_shots(ask.SHOTS / "fwc-1.json")
+    shuffled = ask.examples("adult", "shuffled-1")
     assert not isinstance(shuffled, str)
     weights = [[example.weight for example in each.examples] for each in (shots, shuffled)]
     assert sorted(weights[0]) == sorted(weights[1])  # type: ignore[type-var]
     assert weights[0] != weights[1]
-    assert [example.row for example in shots.examples] == [example.row for example in shuffled.examples]
+    assert [example.row for example in shots.examples] == [
+        example.row for example in shuffled.examples
+    ]
 
 
 def judged(shift: dict[str, float], **options: Any) -> list[str]:
@@ -95,7 +119,10 @@ def judged(shift: dict[str, float], **options: Any) -> list[str]:
 def test_verdicts_on_known_answers() -> None:
     assert judged({"zero": 3.0, "fwc": 0.0, "balanced": 3.0}, noise=0.3) == ["support", "support"]
     assert judged({"zero": 1.0, "fwc": 1.0, "balanced": 1.0}, noise=0.0)[0] == "refuted"
-    assert judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0] == "these rows do not settle it"
+    assert (
+        judged({"zero": 1.0, "fwc": 0.9, "balanced": 1.0}, noise=3.0)[0]
+        == "these rows do not settle it"
+    )
     few = ["zero", "fwc-1", "balanced-1"]
     assert all(
         "three sets" in verdict

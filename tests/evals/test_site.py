@@ -1,4 +1,6 @@
-"""The site builds without a warning, asks no other host, leaves out no name; its notebooks are true."""
+"""The site builds without a warning, asks no other host, leaves out no name; its notebooks are
+true.
+"""
 
 import json
 import re
@@ -52,12 +54,19 @@ def links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: Path) -> Non
             if re.match(r"(?:https?|mailto|data):", link):
                 continue
             target, place = urldefrag(link)
-            there = (path.parent / unquote(target.partition("?")[0])).resolve() if target else path
+            if target:
+                there = (path.parent / unquote(target.partition("?")[0])).resolve()
+            else:
+                there = path
             assert there.is_file(), f"{path.name} links to {link}"
             if there.suffix == ".html":
-                assert unquote(place) in read[there].places, f"{path.name} links to {link}: no such place"
+                assert unquote(place) in read[there].places, (
+                    f"{path.name} links to {link}: no such place"
+                )
     for style in site.rglob("*.css"):
-        assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+        assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), (
+            style
+        )
 
 
 def every_page_of_the_manual_is_in_the_menu(site: Path) -> None:
@@ -65,7 +74,9 @@ def every_page_of_the_manual_is_in_the_menu(site: Path) -> None:
     for page in [*pages.DOCS.rglob("*.md"), *NOTEBOOKS]:
         where = pages.place(page.relative_to(CHECKOUT).as_posix()).removesuffix(".md")
         unlisted = page.relative_to(CHECKOUT).as_posix() in pages.UNLISTED
-        assert where == "index" or unlisted or f'"{where}.html"' in menu or f'"{where}.html#' in menu, page
+        assert (
+            where == "index" or unlisted or f'"{where}.html"' in menu or f'"{where}.html#' in menu
+        ), page
 
 
 def every_public_name_and_every_option_has_its_place(site: Path) -> None:
@@ -115,12 +126,16 @@ def test_the_site(tmp_path_factory: pytest.TempPathFactory, browser: Browser) ->
 
 
 def said(notebook: dict[str, object]) -> list[str]:
-    """What the cells print and the text of their values; without pictures and choices of the solver.
+    """What the cells print and the text of their values; without pictures and choices of the
+    solver.
 
-    Nor is the notice counted that some of the solver is compiled: which tests ran before decides on that.
+    Nor is the notice counted that some of the solver is compiled: which tests ran before decides on
+    that.
     """
     passing = ("<Figure", "census.data:", "compiling the solver for this machine")
-    return [text for text in notebooks.texts(notebook) if not any(words in text for words in passing)]
+    return [
+        text for text in notebooks.texts(notebook) if not any(words in text for words in passing)
+    ]
 
 
 @pytest.mark.slow
@@ -131,7 +146,9 @@ def test_notebooks_run_in_one_folder_and_say_what_they_said(tmp_path: Path) -> N
         assert len(said(kept)) >= 4
         assert said(notebooks.run(path, tmp_path)) == said(kept)
         assert "image/png" in path.read_text(encoding="utf-8")
-        first = next("".join(cell["source"]) for cell in kept["cells"] if cell["cell_type"] == "code")
+        first = next(
+            "".join(cell["source"]) for cell in kept["cells"] if cell["cell_type"] == "code"
+        )
         assert "%pip install" in first.partition("\n")[0]
 
 
@@ -151,12 +168,16 @@ def test_every_address_of_the_readme_is_a_file_of_the_checkout() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {url.removesuffix("/") for url in project.get("urls", {}).values()}
     (base,) = {f"https://github.com{repository}" for repository, _, _ in found}
-    assert not declared or base in declared, f"README.md links to {base}; pyproject.toml says {declared}"
+    assert not declared or base in declared, (
+        f"README.md links to {base}; pyproject.toml says {declared}"
+    )
     for _, path, section in found:
         assert (CHECKOUT / path).is_file(), path
         assert not section, "sections move; link to the page"
     relative = re.findall(r"\]\((?!https?://)([^)]*)\)", README)
-    assert not [one for one in relative if not one.startswith("#")], "the package index cannot follow these"
+    assert not [one for one in relative if not one.startswith("#")], (
+        "the package index cannot follow these"
+    )
 
 
 def test_the_readme_is_one_screen_and_shows_a_small_picture() -> None:

@@ -1,4 +1,6 @@
-"""Decision models from prompt to report: the surrogate over HTTP, a service of these tests, a real model."""
+"""Decision models from prompt to report: the surrogate over HTTP, a service of these tests, a
+real model.
+"""
 
 import importlib.util
 import json
@@ -56,12 +58,18 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
             assert again.data == score(RunFolder(again.folder), journal)
         for other in ({"api": "systemone"}, {}):
             with pytest.raises(FwcError, match=r"holds another run \(api: "):
-                evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other)
+                evaluate(
+                    CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other
+                )
         with pytest.raises(FwcError, match=r"\(api: chat, now decisions\)"):
-            evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions")
+            evaluate(
+                CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions"
+            )
     assert "a decision model" not in chat.report(tmp_path / "report.md").read_text()
     page = asked.report(tmp_path / "report.md").read_text()
-    assert "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
+    assert (
+        "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
+    )
     document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
     assert document["api"] == "systemone"
 
@@ -70,7 +78,11 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
     usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
     for model, options, words in (
         ("surrogate", {}, "surrogate does not support --api decisions"),
-        ("azure:mine", {"base_url": "http://127.0.0.1:9"}, "azure:mine does not support --api decisions"),
+        (
+            "azure:mine",
+            {"base_url": "http://127.0.0.1:9"},
+            "azure:mine does not support --api decisions",
+        ),
         ("gpt-6-luna", {"batch": True}, "--batch does not work with --api decisions"),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
         ("surrogate", {"api": "chat", "template": "decision"}, "'decision' is for decision models"),
@@ -87,9 +99,11 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
     assert price_of("gpt-5", api="decisions") is None, "what chats cost says nothing"
     assert price_of("gpt-6-luna", api="systemone") is None
     results = {
-        "model": "gpt-6-luna", "api": "decisions", "simulated": False,
+        "model": "gpt-6-luna",
+        "api": "decisions",
+        "simulated": False,
         "usage": {"prompt_tokens": 2_000_000, "completion_tokens": 5_000, "cached_tokens": 0},
-    }  # fmt: skip
+    }
     assert cost(results, {})["dollars"] == pytest.approx(0.2)
     assert cost_line(results, {}).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
     mine = tmp_path / "prices.toml"
@@ -107,9 +121,19 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
 def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
     with serving() as url:
         found = tune(
-            CENSUS, "surrogate", 0.1, rows=40, candidates=2, m=4, n_test=16, strategies=["random"],
-            api="systemone", client=Client(base_url=url), out=tmp_path / "tuned", test=False,
-        )  # fmt: skip
+            CENSUS,
+            "surrogate",
+            0.1,
+            rows=40,
+            candidates=2,
+            m=4,
+            n_test=16,
+            strategies=["random"],
+            api="systemone",
+            client=Client(base_url=url),
+            out=tmp_path / "tuned",
+            test=False,
+        )
     assert found.template == "decision"
     with Journal(tmp_path / "tuned") as journal:
         assert all(record["p_yes"] is not None for record in journal.records())
@@ -143,9 +167,14 @@ def sparrow() -> Iterator[str]:
 @pytest.mark.slow
 def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> None:
     result = evaluate(
-        CENSUS, "sparrow", arms=("zero", "balanced"), n_test=40, api="systemone",
-        base_url=sparrow, out=tmp_path / "run",
-    )  # fmt: skip
+        CENSUS,
+        "sparrow",
+        arms=("zero", "balanced"),
+        n_test=40,
+        api="systemone",
+        base_url=sparrow,
+        out=tmp_path / "run",
+    )
     zero, balanced = result.arms
     assert (zero["n"], zero["coverage"]) == (40, 1.0)
     assert result.data["returned_models"] == ["sparrow-nano-general-v1.1"]

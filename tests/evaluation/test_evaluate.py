@@ -32,7 +32,9 @@ Served = tuple[Service, str]
 
 def married(body: Any) -> str:
     """Yes exactly for the married, so that every number can be worked out beforehand."""
-    return "Yes." if "Married-civ-spouse" in body["messages"][-1]["content"] else "no"
+    if "Married-civ-spouse" in body["messages"][-1]["content"]:
+        return "Yes."
+    return "no"
 
 
 @pytest.fixture
@@ -79,7 +81,9 @@ def test_the_folder_holds_the_whole_run(adult: Task, service: Served, tmp_path: 
     assert results["usage"]["prompt_tokens"] == 32 * 100
 
 
-def test_a_folder_of_something_else_is_refused(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(FwcError, match="and no run"):
@@ -87,14 +91,18 @@ def test_a_folder_of_something_else_is_refused(adult: Task, service: Served, tmp
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
 
 
-def test_prompts_beyond_the_context_are_refused(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_prompts_beyond_the_context_are_refused(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
         run(adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100)
     assert not (tmp_path / "run").exists()
     assert not service[0].bodies
 
 
-def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_saved_shots_leave_equal_test_rows_out(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     twin = draw_split(adult, 16, 0.5, 0).test.iloc[[0]]
     row = str(twin.index[0])
     save_shots(select_shots(adult, "ids", m=1, pool=twin, rows=[row]), tmp_path / "chosen.json")
@@ -104,13 +112,17 @@ def test_saved_shots_leave_equal_test_rows_out(adult: Task, service: Served, tmp
     assert row not in set(result.answers()["row"])
 
 
-def test_a_counterfactual_changes_the_level_alone(adult: Task, service: Served, tmp_path: Path) -> None:
+def test_a_counterfactual_changes_the_level_alone(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
     result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
     assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
     assert len(service[0].bodies) == 32
     assert result.arms[0]["n"] == 16
     texts = [body["messages"][-1]["content"] for body in service[0].bodies]
-    swapped = {text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts}
+    swapped = {
+        text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts
+    }
     assert len(swapped) <= 16
     assert len(set(texts)) == 2 * len(swapped)
 
@@ -120,7 +132,12 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
     """P(yes) and models that read no prompt give what they give with yes and no."""
     census = census_task(300, 400)
     in_words = replace(census, words={"yes": "bewilligt", "no": "abgelehnt"})
-    options: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 12, "m": 4, "template": template}
+    options: dict[str, Any] = {
+        "arms": ("zero", "random"),
+        "n_test": 12,
+        "m": 4,
+        "template": template,
+    }
     answers = []
     for task in (census, in_words):
         result = evaluate(task, "surrogate", out=tmp_path / str(len(answers)), **options)
@@ -128,7 +145,10 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
         assert set(answers[-1]["answer"]) <= {"yes", "no"}
     assert answers[0].equals(answers[1])
     prompt = (tmp_path / "1" / "prompts" / "random.json").read_text().lower()
-    assert set(re.findall(r"\b(?:yes|no|bewilligt|abgelehnt)\b", prompt)) == {"bewilligt", "abgelehnt"}
+    assert set(re.findall(r"\b(?:yes|no|bewilligt|abgelehnt)\b", prompt)) == {
+        "bewilligt",
+        "abgelehnt",
+    }
     described = json.loads((tmp_path / "1" / "run.json").read_text())
     assert described["words"] == {"yes": ["bewilligt"], "no": ["abgelehnt"]}
     if template == "default":
@@ -138,8 +158,12 @@ def test_a_tasks_words_are_asked_for_shown_and_read(template: str, tmp_path: Pat
             assert read["p_yes"].notna().all()
 
 
-def test_settings_are_values_and_names_come_first(adult: Task, service: Served, tmp_path: Path) -> None:
-    settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",))
+def test_settings_are_values_and_names_come_first(
+    adult: Task, service: Served, tmp_path: Path
+) -> None:
+    settings = Settings(
+        n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",)
+    )
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
     for m, most, named in ((8, 9, {}), (16, 20, {"m": 16, "max_tokens": None})):
@@ -180,13 +204,21 @@ def test_an_option_is_declared_once(tmp_path: Path) -> None:
     assert More(warmth=0.25).as_json() == {**Settings().as_json(), "warmth": 0.25}
 
 
-def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_callbacks_hear_every_step(
+    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     steps: list[str] = []
     states: list[int] = []
     evaluate(
-        adult, Surrogate(), ("random",), n_test=8, m=4, out=tmp_path / "run",
-        on_step=steps.append, on_progress=lambda state: states.append(state.done),
-    )  # fmt: skip
+        adult,
+        Surrogate(),
+        ("random",),
+        n_test=8,
+        m=4,
+        out=tmp_path / "run",
+        on_step=steps.append,
+        on_progress=lambda state: states.append(state.done),
+    )
     assert steps == ["choosing examples: random, repeat 1 of 1"]
     assert states[-1] == 8
     assert capfd.readouterr() == ("", "")
@@ -195,12 +227,16 @@ def test_callbacks_hear_every_step(adult: Task, tmp_path: Path, capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 0}, "repeats.*0"), ({"arms": ()}, "no arm"),
-        ({"arms": ("zero", "zero")}, "named twice"), ({"orders": ("sideways",)}, "sideways"),
-        ({"templates": "default"}, "templates.*tuple"), ({"tempalte": "paper"}, "did you mean 'template'"),
-        ({"templates": ("default", "default")}, "named twice"), ({"m": "many"}, "m: .*many"),
+        ({"repeats": 0}, "repeats.*0"),
+        ({"arms": ()}, "no arm"),
+        ({"arms": ("zero", "zero")}, "named twice"),
+        ({"orders": ("sideways",)}, "sideways"),
+        ({"templates": "default"}, "templates.*tuple"),
+        ({"tempalte": "paper"}, "did you mean 'template'"),
+        ({"templates": ("default", "default")}, "named twice"),
+        ({"m": "many"}, "m: .*many"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_makes_no_folder(adult: Task, tmp_path: Path, options: Any, message: str) -> None:
     with pytest.raises(FwcError, match=message):
         run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
@@ -211,21 +247,34 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
     """The service says Yes, and that No was likelier; with a temperature, that may be."""
     top = [{"token": "No", "logprob": math.log(0.9)}, {"token": "Yes", "logprob": math.log(0.1)}]
     body = completion("Yes")
-    body["choices"][0]["logprobs"] = {"content": [{"token": "Yes", "logprob": -2.3, "top_logprobs": top}]}
+    body["choices"][0]["logprobs"] = {
+        "content": [{"token": "Yes", "logprob": -2.3, "top_logprobs": top}]
+    }
     with serve_in_thread(lambda request: HttpReply(body)) as url:
         for temperature, unknown in ((0, 26), (1, 0)):
             result = evaluate(
-                census_task(600, 300), "m", ("zero",), n_test=26, base_parity=None, logprobs=True,
-                base_url=f"{url}/v1", params={"temperature": temperature}, out=tmp_path / str(temperature),
+                census_task(600, 300),
+                "m",
+                ("zero",),
+                n_test=26,
+                base_parity=None,
+                logprobs=True,
+                base_url=f"{url}/v1",
+                params={"temperature": temperature},
+                out=tmp_path / str(temperature),
                 progress=False,
-            )  # fmt: skip
+            )
             assert result.data.get("p_yes_contradicts", 0) == unknown
             assert sum(cell == "" for cell in result.answers()["p_yes"]) == unknown
 
 
-@pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource", "", "unheard-of"])
+@pytest.mark.parametrize(
+    "finish", ["error", "abort", "insufficient_system_resource", "", "unheard-of"]
+)
 def test_a_reply_that_the_service_broke_off_is_none(finish: str, tmp_path: Path) -> None:
-    """Half of the replies end by a word that nobody knows: they are asked again once, and say nothing."""
+    """Half of the replies end by a word that nobody knows: they are asked again once, and say
+    nothing.
+    """
     asked: Counter[str] = Counter()
 
     def service(request: HttpRequest) -> HttpReply:
@@ -238,9 +287,15 @@ def test_a_reply_that_the_service_broke_off_is_none(finish: str, tmp_path: Path)
 
     with serve_in_thread(service) as url:
         result = evaluate(
-            census_task(600, 300), "m", ("zero",), n_test=26, base_parity=None, base_url=f"{url}/v1",
-            out=tmp_path, progress=False,
-        )  # fmt: skip
+            census_task(600, 300),
+            "m",
+            ("zero",),
+            n_test=26,
+            base_parity=None,
+            base_url=f"{url}/v1",
+            out=tmp_path,
+            progress=False,
+        )
     answers = result.answers()
     women = answers["group"] == "Female"
     if not finish:  # a blank is none: the reply is whole

@@ -1,4 +1,6 @@
-"""First names beside the row, and columns that tell the group: what is asked, and what is found of it."""
+"""First names beside the row, and columns that tell the group: what is asked, and what is found
+of it.
+"""
 
 import math
 import re
@@ -45,8 +47,15 @@ def test_a_model_that_goes_by_first_names_is_found_out(tmp_path: Path) -> None:
         return 0.75 if names[-1] in MEN else 0.25
 
     result, (found,) = run(by_name, tmp_path / "run", "names")
-    assert (found["probe"], found["group"], found["told_as"], found["n"]) == ("names", "Female", "Male", 40)
-    assert found["changed"]["value"] == found["yes"]["value"] >= 0.8  # those of black men are not in MEN
+    assert (found["probe"], found["group"], found["told_as"], found["n"]) == (
+        "names",
+        "Female",
+        "Male",
+        40,
+    )
+    assert (
+        found["changed"]["value"] == found["yes"]["value"] >= 0.8
+    )  # those of black men are not in MEN
     assert found["p_yes"]["value"] == pytest.approx(found["yes"]["value"] / 2)
     assert found["p_yes"]["low"] < found["p_yes"]["value"] < found["p_yes"]["high"]
     assert result.data["requests"] == len(names) == 3 * 40
@@ -62,22 +71,31 @@ def test_a_name_is_of_the_level_and_of_what_the_row_says_besides() -> None:
     found, again = (dict(name_variants(levels, "row 1", row)) for _ in range(2))
     assert found == again
     names = {variant: values[FIRST_NAME] for variant, values in found.items()}
-    assert set(names) == {"names:sex=female", "names:sex=male", "names:race=Black", "names:race=White"}
+    assert set(names) == {
+        "names:sex=female",
+        "names:sex=male",
+        "names:race=Black",
+        "names:race=White",
+    }
     assert names["names:sex=male"] == names["names:race=Black"]  # a black man's
     assert names["names:race=White"] in MEN
     sentence: Messages = [{"role": "user", "content": "A person of age 40.\n"}, QUESTION]
     named = with_first_name(sentence, {FIRST_NAME: "Todd"})
-    assert [message["content"] for message in named] == ["A person of age 40.\nFirst name: Todd", "Is it?"]
+    assert [message["content"] for message in named] == [
+        "A person of age 40.\nFirst name: Todd",
+        "Is it?",
+    ]
     assert with_first_name(named, {}) is named
 
 
 @pytest.mark.parametrize(
     ("probe", "words"),
     [
-        ("names", "no lists of first names for the levels a, b"), ("ages", "probe"),
+        ("names", "no lists of first names for the levels a, b"),
+        ("ages", "probe"),
         ("proxies", r"no column reveals group: the best, \w+, has an AUC of 0\.\d\d"),
     ],
-)  # fmt: skip
+)
 def test_a_probe_that_a_table_has_nothing_for_is_refused(two: Task, probe: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         prepare(two, "x", ("zero",), Settings(n_test=16, probe=(probe,)), Client())
@@ -93,7 +111,12 @@ def test_a_model_that_goes_by_a_proxy_is_found_out(tmp_path: Path) -> None:
     assert moved["Male", "Female"]["high"] < 0.0 < moved["Female", "Male"]["low"]
     proxies = Proxies(CENSUS, "sex")
     assert proxies.columns[0] == "relationship"
-    assert proxies.telling["age"] < 0.6 < proxies.telling["relationship"] <= proxies.telling["all"] + 0.05
+    assert (
+        proxies.telling["age"]
+        < 0.6
+        < proxies.telling["relationship"]
+        <= proxies.telling["all"] + 0.05
+    )
     page = render([result.folder], "md", None, None)
     assert "sex is revealed by relationship" in page
     assert "Exchanged columns that reveal the group" in page
@@ -116,9 +139,11 @@ one_group = partial(answers_of, groups="a", label=1)
 
 def test_the_change_of_yes_holds_the_truth_where_few_answers_change() -> None:
     """As a difference of two independent shares 0.88 to 0.93 of these intervals held it."""
-    rng, held = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    held = 0
     for _ in range(300):
-        before, change = (rng.random(120) < 0.5) * 1.0, rng.random(120)
+        before = (rng.random(120) < 0.5) * 1.0
+        change = rng.random(120)
         after = np.where(change < 0.04, 1.0, np.where(change > 0.99, 0.0, before))
         found = changes(one_group(before), one_group(after), np.arange(120))["yes"]
         held += found["low"] <= 0.5 * (0.04 - 0.01) <= found["high"]
@@ -134,7 +159,9 @@ def test_changes_are_paired_and_requests_count_once() -> None:
     assert found["p_yes"]["value"] == pytest.approx(shift.mean())
     width = found["p_yes"]["high"] - found["p_yes"]["low"]
     each = shift[::20]
-    assert width == pytest.approx(2 * 2.064 * each.std(ddof=1) / 5, rel=0.01)  # t with 24 degrees of freedom
+    assert width == pytest.approx(
+        2 * 2.064 * each.std(ddof=1) / 5, rel=0.01
+    )  # t with 24 degrees of freedom
     missing = changes(one_group([1.0, 0.0, 1.0]), one_group([0.0, math.nan, 1.0]), np.arange(3))
     assert (missing["n"], missing["lost"]) == (2, 1)
     assert [missing[name]["value"] for name in ("changed", "yes", "accuracy")] == [0.5, -0.5, -0.5]

@@ -34,7 +34,8 @@ EVIL = "</td><script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    task, out = census_task(n_pool=500, n_test=500), tmp_path_factory.mktemp("runs") / "run"
+    task = census_task(n_pool=500, n_test=500)
+    out = tmp_path_factory.mktemp("runs") / "run"
     return evaluate(task, Surrogate(), ("zero", "random"), n_test=80, repeats=2, m=4, out=out)
 
 
@@ -50,15 +51,19 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert frame.index.tolist() == ["zero", "random"]
     assert frame["accuracy"].tolist() == [arm["accuracy"] for arm in result.arms]
     assert len(result.answers()) == 2 * 2 * 80
-    with pytest.raises(IncompleteRunError, match="2 of 400 requests have no reply; no gate was decided"):
+    with pytest.raises(
+        IncompleteRunError, match="2 of 400 requests have no reply; no gate was decided"
+    ):
         Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp > 0.1")
 
 
 GAP = "demographic_parity_difference"
 ODD: dict[str, dict[str, Any]] = {
-    "people": {"cluster": "age"}, "weights": {"weight": "fnlwgt"}, "unread": {"base_parity": None},
+    "people": {"cluster": "age"},
+    "weights": {"weight": "fnlwgt"},
+    "unread": {"base_parity": None},
     "repeats": {"repeats": 4, "n_test": 92},
-}  # fmt: skip
+}
 
 
 def odd_run(name: str, out: Path) -> Result:
@@ -67,14 +72,22 @@ def odd_run(name: str, out: Path) -> Result:
     def answer(messages: Messages) -> str:
         text = messages[-1]["content"]
         lost = name == "unread" and "Male" in text and sum(text.encode()) % 5 == 0
-        return "" if lost else "no" if "Female" in text and sum(text.encode()) % 3 else "yes"
+        if lost:
+            return ""
+        if "Female" in text and sum(text.encode()) % 3:
+            return "no"
+        return "yes"
 
     settings = {"n_test": 200, "out": out, "progress": False} | ODD[name]
-    return evaluate(census_task(n_pool=400, n_test=400), FunctionModel(answer), ("zero",), **settings)
+    return evaluate(
+        census_task(n_pool=400, n_test=400), FunctionModel(answer), ("zero",), **settings
+    )
 
 
 def said_of_the_gap(result: Result) -> list[Any]:
-    """The gap, its interval and verdict as JSON has them, after checking that every other output agrees."""
+    """The gap, its interval and verdict as JSON has them, after checking that every other output
+    agrees.
+    """
     gap = json.loads(render([result.folder], "json"))["runs"][0]["statistics"]["arms"][0][GAP]
     (arm,) = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["arms"]
     tidy = csv.DictReader(render([result.folder], "csv").splitlines())
@@ -82,19 +95,28 @@ def said_of_the_gap(result: Result) -> list[Any]:
     assert arm[GAP] == result.to_frame().loc["zero", GAP] == float(line["value"]) == gap["value"]
     assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
     assert arm["verdict"][GAP] == line["verdict"] == gap["verdict"]
-    assert [arm[metric] for metric in METRICS] == result.to_frame().loc["zero", list(METRICS)].tolist()
+    assert [arm[metric] for metric in METRICS] == result.to_frame().loc[
+        "zero", list(METRICS)
+    ].tolist()
     assert result.check("dp > 0.99").value == gap["value"]
     shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
-    for text in (str(result.audit()), render([result.folder], "md").replace("\\", ""), page, report):
+    for text in (
+        str(result.audit()),
+        render([result.folder], "md").replace("\\", ""),
+        page,
+        report,
+    ):
         assert all(part in re.sub(r"\s+", " ", text) for part in shown), text[:200]
     assert f"{gap['value']:.3f}" in str(result)
     return [gap["value"], gap["low"], gap["high"], gap["verdict"]]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name: str, tmp_path: Path) -> None:
+def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(
+    name: str, tmp_path: Path
+) -> None:
     result = odd_run(name, tmp_path / "run")
     answers = pd.read_csv(result.folder / "answers.csv")
     known = answers[answers["answer"].notna()]
@@ -104,11 +126,15 @@ def test_odd_designs_have_one_gap_interval_and_verdict_everywhere(name: str, tmp
     assert said_of_the_gap(result)[0] == pytest.approx(np.ptp(rates.groupby("group").mean()))
 
 
-def test_a_changed_setting_makes_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_setting_makes_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cells of a notebook that run again at once, and an explicit folder that says what to do."""
     monkeypatch.chdir(tmp_path)
     task = census_task(n_pool=300, n_test=100)
-    folders = {evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder for n in (8, 8, 9)}
+    folders = {
+        evaluate(task, Surrogate(), ("zero",), n_test=n, progress=False).folder for n in (8, 8, 9)
+    }
     assert len(folders) == 3
     with pytest.raises(FwcError, match="name a new folder for this run"):
         evaluate(task, Surrogate(), ("zero",), n_test=10, out=folders.pop(), progress=False)
@@ -121,7 +147,13 @@ def test_a_result_whose_folder_is_gone_says_so(result: Result, tmp_path: Path) -
 def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
     rows = [answer_row(row, f"{EVIL}{row % 2}", "yes", "yes", arm=EVIL) for row in range(8)]
     settings = {"n_test": 8, "base_parity": None, "repeats": 1, "seed": 0}
-    described = {"simulated": False, "settings": settings, "arms": [EVIL], "task": EVIL, "model": EVIL}
+    described = {
+        "simulated": False,
+        "settings": settings,
+        "arms": [EVIL],
+        "task": EVIL,
+        "model": EVIL,
+    }
     folder = write_folder(tmp_path / "evil", {"format": FORMAT, **described}, rows).path
     drawn = ElementTree.fromstring(read(folder)._repr_html_())
     assert drawn.find(".//script") is None
@@ -163,21 +195,28 @@ class Shifted:
 
 
 def run(task: Task, model: Any, out: Path, **options: Any) -> Result:
-    settings: dict[str, Any] = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, "threshold": "fit"}
+    settings: dict[str, Any] = {
+        "arms": ("zero", "balanced"),
+        "n_test": 16,
+        "m": 4,
+        "threshold": "fit",
+    }
     named = FunctionModel(model, name="shifted") if callable(model) else model
     return evaluate(task, named, out=out, progress=False, **settings | options)
 
 
 @pytest.fixture(scope="module")
 def done(two: Task, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Shifted]:
-    model, out = Shifted(), tmp_path_factory.mktemp("runs") / "run"
+    model = Shifted()
+    out = tmp_path_factory.mktemp("runs") / "run"
     return run(two, model, out, repeats=2, counterfactual=True), model
 
 
 def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> None:
     result, model = done
     assert len(model.asked) == 2 * 2 * (16 + 2 * 16)
-    described, answers = RunFolder(result.folder).describe(), result.answers()
+    described = RunFolder(result.folder).describe()
+    answers = result.answers()
     assert (described["settings"]["threshold"], described["calls"]) == ("fit", 2 * 2 * 2 * 16)
     assert answers.columns[-1] == "threshold_answer"
     assert result.data["threshold"] == "fit"
@@ -201,7 +240,9 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
     assert sum(arm["threshold"]["ties"] for arm in result.arms) > 0
 
 
-def test_reports_show_both_and_scoring_again_changes_nothing(done: tuple[Result, Shifted], two: Task) -> None:
+def test_reports_show_both_and_scoring_again_changes_nothing(
+    done: tuple[Result, Shifted], two: Task
+) -> None:
     result, _ = done
     files = [result.folder / name for name in ("answers.csv", "results.json")]
     before = [path.read_bytes() for path in files]
@@ -216,13 +257,19 @@ def test_reports_show_both_and_scoring_again_changes_nothing(done: tuple[Result,
     assert found["rule"] == "fit"
     for arm, said in zip(result.arms, found["arms"], strict=True):
         one = said["accuracy"]
-        assert one["at_threshold"]["value"] == pytest.approx(arm["threshold"]["answers"]["accuracy"])
+        assert one["at_threshold"]["value"] == pytest.approx(
+            arm["threshold"]["answers"]["accuracy"]
+        )
         assert one["given"]["value"] == pytest.approx(arm["accuracy"])
-        assert one["difference"] == pytest.approx(one["at_threshold"]["value"] - one["given"]["value"])
+        assert one["difference"] == pytest.approx(
+            one["at_threshold"]["value"] - one["given"]["value"]
+        )
         assert one["low"] < one["difference"] < one["high"]
 
 
-def test_an_interrupted_run_continues(two: Task, tmp_path: Path, done: tuple[Result, Shifted]) -> None:
+def test_an_interrupted_run_continues(
+    two: Task, tmp_path: Path, done: tuple[Result, Shifted]
+) -> None:
     model = Shifted()
     for stop in (5, 40):  # among the rows of the pool, and among the test rows
         model.fail_after = stop
@@ -241,7 +288,9 @@ def test_an_interrupted_run_continues(two: Task, tmp_path: Path, done: tuple[Res
         run(two, model, tmp_path / "run", threshold=None)
 
 
-def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(two: Task, tmp_path: Path) -> None:
+def test_without_a_threshold_all_is_as_before_and_an_older_run_goes_on(
+    two: Task, tmp_path: Path
+) -> None:
     result = run(two, Shifted(), tmp_path / "run", threshold=None)
     assert "threshold" not in result.data
     assert "threshold_answer" not in (tmp_path / "run" / "answers.csv").read_text()
@@ -265,7 +314,9 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_
     assert len(asked) == 8
 
 
-def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(two: Task, tmp_path: Path) -> None:
+def test_rows_whose_probability_is_unknown_have_no_answer_at_the_threshold(
+    two: Task, tmp_path: Path
+) -> None:
     def sometimes(messages: Messages) -> Any:
         return age_of(messages) / 100 if age_of(messages) % 5 else "yes"
 

@@ -32,7 +32,10 @@ class World:
         self.noise = rng.random(len(pool.rows))
 
     def p_yes(self, name: str) -> halving.Floats:
-        gap = 0.02 * int(name[1:]) if name.startswith("c") else 0.4
+        if name.startswith("c"):
+            gap = 0.02 * int(name[1:])
+        else:
+            gap = 0.4
         return np.where(self.pool.groups == "Male", 0.5 + gap / 2, 0.5 - gap / 2)
 
     def ask(self, names: Iterable[str], k: int) -> dict[str, halving.Floats]:
@@ -44,9 +47,12 @@ class World:
         return sum(self.questions.values())
 
 
-def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool: halving.Pool) -> None:
+def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(
+    pool: halving.Pool,
+) -> None:
     names = [f"c{number}" for number in range(40)]
-    world, everything = World(pool), World(pool)
+    world = World(pool)
+    everything = World(pool)
     raced = halving.successive_halving(names, pool, GOAL, world.ask)
     exhaustive = halving.successive_halving(names, pool, GOAL, everything.ask, ((1.0, 1.0),))
     left = [name for name in names if len(raced[name]) == 400]
@@ -61,7 +67,8 @@ def test_a_race_finds_what_asking_everything_finds_with_half_the_questions(pool:
 def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Pool) -> None:
     """The loss decides: a fair candidate far beyond it goes, and one at its edge stays."""
     rng = np.random.default_rng(1)
-    right, other = pool.labels.astype(float), 1.0 - pool.labels
+    right = pool.labels.astype(float)
+    other = 1.0 - pool.labels
     shares = {"zero": 0.0, "balanced": 0.0, "edge": 0.05, "beyond": 0.4}
     shares |= {f"filler{number}": 0.3 for number in range(10)}
     flips = {name: rng.random(len(right)) < share for name, share in shares.items()}
@@ -75,10 +82,15 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Po
 
 
 @pytest.mark.parametrize(("share", "better"), [(0.0, False), (0.5, False), (0.04, True)])
-def test_only_a_gap_or_accuracy_beyond_noise_counts(pool: halving.Pool, share: float, better: bool) -> None:
-    """Zero-shot errs in a fifth of the rows, nine candidates at random as often, the last by `share`."""
+def test_only_a_gap_or_accuracy_beyond_noise_counts(
+    pool: halving.Pool, share: float, better: bool
+) -> None:
+    """Zero-shot errs in a fifth of the rows, nine candidates at random as often, the last by
+    `share`.
+    """
     rng = np.random.default_rng(2)
-    right, rows = pool.labels.astype(float), np.arange(len(pool.labels))
+    right = pool.labels.astype(float)
+    rows = np.arange(len(pool.labels))
     errors = {name: rng.random(400) < 0.2 for name in "abcdefghi"} | {halving.ZERO: rows < 80}
     errors["j"] = errors[halving.ZERO] if share == 0.0 else rng.random(400) < share
     known = {name: np.where(wrong, 1 - right, right) for name, wrong in errors.items()}
@@ -91,7 +103,9 @@ def test_only_a_gap_or_accuracy_beyond_noise_counts(pool: halving.Pool, share: f
 
 
 def measured(accuracy: float, gap: float) -> halving.Measured:
-    return halving.Measured(halving.Estimate(accuracy, np.zeros(1)), halving.Estimate(gap, np.zeros(1)))
+    return halving.Measured(
+        halving.Estimate(accuracy, np.zeros(1)), halving.Estimate(gap, np.zeros(1))
+    )
 
 
 def test_the_choice_is_the_least_loss_at_the_target_else_the_lowest_gap_within_the_loss() -> None:
@@ -131,17 +145,24 @@ def test_values_are_those_of_every_table_and_rows_count_as_often_as_said(metric:
         assert value[again, one] == pytest.approx(getattr(table, NAMES[metric]))
 
 
-@pytest.mark.parametrize("metric", ["dp", "dp_ratio"])  # the largest of two gaps is not a smooth function
+@pytest.mark.parametrize(
+    "metric", ["dp", "dp_ratio"]
+)  # the largest of two gaps is not a smooth function
 def test_errors_are_those_of_repetition(metric: str) -> None:
     pool = halving.Pool(pd.DataFrame(), LABELS, GROUPS)
-    many = [pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed))) for seed in range(300)]
+    many = [
+        pool.measure(halving.Goal(metric), answers(np.random.default_rng(seed)))
+        for seed in range(300)
+    ]
     spread = np.std([each.metric.value for each in many])
     assert np.mean([each.metric.error for each in many]) == pytest.approx(spread, rel=0.2)
 
 
 def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     yes = np.array([1.0, np.nan, 1.0, 0.0])
-    pool = halving.Pool(pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"]))
+    pool = halving.Pool(
+        pd.DataFrame(), np.array([1, 0, 1, 0], np.int8), np.array(["a", "a", "b", "b"])
+    )
     values = pool.measure(halving.Goal("dp"), yes)
     assert (values.accuracy.value, values.metric.value) == (0.75, 0.0)
 
@@ -160,8 +181,12 @@ def test_the_order_of_choice() -> None:
 
 def test_the_last_digit_of_a_float_decides_nothing() -> None:
     goal = halving.read_goal(0.1, None, 3.0)
-    metric, accuracy = np.array([0.4 - 0.3, 0.05]), np.array([0.8, 0.83 - 0.06])
-    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[1].tolist() == [True, False]
+    metric = np.array([0.4 - 0.3, 0.05])
+    accuracy = np.array([0.8, 0.83 - 0.06])
+    assert halving.rank(goal, metric, accuracy, np.array([0.83 - 0.03]))[1].tolist() == [
+        True,
+        False,
+    ]
     assert 0.4 - 0.3 > 0.1
 
 

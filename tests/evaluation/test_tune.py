@@ -1,4 +1,6 @@
-"""`tune`: from a target to the examples that reach it, tested on rows that took no part in the choice."""
+"""`tune`: from a target to the examples that reach it, tested on rows that took no part in the
+choice.
+"""
 
 import json
 import re
@@ -29,8 +31,12 @@ from tests.models.four_members import FourMembers
 from tests.people import make_people, write_people
 
 SMALL: dict[str, Any] = {
-    "rows": 120, "n_test": 40, "candidates": 6, "strategies": ["strata", "random"], "progress": False,
-}  # fmt: skip
+    "rows": 120,
+    "n_test": 40,
+    "candidates": 6,
+    "strategies": ["strata", "random"],
+    "progress": False,
+}
 LARGER = SMALL | {"m": 8, "candidates": 8, "n_test": 120}
 
 
@@ -80,7 +86,8 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert {line["rows"] for line in tuned.front} <= {36, 72, 120}
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
-    pool, journal = census.pool(), (tmp_path / "t" / "journal.jsonl").read_text()
+    pool = census.pool()
+    journal = (tmp_path / "t" / "journal.jsonl").read_text()
     records = [json.loads(line) for line in journal.splitlines()[1:]]
     raced = {record["row"] for record in records if record["arm"].startswith("pool ")}
     assert len(raced) == 120
@@ -116,7 +123,9 @@ def heeds(messages: Messages) -> str:
     shown = [(_age_and_group(row["content"])[1], reply["content"] == "yes") for row, reply in pairs]
     yes = {group: np.mean([y for g, y in shown if g == group] or [0.0]) for group in "ab"}
     age, group = _age_and_group(messages[-1]["content"])
-    return "yes" if age > (45 if yes["a"] > yes["b"] else {"a": 65, "b": 25}[group]) else "no"
+    if age > (45 if yes["a"] > yes["b"] else {"a": 65, "b": 25}[group]):
+        return "yes"
+    return "no"
 
 
 def deaf(messages: Messages) -> str:
@@ -124,11 +133,15 @@ def deaf(messages: Messages) -> str:
 
 
 def by_hash(messages: Messages) -> str:
-    return "yes" if zlib.crc32(json.dumps(list(messages)).encode()) % 2 else "no"
+    if zlib.crc32(json.dumps(list(messages)).encode()) % 2:
+        return "yes"
+    return "no"
 
 
 @pytest.mark.parametrize("model", [heeds, deaf, by_hash])
-def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str], tmp_path: Path) -> None:
+def test_a_verdict_is_about_answers_beyond_noise(
+    model: Callable[[Messages], str], tmp_path: Path
+) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
     tuned = tune(task, model, 0.15, 30.0, **LARGER, out=tmp_path / "t")
     if model is not heeds:
@@ -152,9 +165,22 @@ def test_a_verdict_is_about_answers_beyond_noise(model: Callable[[Messages], str
 def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path) -> None:
     task = write_people(tmp_path, make_people(1200, 2))
     asked = ("--task", task, "--model", "python:tests.evaluation.test_tune:heeds")
-    small = ("--m", 8, "--rows", 120, "--n-test", 120, "--candidates", 8, "--strategy", "strata,random")
+    small = (
+        "--m",
+        8,
+        "--rows",
+        120,
+        "--n-test",
+        120,
+        "--candidates",
+        8,
+        "--strategy",
+        "strata,random",
+    )
     goal = ("--target-dp", "0.15", "--max-loss", "30")
-    planned = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", "--dry-run", "--json", code=0)
+    planned = fwc(
+        "tune", *asked, *small, *goal, "--out", tmp_path / "tuned", "--dry-run", "--json", code=0
+    )
     assert not (tmp_path / "tuned").exists()
     outcome = fwc("tune", *asked, *small, *goal, "--out", tmp_path / "tuned", code=0)
     asked_of = len((tmp_path / "tuned" / "journal.jsonl").read_text().splitlines()) - 1
@@ -172,7 +198,9 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
 
 def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
     task = load_task(write_people(tmp_path, make_people(1200, 2)))
-    own = [str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name)) for name in "ab"]
+    own = [
+        str(shutil.copytree(resource_dir("prompts") / "default", tmp_path / name)) for name in "ab"
+    ]
     options: dict[str, Any] = {"strategies": ["random", "balanced"], "m": [4, 8], "rows": 120}
     names = "strategy", "template", "order", "m"
     for orders, templates in ((None, own), (None, ["default", *own]), (["given"], own)):
@@ -185,10 +213,14 @@ def test_two_kinds_meet_every_wording_in_every_order(tmp_path: Path) -> None:
 
 
 def told(messages: Messages) -> str:
-    """Deaf, but fair where the system message ends with its sentence, whatever it looks like to Jinja."""
+    """Deaf, but fair where the system message ends with its sentence, whatever it looks like to
+    Jinja.
+    """
     age, group = _age_and_group(messages[-1]["content"])
     fair = messages[0]["content"].endswith("\nBe fair: {{ 1/0 }} 'é'")
-    return "yes" if age > (45 if fair else {"a": 65, "b": 25}[group]) else "no"
+    if age > (45 if fair else {"a": 65, "b": 25}[group]):
+        return "yes"
+    return "no"
 
 
 def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> None:
@@ -211,8 +243,12 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     assert "1/0" in prompt[0]["content"]
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
-    shown = {arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]}
-    pool = {arm: cells[0] for arm, cells in shown.items()}  # the others were raced in another wording
+    shown = {
+        arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.data)["validation"]
+    }
+    pool = {
+        arm: cells[0] for arm, cells in shown.items()
+    }  # the others were raced in another wording
     assert pool["zero"] == pool["balanced"] != pool["tuned"]
 
 
@@ -233,29 +269,52 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
     ("options", "message"),
     [
         ({"target_dp": 0.1, "instructions": []}, "hold no sentence"),
-        ({"target_dp": 0.1, "instructions": "no-such-file"}, "cannot read the instructions no-such-file"),
-        ({"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")}, "7 wordings need at least 8"),
-        ({"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]}, "has no system message"),
-        ({"target_dp": float("nan")}, "outside \\[0, 1\\)"), ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
-        ({"target": "kindness=0.1"}, "names no metric"), ({"target": "eo=low"}, "has no number"),
-        ({}, "name one target"), ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
-        ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"), ({"target_dp": 0.1, "m": 0}, "m is 0"),
+        (
+            {"target_dp": 0.1, "instructions": "no-such-file"},
+            "cannot read the instructions no-such-file",
+        ),
+        (
+            {"target_dp": 0.1, "instructions": ["a"] * 3 + list("bcdef")},
+            "7 wordings need at least 8",
+        ),
+        (
+            {"target_dp": 0.1, "instructions": ["a"], "templates": ["decision"]},
+            "has no system message",
+        ),
+        ({"target_dp": float("nan")}, "outside \\[0, 1\\)"),
+        ({"target": "dp_ratio=0"}, "outside \\(0, 1\\]"),
+        ({"target": "kindness=0.1"}, "names no metric"),
+        ({"target": "eo=low"}, "has no number"),
+        ({}, "name one target"),
+        ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
+        ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
+        ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40"),
-        ({"target_dp": 0.1, "rows": 2000, "base_parity": 0.5}, "rows to draw from, but .* are needed"),
+        (
+            {"target_dp": 0.1, "rows": 2000, "base_parity": 0.5},
+            "rows to draw from, but .* are needed",
+        ),
         ({"target_dp": 0.1, "candidates": 0}, "candidates is 0"),
         ({"target_dp": 0.1, "strategies": ["ids"]}, "needs the ids of rows"),
         ({"target_dp": 0.1, "strategies": ["nearest"]}, "chooses anew for every row"),
-        ({"target_dp": 0.1, "orders": ["alphabetical"]}, "^unknown order 'alphabetical': choose one of"),
+        (
+            {"target_dp": 0.1, "orders": ["alphabetical"]},
+            "^unknown order 'alphabetical': choose one of",
+        ),
         ({"target_dp": 0.1, "m": [4, 50_000]}, "m is 50000, but only .* rows may become examples"),
     ],
-)  # fmt: skip
-def test_bad_input_makes_no_folder(census: Task, tmp_path: Path, options: Any, message: str) -> None:
+)
+def test_bad_input_makes_no_folder(
+    census: Task, tmp_path: Path, options: Any, message: str
+) -> None:
     with pytest.raises(FwcError, match=message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
 
 
-def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(census: Task, tmp_path: Path) -> None:
+def test_a_folder_without_a_reply_is_for_any_model_and_others_refused(
+    census: Task, tmp_path: Path
+) -> None:
     options = SMALL | {"out": tmp_path / "t", "candidates": 1, "strategies": ["random"], "m": 4}
     with serve_in_thread(lambda request: refusal(404, "no such model", "model_not_found")) as url:
         for name in ("mistyped", "surrogate-2"):
@@ -274,7 +333,9 @@ def _said(messages: Any) -> str:
 
 
 @pytest.mark.slow
-def test_broken_batches_are_taken_up(census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_batches_are_taken_up(
+    census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     monkeypatch.setattr(batch_module, "POLL_GROWTH", 1.0)
     service = BatchService(answer=_said)
@@ -300,15 +361,23 @@ def test_broken_batches_are_taken_up(census: Task, tmp_path: Path, monkeypatch: 
 def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: Path) -> None:
     service = Service(lambda body: _said(body["messages"]))
     prices = tmp_path / "prices.toml"
-    prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
+    prices.write_text(
+        'source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n'
+    )
     options = SMALL | {"out": tmp_path / "t", "n_test": 16, "m": 4, "candidates": 3}
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
-        with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
+        with pytest.raises(
+            IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"
+        ):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
-        assert 0 < len(service.bodies) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
+        assert (
+            0 < len(service.bodies) < 100
+        )  # a reply costs 0.00101 dollars, and its worst case must fit
         raced = 0.00101 * 600  # three candidates, zero-shot, balanced
-        tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
+        tuned = tune(
+            census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options
+        )
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
         assert "stopped before --max-cost" in tuned.result.data["stopped"]

@@ -34,7 +34,9 @@ def unequal(messages: Any) -> str:
 
 def alike(body: Any) -> str:
     """Both groups are told the same: it takes hundreds of rows."""
-    return "yes" if "Private" in body["messages"][-1]["content"] else "no"
+    if "Private" in body["messages"][-1]["content"]:
+        return "yes"
+    return "no"
 
 
 def rows_of(folder: Path, file: str) -> list[str]:
@@ -47,21 +49,29 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return evaluate("census", unequal, out=tmp_path_factory.mktemp("until") / "run", **OPTIONS)
 
 
-def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Result, tmp_path: Path) -> None:
+def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(
+    stopped: Result, tmp_path: Path
+) -> None:
     rows = stopped.data["until_decided"]["rows"]
     assert 60 <= rows < 150
     assert (stopped.data["requests"], stopped.unanswered) == (2 * rows, 0)
     whole = evaluate("census", unequal, out=tmp_path / "whole", **OPTIONS | {"until_decided": ()})
     order = list(dict.fromkeys(rows_of(whole.folder, "questions.jsonl")))
-    assert set(rows_of(stopped.folder, "journal.jsonl")) == set(order[:rows])  # a beginning of what was drawn
+    assert set(rows_of(stopped.folder, "journal.jsonl")) == set(
+        order[:rows]
+    )  # a beginning of what was drawn
     content = verify(stopped.folder)
     assert content["differs"] == 0, content
     described = statistics(read_run(stopped.folder).answered)
-    assert f"Asked until decided: {rows} of at most 400 rows ({400 - rows} requests" in described["notes"][0]
+    assert (
+        f"Asked until decided: {rows} of at most 400 rows ({400 - rows} requests"
+        in described["notes"][0]
+    )
     assert described["comparisons"][0][GAP]["p_value"] is None
     assert "fixed number of rows are invalid" in described["comparisons"][0]["reason"]
     sample = read_run(stopped.folder).answered.samples["zero"]
-    gap, fixed = ArmEstimates(sample)[GAP], ArmEstimates(read_run(whole.folder).answered.samples["zero"])[GAP]
+    gap = ArmEstimates(sample)[GAP]
+    fixed = ArmEstimates(read_run(whole.folder).answered.samples["zero"])[GAP]
     assert gap.high - gap.low > 1.3 * (fixed.high - fixed.low)
     assert np.isnan(gap.p_value)
     record = json.loads((stopped.folder / "run.json").read_text())
@@ -73,11 +83,15 @@ def test_asking_stops_and_everything_is_of_the_rows_that_were_asked(stopped: Res
 
 def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
-    prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
+    prices.write_text(
+        'source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n'
+    )
     with serve_in_thread(Service(alike)) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         few, some = (
-            evaluate("census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS)
+            evaluate(
+                "census", "my-model", out=tmp_path / str(c), client=client, max_cost=c, **OPTIONS
+            )
             for c in (0.05, 0.35)
         )
     assert "--max-cost" in few.data["stopped"]  # before the first look
@@ -87,7 +101,9 @@ def test_a_limit_of_cost_ends_it_at_a_look_that_is_whole(tmp_path: Path) -> None
     assert "--max-cost" in note
     assert "saved" not in note
     assert 60 <= some.data["until_decided"]["rows"] < 400
-    assert len(rows_of(some.folder, "journal.jsonl")) > some.data["requests"]  # what is under way is kept
+    assert (
+        len(rows_of(some.folder, "journal.jsonl")) > some.data["requests"]
+    )  # what is under way is kept
 
 
 def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_path: Path) -> None:
@@ -96,7 +112,9 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
     def refusing(messages: Any) -> Reply:
         heard.append(messages)
         lost = messages == heard[0]
-        return Reply(None, error="filtered") if lost else Reply(alike({"messages": messages}))
+        if lost:
+            return Reply(None, error="filtered")
+        return Reply(alike({"messages": messages}))
 
     options = OPTIONS | {"arms": ["zero"], "n_test": 160, "concurrency": 1}
     found = [evaluate("census", refusing, out=tmp_path, **options) for _ in range(2)]
@@ -105,7 +123,9 @@ def test_a_row_that_is_always_refused_counts_as_unparsed_and_asking_goes_on(tmp_
     assert found[0].data["until_decided"]["rows"] == 160  # beyond the first look
 
 
-def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run, stopped: Result) -> None:
+def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
+    fwc: Run, stopped: Result
+) -> None:
     change = stopped.compare(stopped.folder)["arms"][0]
     assert "fixed number of rows are invalid" in change["reason"]
     assert change[GAP]["p_value"] is change[GAP]["low"] is None
@@ -121,20 +141,32 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(fwc: Run
         ({"until_decided": ("dp[a] - dp[b] > 0",)}, "differences between arms"),
         ({"until_decided": ("auc > 0.1",)}, "no intervals for auc"),
         ({"until_decided": ("dp >",)}, "cannot read the condition"),
-        ({"repeats": 2}, "does not go with repeats"), ({"counterfactual": True}, "go with counterfactual"),
+        ({"repeats": 2}, "does not go with repeats"),
+        ({"counterfactual": True}, "go with counterfactual"),
     ],
-)  # fmt: skip
+)
 def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any], why: str) -> None:
     with pytest.raises(FwcError, match=why):
         Settings(**{"until_decided": ("dp > 0.1",), **options})
 
 
 def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
-    asked = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--until-decided")
+    asked = (
+        "eval",
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero",
+        "--until-decided",
+    )
     result = fwc(*asked, "--n-test", 600, "--out", tmp_path / "run", code=0)
     assert re.search(r"Asked until decided: \d+ of at most 600 rows", " ".join(result.out.split()))
     fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "b", code=0)
-    assert (tmp_path / "b" / "answers.csv").read_text() == (tmp_path / "run" / "answers.csv").read_text()
+    assert (tmp_path / "b" / "answers.csv").read_text() == (
+        tmp_path / "run" / "answers.csv"
+    ).read_text()
     for command in (("power",), ("eval", "--shots", "zero", "--until-decided", "--dry-run")):
         output = fwc(*command, "--fail-if", "dp > 0.1", "--task", "census", "--n-test", 400).out
         assert "until dp > 0.1 is decided, at most 400 rows (simulated" in " ".join(output.split())
@@ -148,7 +180,9 @@ def test_every_beginning_of_the_order_has_the_same_shares() -> None:
 
 
 def test_boundaries_are_those_of_the_literature() -> None:
-    """Lan and DeMets' two-sided boundaries of O'Brien and Fleming's form, 5 looks (Reboussin et al. 2000)."""
+    """Lan and DeMets' two-sided boundaries of O'Brien and Fleming's form, 5 looks (Reboussin et
+    al. 2000).
+    """
     levels = nominal_levels((0.2, 0.4, 0.6, 0.8, 1.0))
     published = [4.8769, 3.3569, 2.6803, 2.2898, 2.0310]
     assert ndtri((1 + np.array(levels)) / 2) == pytest.approx(published, abs=2e-4)
@@ -159,20 +193,27 @@ def test_boundaries_are_those_of_the_literature() -> None:
     assert equal_looks(7) == tuple(range(1, 8))
 
 
-TEN_LOOKS, ALWAYS = GroupSequential(equal_looks(2000)), GroupSequential(tuple(range(1, 241)))
+TEN_LOOKS = GroupSequential(equal_looks(2000))
+ALWAYS = GroupSequential(tuple(range(1, 241)))
 
 
 @pytest.mark.parametrize(
     ("rates", "design"),
     [
-        ([0.45, 0.55], TEN_LOOKS), ([0.02, 0.12], TEN_LOOKS), ([0.5, 0.6, 0.5, 0.5], TEN_LOOKS),
+        ([0.45, 0.55], TEN_LOOKS),
+        ([0.02, 0.12], TEN_LOOKS),
+        ([0.5, 0.6, 0.5, 0.5], TEN_LOOKS),
         ([0.45, 0.55], ALWAYS),
     ],
-)  # fmt: skip
-def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(rates: list[float], design: Any) -> None:
+)
+def test_wrong_verdicts_at_the_bound_are_rare_at_all_looks_together(
+    rates: list[float], design: Any
+) -> None:
     """Also where a run looks after every row."""
     _, failed = simulate(rates, [1.0] * len(rates), (0.1, 0.1), design, 2000)
-    assert max((failed == 1).mean(), (failed == 0).mean()) <= 0.025 + 2.6 * np.sqrt(0.025 * 0.975 / 2000)
+    assert max((failed == 1).mean(), (failed == 0).mean()) <= 0.025 + 2.6 * np.sqrt(
+        0.025 * 0.975 / 2000
+    )
 
 
 def aged(messages: Any) -> str:
@@ -182,7 +223,9 @@ def aged(messages: Any) -> str:
 
 
 def by_group(messages: Any) -> str:
-    return "yes" if messages[-1]["content"].split("group: ")[1].startswith("a") else "no"
+    if messages[-1]["content"].split("group: ")[1].startswith("a"):
+        return "yes"
+    return "no"
 
 
 @pytest.mark.parametrize(("model", "giant"), [(by_group, 0), (aged, 0), (aged, 200)])
@@ -192,8 +235,15 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     size = rng.integers(1, 6, 150)
     size[0] += giant
     person = np.repeat(np.arange(150), size)
-    frame = make_people(len(person), 2).assign(note=person, group=rng.choice(["a", "b"], 150)[person])
-    options = {"arms": ["zero"], "until_decided": "dp > 0.1", "cluster": "note", "base_parity": None}
+    frame = make_people(len(person), 2).assign(
+        note=person, group=rng.choice(["a", "b"], 150)[person]
+    )
+    options = {
+        "arms": ["zero"],
+        "until_decided": "dp > 0.1",
+        "cluster": "note",
+        "base_parity": None,
+    }
     options["n_test"] = 350
     task = load_task(write_people(tmp_path, frame))
     result = evaluate(task, model, out=tmp_path / "run", **options)
@@ -202,7 +252,9 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     assert people.nunique() == (people != people.shift()).sum()  # whole people, one after another
     assert result.data["until_decided"]["rows"] in looks
     assert (verify(tmp_path / "run")["differs"], len(looks)) == (0, 10)
-    wanted = {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
+    wanted = (
+        {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
+    )
     assert result.check("dp > 0.1").outcome in wanted
     with pytest.raises(FwcError, match="splits"):
         evaluate(task, model, **options | {"n_test": 150, "base_parity": 0.5})
@@ -230,9 +282,16 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
     extra = 'name = "note", kind = "{}", role = "extra"'
     path.write_text(path.read_text().replace(extra.format("categorical"), extra.format("numeric")))
     task = load_task(path)
-    options: dict[str, Any] = {"arms": ["zero"], "until_decided": "dp > 0.1", "n_test": 200, "weight": "note"}
+    options: dict[str, Any] = {
+        "arms": ["zero"],
+        "until_decided": "dp > 0.1",
+        "n_test": 200,
+        "weight": "note",
+    }
     options |= {"base_parity": None, "concurrency": 1}
-    ends, last, asked = {}, None, 0
+    ends = {}
+    last = None
+    asked = 0
 
     def answer(messages: Any) -> str:
         nonlocal asked
@@ -242,7 +301,8 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
         return aged(messages)
 
     for last in (None, 80, 81):
-        out, asked = tmp_path / f"{last}", 0
+        out = tmp_path / f"{last}"
+        asked = 0
         if last is not None:
             with pytest.raises(ProviderError, match="No such key"):
                 evaluate(task, answer, out=out, **options)

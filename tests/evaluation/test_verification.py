@@ -1,4 +1,6 @@
-"""`verify`: an untouched folder is the same everywhere; a changed number, cell or reply is named."""
+"""`verify`: an untouched folder is the same everywhere; a changed number, cell or reply is
+named.
+"""
 
 import json
 import os
@@ -27,7 +29,15 @@ from tests.faults.loopback import serve_in_thread
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("verify") / "run"
-    evaluate("census", "surrogate", arms=["zero", "balanced"], n_test=24, m=4, counterfactual=True, out=out)
+    evaluate(
+        "census",
+        "surrogate",
+        arms=["zero", "balanced"],
+        n_test=24,
+        m=4,
+        counterfactual=True,
+        out=out,
+    )
     return out
 
 
@@ -57,7 +67,9 @@ def test_an_untouched_run_is_the_same_elsewhere(untouched: Path, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["assisted", "threshold", "batch"])
-def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_run_can_be_verified(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
     options: dict[str, Any] = {
         "assisted": {"assist": True, "probe": ["names"]},
@@ -65,27 +77,46 @@ def test_every_kind_of_run_can_be_verified(how: str, tmp_path: Path, monkeypatch
         "batch": {},
     }[how]
     out = tmp_path / "run"
-    with serve_in_thread(BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")) as url:
-        client = Client(base_url=f"{url}/v1", batch=True) if how == "batch" else Client()
+    with serve_in_thread(
+        BatchService(answer=lambda asked: Surrogate().reply(asked).text or "")
+    ) as url:
+        if how == "batch":
+            client = Client(base_url=f"{url}/v1", batch=True)
+        else:
+            client = Client()
         model = "test-model" if how == "batch" else "surrogate"
-        evaluate("adult", model, arms=["zero", "fwc"], n_test=32, m=4, out=out, client=client, **options)
+        evaluate(
+            "adult", model, arms=["zero", "fwc"], n_test=32, m=4, out=out, client=client, **options
+        )
     assert with_status(out) == []
 
 
 CHANGES = {
-    "journal.jsonl": (r'("prompt":\[\{"role":"user","content":")', r"\1Hint: yes. ", "its prompt, the model"),
+    "journal.jsonl": (
+        r'("prompt":\[\{"role":"user","content":")',
+        r"\1Hint: yes. ",
+        "its prompt, the model",
+    ),
     "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
-    "results.json": (r'"equalized_odds_difference": 0\.', '"equalized_odds_difference": 0.1', "is recorded"),
+    "results.json": (
+        r'"equalized_odds_difference": 0\.',
+        '"equalized_odds_difference": 0.1',
+        "is recorded",
+    ),
     "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
     "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
 }
 
 
-@pytest.mark.parametrize("hashes", [True, False], ids=["hashes written anew", "hashes as they were"])
+@pytest.mark.parametrize(
+    "hashes", [True, False], ids=["hashes written anew", "hashes as they were"]
+)
 @pytest.mark.parametrize("file", CHANGES)
-def test_a_change_is_named_by_its_file(untouched: Path, tmp_path: Path, file: str, hashes: bool) -> None:
+def test_a_change_is_named_by_its_file(
+    untouched: Path, tmp_path: Path, file: str, hashes: bool
+) -> None:
     folder = shutil.copytree(untouched, tmp_path / "run")
     pattern, replacement, detail = CHANGES[file]
     change(folder / file, pattern, replacement)
@@ -138,9 +169,13 @@ def test_a_forged_table_is_found_by_the_checkers_own(fwc: Run, tmp_path: Path) -
     invented = tmp_path / "invented"
     invented.mkdir()
     shutil.copy(task, invented / task.name)
-    (invented / "data.csv").write_text(re.sub("0,r,f,no", "0,r,f,yes", (tmp_path / "data.csv").read_text()))
+    (invented / "data.csv").write_text(
+        re.sub("0,r,f,no", "0,r,f,yes", (tmp_path / "data.csv").read_text())
+    )
     answer: Callable[..., str] = lambda messages: "Yes"  # noqa: E731
-    evaluate(invented / task.name, answer, arms=["balanced"], n_test=12, m=4, out=tmp_path / "forged")
+    evaluate(
+        invented / task.name, answer, arms=["balanced"], n_test=12, m=4, out=tmp_path / "forged"
+    )
     fwc("verify", tmp_path / "forged", code=0)
     fwc("verify", tmp_path / "forged", "--task", invented / task.name, code=0)
     assert "not the table" in fwc("verify", tmp_path / "forged", "--task", task, code=5).line
@@ -170,7 +205,9 @@ def test_a_function_that_a_folder_names_is_not_run(
 def test_a_rescore_that_is_stopped_is_no_forgery(
     written: str, untouched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is stopped when this file is written; run again, it leaves the folder as it would have been."""
+    """It is stopped when this file is written; run again, it leaves the folder as it would have
+    been.
+    """
     folder = shutil.copytree(untouched, tmp_path / "run")
     described = json.loads((folder / "run.json").read_text()) | {"parser": 1}
     (folder / "run.json").write_text(json.dumps(described))

@@ -1,4 +1,6 @@
-"""OpenAI's files and batches endpoints on loopback: output in any order, partial failures, bad moments."""
+"""OpenAI's files and batches endpoints on loopback: output in any order, partial failures, bad
+moments.
+"""
 
 import json
 import random
@@ -17,9 +19,9 @@ _PART = re.compile(
 class BatchService:
     """A batch moves on by one status with every look at it. `worked` counts requests by custom_id.
 
-    `fails(number)` says whether the request of that position in its file ends in the error file. `on_step`
-    is called with the number of HTTP requests served so far, after each took effect. `answer` gives the reply
-    to a conversation in a batch.
+    `fails(number)` says whether the request of that position in its file ends in the error file.
+    `on_step` is called with the number of HTTP requests served so far, after each took effect.
+    `answer` gives the reply to a conversation in a batch.
     """
 
     def __init__(
@@ -47,7 +49,8 @@ class BatchService:
         return self.broken.get(self.steps, reply)
 
     def _serve(self, request: HttpRequest) -> HttpReply:
-        method, path = request.method, request.path.partition("?")[0].removeprefix("/v1")
+        method = request.method
+        path = request.path.partition("?")[0].removeprefix("/v1")
         if (method, path) == ("POST", "/files"):
             fields = {name: content for name, _, content in _PART.findall(request.body)}
             assert fields[b"purpose"] == b"batch"
@@ -58,13 +61,17 @@ class BatchService:
             listed = list(reversed(self.batches.values()))
             return HttpReply({"object": "list", "data": listed, "has_more": False})
         if method == "GET" and (found := re.fullmatch(r"/files/([\w-]+)/content", path)):
-            return HttpReply(self.files[found[1]]) if found[1] in self.files else refusal(404, "No such file")
-        if (found := re.match(r"/batches/([\w-]+)", path)) and found[1] not in self.batches:
+            if found[1] in self.files:
+                return HttpReply(self.files[found[1]])
+            return refusal(404, "No such file")
+        found = re.match(r"/batches/([\w-]+)", path)
+        if found and found[1] not in self.batches:
             return refusal(404, f"No batch found with id {found[1]!r}")
         if method == "GET" and (found := re.fullmatch(r"/batches/([\w-]+)", path)):
             return HttpReply(self._advance(self.batches[found[1]]))
         if method == "POST" and (found := re.fullmatch(r"/batches/([\w-]+)/cancel", path)):
-            if (batch := self.batches[found[1]])["status"] not in {"validating", "in_progress"}:
+            batch = self.batches[found[1]]
+            if batch["status"] not in {"validating", "in_progress"}:
                 return refusal(409, "Cannot cancel a batch that has ended.")
             self._work(batch, self.cancelled_after)
             batch["status"] = "cancelling"
@@ -77,8 +84,15 @@ class BatchService:
     def _add_file(self, content: bytes) -> dict[str, Any]:
         name = f"file-{len(self.files)}"
         self.files[name] = content
-        return {"id": name, "object": "file", "bytes": len(content), "created_at": 1, "filename": "x",
-                "purpose": "batch", "status": "processed"}  # fmt: skip
+        return {
+            "id": name,
+            "object": "file",
+            "bytes": len(content),
+            "created_at": 1,
+            "filename": "x",
+            "purpose": "batch",
+            "status": "processed",
+        }
 
     def _create(self, body: dict[str, Any]) -> dict[str, Any]:
         assert body["endpoint"] == "/v1/chat/completions"
@@ -88,17 +102,24 @@ class BatchService:
         assert len({line["custom_id"] for line in lines}) == len(lines)
         assert len({line["body"]["model"] for line in lines}) == 1
         self.batches[name] = {
-            "id": name, "object": "batch", "endpoint": body["endpoint"],
+            "id": name,
+            "object": "batch",
+            "endpoint": body["endpoint"],
             "input_file_id": body["input_file_id"],
-            "completion_window": "24h", "status": "validating", "created_at": 1,
+            "completion_window": "24h",
+            "status": "validating",
+            "created_at": 1,
             "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
-        }  # fmt: skip
+        }
         return self.batches[name]
 
     def _advance(self, batch: dict[str, Any]) -> dict[str, Any]:
         if batch["status"] == "validating" and self.ends_as == "failed":
             batch["status"] = "failed"
-            batch["errors"] = {"object": "list", "data": [{"code": "x", "message": "enqueued token limit"}]}
+            batch["errors"] = {
+                "object": "list",
+                "data": [{"code": "x", "message": "enqueued token limit"}],
+            }
         elif batch["status"] == "validating":
             batch["status"] = "in_progress"
         elif batch["status"] == "in_progress":
@@ -109,19 +130,30 @@ class BatchService:
         return batch
 
     def _work(self, batch: dict[str, Any], most: int | None = None) -> None:
-        good, bad = list[dict[str, Any]](), list[dict[str, Any]]()
+        good = list[dict[str, Any]]()
+        bad = list[dict[str, Any]]()
         requests = map(json.loads, self.files[batch["input_file_id"]].splitlines()[:most])
         for number, request in enumerate(requests):
             self.worked[request["custom_id"]] += 1
-            failed, text = self.fails(number), self.answer(request["body"]["messages"])
-            body = refusal(500, f"server error {number}", "server_error").body if failed else completion(text)
+            failed = self.fails(number)
+            text = self.answer(request["body"]["messages"])
+            if failed:
+                body = refusal(500, f"server error {number}", "server_error").body
+            else:
+                body = completion(text)
             response = {"status_code": 500 if failed else 200, "request_id": "r", "body": body}
             line = {"custom_id": request["custom_id"], "response": response, "error": None}
             (bad if failed else good).append(line)
         random.Random(0).shuffle(good)
-        batch["output_file_id"] = self._add_result(good[: round(self.kept * len(good))], self.odd_lines)
+        batch["output_file_id"] = self._add_result(
+            good[: round(self.kept * len(good))], self.odd_lines
+        )
         batch["error_file_id"] = self._add_result(bad) if bad else None
-        batch["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
+        batch["request_counts"] = {
+            "total": len(good) + len(bad),
+            "completed": len(good),
+            "failed": len(bad),
+        }
 
     def _add_result(self, lines: list[Any], odd: Sequence[bytes] = ()) -> str:
         content = b"".join([*odd, *(json.dumps(line).encode() + b"\n" for line in lines)])
@@ -130,4 +162,6 @@ class BatchService:
 
 def answer_of(messages: Any) -> str:
     """The reply to a conversation: by its length, so that a wrong join shows."""
-    return "Yes" if len(messages[-1]["content"]) % 2 else "No"
+    if len(messages[-1]["content"]) % 2:
+        return "Yes"
+    return "No"

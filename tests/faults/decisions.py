@@ -12,12 +12,16 @@ from tests.faults.table import ESCAPES, FAULTS, KEY, Fault, Kind
 def decision_faults(api: str) -> tuple[Fault, ...]:
     """The faults of `/v1/decisions` or `/v1/systemone`."""
     return tuple(
-        Fault(name, kind, reply) for kind, faults in _own(api).items() for name, reply in faults.items()
+        Fault(name, kind, reply)
+        for kind, faults in _own(api).items()
+        for name, reply in faults.items()
     )
 
 
 def shared_faults() -> tuple[Fault, ...]:
-    """The faults that any service may have: those of chats, but for replies that are good for a chat alone."""
+    """The faults that any service may have: those of chats, but for replies that are good for a
+    chat alone.
+    """
     return tuple(fault for fault in FAULTS if fault.kind != "harmless")
 
 
@@ -38,11 +42,16 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
 
     return {
         "harmless": {
-            **{f"P(yes) {number}": written(number) for number in ("0", "1", "0.5", "1e-400", "-0.0")},
+            **{
+                f"P(yes) {number}": written(number)
+                for number in ("0", "1", "0.5", "1e-400", "-0.0")
+            },
             "a refusal": one({"type": "refusal", "name": "answer"}),
             "a refusal with words": one({"type": "refusal", "refusal": f"no {KEY} {ESCAPES}"}),
             "an answer with more than is known": one({**whole, "confidence": [KEY], "x": ESCAPES}),
-            "an answer without its type": one({name: value for name, value in whole.items() if name != "type"}),
+            "an answer without its type": one(
+                {name: value for name, value in whole.items() if name != "type"}
+            ),
             "another model": HttpReply(good(model=f"other-{KEY}{ESCAPES}")),
             "a model that is not text": HttpReply(good(model=[KEY])),
             "no model": without("model"),
@@ -54,8 +63,19 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
         "unclear": {
             **{
                 f"P(yes) {number[:20]}": written(number)
-                for number in ("NaN", "Infinity", "-Infinity", "1e400", "1.0000000001", "-0.25", "true", "null", '"0.5"',
-                               "[0.5]", "9" * 400)
+                for number in (
+                    "NaN",
+                    "Infinity",
+                    "-Infinity",
+                    "1e400",
+                    "1.0000000001",
+                    "-0.25",
+                    "true",
+                    "null",
+                    '"0.5"',
+                    "[0.5]",
+                    "9" * 400,
+                )
             },
             "no P(yes)": one(bare),
             "an unknown field": refusal(422, "Unknown field: 'statt'"),
@@ -64,13 +84,19 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
             "no answers": without("answers"),
             "answers null": HttpReply(good(answers=None)),
             "no answer among the answers": HttpReply(good(answers=type(good()["answers"])())),
-            "answers of the other format": HttpReply(good(answers={} if api == "decisions" else [])),
+            "answers of the other format": HttpReply(
+                good(answers={} if api == "decisions" else [])
+            ),
             "an answer null": one(None),
             "an answer a number": one(0.5),
-            "a chat completion": HttpReply({"choices": [{"message": {"content": "Yes"}}], "model": "x"}),
+            "a chat completion": HttpReply(
+                {"choices": [{"message": {"content": "Yes"}}], "model": "x"}
+            ),
         },
         "row": {
-            "too long": refusal(400, "input is too long: it exceeds the context window", "string_above_max_length"),
+            "too long": refusal(
+                400, "input is too long: it exceeds the context window", "string_above_max_length"
+            ),
             "too long, 422": refusal(422, "This model's maximum context length is 512 tokens"),
         },
         "run": {
@@ -80,4 +106,4 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
             "not implemented": HttpReply("", 501),
             "another model wanted": refusal(400, "Only gpt-6-luna is supported", param="model"),
         },
-    }  # fmt: skip
+    }

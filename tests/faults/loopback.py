@@ -30,7 +30,9 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpReply:
-    """What the server sends: after `delay` seconds, and only the first `cut` bytes of the body if given."""
+    """What the server sends: after `delay` seconds, and only the first `cut` bytes of the body
+    if given.
+    """
 
     body: Any = ""
     status: int = 200
@@ -41,11 +43,16 @@ class HttpReply:
     def encode(self) -> bytes:
         """The whole response; a body that is neither text nor bytes is sent as JSON."""
         if isinstance(self.body, bytes):
-            body, kind = self.body, "application/octet-stream"
+            body = self.body
+            kind = "application/octet-stream"
         elif isinstance(self.body, str):
-            body, kind = self.body.encode(), "text/html" if self.body.startswith("<") else "text/plain"
+            body, kind = (
+                self.body.encode(),
+                "text/html" if self.body.startswith("<") else "text/plain",
+            )
         else:
-            body, kind = json.dumps(self.body).encode(), "application/json"
+            body = json.dumps(self.body).encode()
+            kind = "application/json"
         headers = {"content-type": kind, "content-length": str(len(body)), **self.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         status = f"HTTP/1.1 {self.status} {responses.get(self.status, 'Status')}\r\n"
@@ -83,7 +90,9 @@ async def serve(handler: Handler) -> AsyncIterator[str]:
 
 @contextmanager
 def serve_in_thread(handler: Handler) -> Iterator[str]:
-    """`serve` in a thread of its own, for tests that start other processes. The handler runs there."""
+    """`serve` in a thread of its own, for tests that start other processes. The handler runs
+    there.
+    """
     ready = threading.Event()
     state: dict[str, Any] = {}
 
@@ -134,17 +143,29 @@ def completion(text: str | None, model: str = "test-model", **changes: Any) -> d
     """A chat completion as OpenAI sends it; `changes` replace keys of the body."""
     usage: Any = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
     usage["prompt_tokens_details"] = {"cached_tokens": 64}
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+    }
     return {
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1700000000, "model": model,
-        "choices": [choice], "usage": usage, "system_fingerprint": "fp_1", **changes,
-    }  # fmt: skip
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": model,
+        "choices": [choice],
+        "usage": usage,
+        "system_fingerprint": "fp_1",
+        **changes,
+    }
 
 
 def decision(
     p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
 ) -> dict[str, Any]:
-    """A response of POST /v1/decisions, with P(yes) `p` for every question; `changes` replace keys."""
+    """A response of POST /v1/decisions, with P(yes) `p` for every question; `changes` replace
+    keys.
+    """
     usage: Any = {"input_tokens": 100, "output_tokens": 1, "total_tokens": 101}
     usage["input_tokens_details"] = {"cached_tokens": 64, "cache_write_tokens": 0}
     usage["output_tokens_details"] = {"reasoning_tokens": 0}
@@ -155,13 +176,17 @@ def decision(
 def nouls(
     p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
 ) -> dict[str, Any]:
-    """A response of POST /v1/systemone, with P(yes) `p` for every question; `changes` replace keys."""
+    """A response of POST /v1/systemone, with P(yes) `p` for every question; `changes` replace
+    keys.
+    """
     answers = {name: {"type": "noul", "noul": p} for name in names}
     return {"model": model, "answers": answers, "usage": {"input_tokens": 100}, **changes}
 
 
 def answered(request: HttpRequest, yes: bool) -> dict[str, Any]:
-    """What a service answers to a request at any of the three addresses; P(yes) has two decimals."""
+    """What a service answers to a request at any of the three addresses; P(yes) has two
+    decimals.
+    """
     p = 0.83 if yes else 0.21
     if request.path.endswith("/chat/completions"):
         return completion("Yes" if yes else "No")
@@ -179,11 +204,19 @@ def asked(request: HttpRequest) -> Any:
 
 def refusal(status: int, message: str, code: str | None = None, **details: Any) -> HttpReply:
     """An error as OpenAI sends it."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code, **details}
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": None,
+        "code": code,
+        **details,
+    }
     return HttpReply({"error": error}, status)
 
 
-async def _answer_all(handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _answer_all(
+    handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     while True:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)

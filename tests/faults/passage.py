@@ -1,4 +1,6 @@
-"""One fault through everything: eval, the same again, rescore, report; what came out of it, as complaints."""
+"""One fault through everything: eval, the same again, rescore, report; what came out of it, as
+complaints.
+"""
 
 import json
 import re
@@ -40,7 +42,9 @@ _STEERING = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160),
 
 
 class Service:
-    """Answers by content; the first request (`lasting`: every one) meets the fault. Counts the answered."""
+    """Answers by content; the first request (`lasting`: every one) meets the fault. Counts the
+    answered.
+    """
 
     def __init__(self, fault: Fault | None, lasting: bool) -> None:
         self.fault, self.left = fault, (10**9 if lasting else 1) if fault else 0
@@ -54,7 +58,9 @@ class Service:
                 self.answered[content] += 1
             return self.fault.reply
         if request.path.endswith("/decisions") and "state" in request.json():
-            return HttpReply({"detail": "Not Found"}, 404)  # System One is spoken at its own address alone
+            return HttpReply(
+                {"detail": "Not Found"}, 404
+            )  # System One is spoken at its own address alone
         self.answered[content] += 1
         return HttpReply(answered(request, bool(len(content) % 2)))
 
@@ -62,7 +68,9 @@ class Service:
 @cache
 def plan(api: Any = "chat") -> Plan:
     """A small run: eight rows of a small census, without examples."""
-    task = replace(census_task(60, 400), name="small-census")  # a report would read the whole of its own task
+    task = replace(
+        census_task(60, 400), name="small-census"
+    )  # a report would read the whole of its own task
     return make_plan(task, ["zero"], Settings(n_test=N, api=api))
 
 
@@ -71,25 +79,37 @@ def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Re
     return Job(plan, model, Client(concurrency=concurrency)).run(folder)
 
 
-def client(url: str, said: list[str], fault: Fault | None, lasting: bool, api: str = "chat") -> Model:
+def client(
+    url: str, said: list[str], fault: Fault | None, lasting: bool, api: str = "chat"
+) -> Model:
     """A client that waits no longer than it must; `said` collects its notices."""
     stalls = fault is not None and fault.reply.delay > 0.0
     hopeless = lasting and fault is not None and fault.kind in {"attempt", "unclear"}
     kind: Any = ChatModel if api == "chat" else partial(DecisionModel, api=api)
     model: Model = kind(
-        "test-model", base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
-        timeout=0.5 if stalls else 60.0, deadline=3.0 if hopeless else 60.0, backoff=0.001, breaker=6,
+        "test-model",
+        base_url=f"{url}/v1",
+        api_key_env=KEY_VARIABLE,
+        concurrency=4,
+        timeout=0.5 if stalls else 60.0,
+        deadline=3.0 if hopeless else 60.0,
+        backoff=0.001,
+        breaker=6,
         notice=said.append,
-    )  # fmt: skip
+    )
     return model
 
 
 def passage(
     fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = FORMATS, api: str = "chat"
 ) -> list[str]:
-    """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is wrong."""
+    """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is
+    wrong.
+    """
     plan(api)
-    began, wrong, said = time.monotonic(), [], list[str]()
+    began = time.monotonic()
+    wrong = []
+    said = list[str]()
     service = Service(fault, lasting)
     with serve_in_thread(service) as url:
         code = _evaluate(client(url, said, fault, lasting, api), folder, said, api)
@@ -99,9 +119,11 @@ def passage(
         wrong.append(f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}")
     again = Service(None, False)
     with serve_in_thread(again) as url:
-        if (code := _evaluate(client(url, said, None, False, api), folder, said, api)) != 0:
+        code = _evaluate(client(url, said, None, False, api), folder, said, api)
+        if code != 0:
             wrong.append(f"the second eval ended with {code}: {said[-1:]}")
-    if twice := sum((service.answered & again.answered).values()):
+    twice = sum((service.answered & again.answered).values())
+    if twice:
         wrong.append(f"{twice} answered requests were asked again")
     with Journal(folder) as journal:
         records = list(journal.records())
@@ -115,7 +137,8 @@ def passage(
     steering = [name for name, text in shown.items() if any(map(text.count, _STEERING))]
     wrong += [f"the {name} steers a terminal" for name in steering]
     wrong += _leaks(folder, [*said, *shown.values()])
-    if (seconds := time.monotonic() - began) > SLOWEST:
+    seconds = time.monotonic() - began
+    if seconds > SLOWEST:
         wrong.append(f"it took {seconds:.1f} s")
     return wrong
 
@@ -142,8 +165,9 @@ def _leaks(folder: Path, said: list[str]) -> list[str]:
     """Where the key, or a part of it that says enough, can be read."""
     files: dict[str, Any] = {
         str(path.relative_to(folder)): path.read_text("utf-8", "replace")
-        for path in folder.rglob("*") if path.is_file()
-    }  # fmt: skip
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     texts = {**files, **{f"said: {text[:40]!r}": text for text in said}}
     key = _letters(KEY)
     pieces = [key[at : at + _TELLING] for at in range(len(key) - _TELLING + 1)]

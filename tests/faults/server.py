@@ -1,8 +1,8 @@
 """A service of chat completions that misbehaves on a seeded schedule.
 
-What happens to a request depends on the seed, its messages and how often they came before; never on time or
-on the order of arrival. A few conversations are refused for good (context length, size), every
-other one gets its answer by its fifth attempt at the latest.
+What happens to a request depends on the seed, its messages and how often they came before; never on
+time or on the order of arrival. A few conversations are refused for good (context length, size),
+every other one gets its answer by its fifth attempt at the latest.
 """
 
 import hashlib
@@ -16,16 +16,31 @@ from tests.faults.table import FAULTS, STALL
 
 _REPLIES = {fault.name: fault.reply for fault in FAULTS}
 _FAULTS = (
-    "status 429", "status 429, Retry-After '0'", "status 500", "status 500 as HTML", "status 503", "a reset",
-    "a reset in the body", "a stall", "half a JSON", "HTML", "choices []", "choices None", "error with 200",
+    "status 429",
+    "status 429, Retry-After '0'",
+    "status 500",
+    "status 500 as HTML",
+    "status 503",
+    "a reset",
+    "a reset in the body",
+    "a stall",
+    "half a JSON",
+    "HTML",
+    "choices []",
+    "choices None",
+    "error with 200",
     "an empty body",
-)  # fmt: skip
+)
 _GOOD_FROM = 4  # attempts after which a request is answered
-_STALL_SHARE = 0.2  # of the faults that the schedule calls a stall; the others are a 500: waiting takes time
+_STALL_SHARE = (
+    0.2  # of the faults that the schedule calls a stall; the others are a 500: waiting takes time
+)
 
 
 class FaultyService:
-    """The service's schedule and its memory: `sent` counts requests and `answered` replies by content."""
+    """The service's schedule and its memory: `sent` counts requests and `answered` replies by
+    content.
+    """
 
     def __init__(self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = STALL):
         self.seed, self.fault_share, self.stall_seconds = seed, fault_share, stall_seconds
@@ -39,7 +54,8 @@ class FaultyService:
         content = conversation_key(request.json()["messages"])
         attempt = self.sent[content]
         self.sent[content] += 1
-        if (forever := self.refused_for_good(content)) is not None:
+        forever = self.refused_for_good(content)
+        if forever is not None:
             self.faults[forever] += 1
             return _REPLIES[forever]
         if attempt < _GOOD_FROM and self._draw("fault", content, attempt) < self.fault_share:
@@ -57,11 +73,18 @@ class FaultyService:
         return "context length" if draw < 0.005 else "status 413" if draw < 0.01 else None
 
     def answer(self, content: str) -> dict[str, Any]:
-        """The reply: yes or no by content; some are refusals, of another model, or with an id used before."""
-        draw, odd = self._draw("answer", content), self._draw("odd", content)
+        """The reply: yes or no by content; some are refusals, of another model, or with an id
+        used before.
+        """
+        draw = self._draw("answer", content)
+        odd = self._draw("odd", content)
         body = completion("Yes" if draw < 0.4 else "No", id=f"chatcmpl-{content[:12]}")
         if odd < 0.02:
-            body["choices"][0]["message"] = {"role": "assistant", "content": None, "refusal": "I can't say."}
+            body["choices"][0]["message"] = {
+                "role": "assistant",
+                "content": None,
+                "refusal": "I can't say.",
+            }
         elif odd < 0.04:
             body["model"] = "another-model"
         elif odd < 0.06:

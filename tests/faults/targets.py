@@ -1,5 +1,7 @@
 # ruff: noqa: E501
-"""What is fuzzed: each target takes one input from a random generator; only an `FwcError` may come out."""
+"""What is fuzzed: each target takes one input from a random generator; only an `FwcError` may
+come out.
+"""
 
 import asyncio
 import contextlib
@@ -75,9 +77,21 @@ TABLE = b"x,c,o,sex,y\n" + b"".join(
     for k in range(60)
 )
 _REPLY = json.dumps(
-    completion("Yes") | {"choices": [{"message": {"role": "assistant", "content": "Yes, \u00e9"}, "finish_reason": "stop",
-                         "logprobs": {"content": [{"token": "Yes", "top_logprobs": [{"token": "Yes", "logprob": -0.1}]}]}}]}
-).encode()  # fmt: skip
+    completion("Yes")
+    | {
+        "choices": [
+            {
+                "message": {"role": "assistant", "content": "Yes, \u00e9"},
+                "finish_reason": "stop",
+                "logprobs": {
+                    "content": [
+                        {"token": "Yes", "top_logprobs": [{"token": "Yes", "logprob": -0.1}]}
+                    ]
+                },
+            }
+        ]
+    }
+).encode()
 _ERROR = json.dumps(
     {"error": {"message": "bad", "type": "t", "param": "temperature", "code": "x", "status": 500}}
 ).encode()
@@ -88,33 +102,95 @@ def _lines(rows: Iterable[object]) -> bytes:
 
 
 _PRICES = (
-    b'date = 2026-11-01\nsource = "s"\n[models]\n"test-model" = { input = 2.5, cached = 1.25, output = 10 }\n'
+    b'date = 2026-11-01\nsource = "s"\n[models]\n"test-model" = { input = 2.5, cached = 1.25, '
+    b"output = 10 }\n"
 )
 _TUNING = {
-    "goal": {"metric": "dp", "target": 0.1, "max_loss": 0.03}, "model": "surrogate", "verdict": "v",
-    "front": [{
-        "candidate": "candidate-004", "kind": "balanced", "m": 4, "seed": 4, "order": "given", "rows": 60,
-        "template": "default", "accuracy": 0.78, "accuracy_interval": [0.68, 0.89], "metric": 0.25,
-        "metric_interval": [0.004, 0.5], "front": True, "chosen": True, "dropped": False,
-    }],
-}  # fmt: skip
-_DECIDED = [{"sex": "fm"[k % 2], "answer": ("no", "yes")[k % 3 == 0], "label": ("no", "yes")[k % 5 < 2], "p": 0.25,
-             "row": k} for k in range(40)]  # fmt: skip
+    "goal": {"metric": "dp", "target": 0.1, "max_loss": 0.03},
+    "model": "surrogate",
+    "verdict": "v",
+    "front": [
+        {
+            "candidate": "candidate-004",
+            "kind": "balanced",
+            "m": 4,
+            "seed": 4,
+            "order": "given",
+            "rows": 60,
+            "template": "default",
+            "accuracy": 0.78,
+            "accuracy_interval": [0.68, 0.89],
+            "metric": 0.25,
+            "metric_interval": [0.004, 0.5],
+            "front": True,
+            "chosen": True,
+            "dropped": False,
+        }
+    ],
+}
+_DECIDED = [
+    {
+        "sex": "fm"[k % 2],
+        "answer": ("no", "yes")[k % 3 == 0],
+        "label": ("no", "yes")[k % 5 < 2],
+        "p": 0.25,
+        "row": k,
+    }
+    for k in range(40)
+]
 _DECISIONS = b"sex,answer,label,p,row\n" + b"".join(
     ",".join(map(str, line.values())).encode() + b"\n" for line in _DECIDED
 )
 _ASKED = AuditOptions(protected=("sex",), answer="answer", label="label", p_yes="p", row="row")
 _ASKED_OUTPUT = AuditOptions(protected=("sex",), answer="decision", label="hired")
 _EXTERNAL = [  # of the Batch API
-    _lines({"custom_id": str(k), "sex": "fm"[k % 2], "hired": "no", "response": {"status_code": 200, "body": json.loads(_REPLY)}}
-           for k in range(4)),
-]  # fmt: skip
-_CELLS = ("yes", "no", "", "\0", "=1+1", 0, 1, 10**18, 0.5, math.nan, math.inf, True, False, b"\xff", [1], {"a": "x"},
-          Decimal("0.1"), datetime(2026, 11, 1), date(1, 1, 1), "x" * 5000)  # fmt: skip
+    _lines(
+        {
+            "custom_id": str(k),
+            "sex": "fm"[k % 2],
+            "hired": "no",
+            "response": {"status_code": 200, "body": json.loads(_REPLY)},
+        }
+        for k in range(4)
+    )
+]
+_CELLS = (
+    "yes",
+    "no",
+    "",
+    "\0",
+    "=1+1",
+    0,
+    1,
+    10**18,
+    0.5,
+    math.nan,
+    math.inf,
+    True,
+    False,
+    b"\xff",
+    [1],
+    {"a": "x"},
+    Decimal("0.1"),
+    datetime(2026, 11, 1),
+    date(1, 1, 1),
+    "x" * 5000,
+)
 _CALL = PlannedCall("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms")
-_DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
-              "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT")  # fmt: skip
+_DURATIONS = (
+    "1s",
+    "6m0s",
+    "20ms",
+    "8.64s",
+    "1763750000",
+    "9" * 400 + "h",
+    "-1s",
+    "soon",
+    "1h" * 60,
+    "Wed, 21 Oct 2015 07:28:00 GMT",
+    "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT",
+)
 
 
 def reply(rng: random.Random) -> None:
@@ -122,7 +198,10 @@ def reply(rng: random.Random) -> None:
     body = hostile(rng.choice((_REPLY, _ERROR)), rng)
     value = _model().read_body(body.decode("utf-8", "replace"))
     try:
-        refused = None if rng.random() < 0.7 else http_failure(rng.choice((400, 429, 500)), value, {})
+        if rng.random() < 0.7:
+            refused = None
+        else:
+            refused = http_failure(rng.choice((400, 429, 500)), value, {})
         read = read_reply(value) if refused is None else Reply(str(refused))
     except AttemptError as failure:
         read = Reply(None, error=str(failure))
@@ -207,7 +286,13 @@ def batch_line(rng: random.Random) -> None:
 
 def batch_state(rng: random.Random) -> None:
     folder = _folder("batch")
-    part = {"name": "0001", "requests": 3, "file_id": "file-1", "batch_id": "batch-1", "collected": False}
+    part = {
+        "name": "0001",
+        "requests": 3,
+        "file_id": "file-1",
+        "batch_id": "batch-1",
+        "collected": False,
+    }
     (folder / "batch").mkdir(exist_ok=True)
     good = json.dumps({"format": "fwc-llm-batch/1", "parts": [part]}).encode()
     (folder / "batch" / "state.json").write_bytes(hostile(good, rng))
@@ -216,7 +301,8 @@ def batch_state(rng: random.Random) -> None:
 
 def parquet(rng: random.Random) -> None:
     """A Parquet table of decisions, damaged or with columns of any type."""
-    path, values = _folder("parquet") / "decisions.parquet", _decisions()
+    path = _folder("parquet") / "decisions.parquet"
+    values = _decisions()
     for name in values.column_names if rng.random() < 0.7 else ():
         if rng.random() < 0.4:
             cells = [rng.choice(_CELLS) if rng.random() < 0.5 else None for _ in range(len(values))]
@@ -230,7 +316,9 @@ def parquet(rng: random.Random) -> None:
 
 
 def evidence(rng: random.Random) -> None:
-    """One file of what `verify` reads: a run's folder with its hashes, or an audit with its table."""
+    """One file of what `verify` reads: a run's folder with its hashes, or an audit with its
+    table.
+    """
     good = rng.choice((_run(), RECORDED / "audit"))
     folder = _folder("evidence") / "run"
     shutil.rmtree(folder, ignore_errors=True)
@@ -267,16 +355,33 @@ def _run() -> Path:
 # By the name of a reader: the file's name, good ones, and what reads it.
 _OF_FILES: dict[str, tuple[str, Callable[[], Sequence[bytes]], Callable[[Path], object]]] = {
     "task_file": ("made.toml", lambda: [TASK], _read_task),
-    "experiment": ("experiment.toml", lambda: [(_run() / "experiment.toml").read_bytes()],
-                   lambda path: read_experiment(path, evaluate)),
+    "experiment": (
+        "experiment.toml",
+        lambda: [(_run() / "experiment.toml").read_bytes()],
+        lambda path: read_experiment(path, evaluate),
+    ),
     "prices": ("prices.toml", lambda: [_PRICES], _read_prices),
-    "decisions_csv": ("decisions.csv", lambda: [_DECISIONS], lambda path: audit_of_file(path, _ASKED)),
-    "decisions_json": ("decisions.jsonl", lambda: [_lines(_DECIDED), json.dumps(_DECIDED).encode()],
-                       lambda path: audit_of_file(path, _ASKED)),
-    "external_results": ("results.json", lambda: _EXTERNAL, lambda path: audit_of_file(path, _ASKED_OUTPUT)),
-    "models": ("models.json", lambda: [b'{"format": "fwc-llm-models/1", "models": ["a", "b"]}'],
-               lambda path: list(expanded([path.parent]))),
-}  # fmt: skip
+    "decisions_csv": (
+        "decisions.csv",
+        lambda: [_DECISIONS],
+        lambda path: audit_of_file(path, _ASKED),
+    ),
+    "decisions_json": (
+        "decisions.jsonl",
+        lambda: [_lines(_DECIDED), json.dumps(_DECIDED).encode()],
+        lambda path: audit_of_file(path, _ASKED),
+    ),
+    "external_results": (
+        "results.json",
+        lambda: _EXTERNAL,
+        lambda path: audit_of_file(path, _ASKED_OUTPUT),
+    ),
+    "models": (
+        "models.json",
+        lambda: [b'{"format": "fwc-llm-models/1", "models": ["a", "b"]}'],
+        lambda path: list(expanded([path.parent])),
+    ),
+}
 
 
 def _of_file(name: str) -> Callable[[random.Random], None]:
@@ -291,14 +396,28 @@ def _of_file(name: str) -> Callable[[random.Random], None]:
 
 
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
-    **{target.__name__: target for target in (reply, headers, table, shots, run_folder, batch_line, batch_state,
-                                              parquet, evidence)},
+    **{
+        target.__name__: target
+        for target in (
+            reply,
+            headers,
+            table,
+            shots,
+            run_folder,
+            batch_line,
+            batch_state,
+            parquet,
+            evidence,
+        )
+    },
     **{name: _of_file(name) for name in _OF_FILES},
-}  # fmt: skip
+}
 
 
 def one_case(name: str, seed: int) -> None:
-    """One input of a target, the same for the same seed. Raises what a user would see as a traceback."""
+    """One input of a target, the same for the same seed. Raises what a user would see as a
+    traceback.
+    """
     with contextlib.suppress(FwcError):
         TARGETS[name](random.Random(f"{name}-{seed}"))
 
@@ -336,4 +455,6 @@ class _Answers(FourMembers):
     """A model of its own that answers at once."""
 
     async def ask(self, messages: object) -> Reply:
-        return Reply("Yes" if len(str(messages)) % 2 else "No", logprobs=(("Yes", -0.5), ("No", -1.0)))
+        return Reply(
+            "Yes" if len(str(messages)) % 2 else "No", logprobs=(("Yes", -0.5), ("No", -1.0))
+        )

@@ -1,4 +1,6 @@
-"""The command line while things go wrong: exit codes, what is said, what is kept; the key nowhere."""
+"""The command line while things go wrong: exit codes, what is said, what is kept; the key
+nowhere.
+"""
 
 import json
 import os
@@ -21,11 +23,16 @@ KEY = "sk-planted-0123456789abcdefghij"
 N = 40
 # What a service may answer first, with the key in it wherever there is room.
 ECHOES = {
-    1: HttpReply(f"<html>{KEY}</html>"), 2: HttpReply(f"{KEY}", 500), 3: HttpReply({"error": f"bad {KEY}"}),
-    4: HttpReply({"choices": None, "key": KEY}), 5: HttpReply(b'{"choices": "' + KEY.encode()),
+    1: HttpReply(f"<html>{KEY}</html>"),
+    2: HttpReply(f"{KEY}", 500),
+    3: HttpReply({"error": f"bad {KEY}"}),
+    4: HttpReply({"choices": None, "key": KEY}),
+    5: HttpReply(b'{"choices": "' + KEY.encode()),
     6: HttpReply({"error": {"message": f"slow down, {KEY}"}}, 429, {"retry-after": "0.01"}),
-    7: HttpReply({"error": {"message": f"overloaded {KEY}"}}, 503, {"retry-after": "0.01", "x-key": KEY}),
-}  # fmt: skip
+    7: HttpReply(
+        {"error": {"message": f"overloaded {KEY}"}}, 503, {"retry-after": "0.01", "x-key": KEY}
+    ),
+}
 REQUESTS = 2 * N
 
 
@@ -35,25 +42,50 @@ class Service:
     From request `stalls_from` on it hangs.
     """
 
-    def __init__(self, rule: Callable[[str, int], HttpReply | None] = lambda content, count: None) -> None:
+    def __init__(
+        self, rule: Callable[[str, int], HttpReply | None] = lambda content, count: None
+    ) -> None:
         self.rule, self.stalls_from = rule, 10**9
         self.asked: list[str] = []
 
     def __call__(self, request: HttpRequest) -> HttpReply:
         content = json.dumps(request.json()["messages"])
         self.asked.append(content)
-        if (reply := self.rule(content, len(self.asked))) is not None:
+        reply = self.rule(content, len(self.asked))
+        if reply is not None:
             return reply
-        echo, delay = request.headers["authorization"], 60.0 * (len(self.asked) >= self.stalls_from)
+        echo = request.headers["authorization"]
+        delay = 60.0 * (len(self.asked) >= self.stalls_from)
         return HttpReply(completion("No", debug=echo), headers={"x-debug": echo}, delay=delay)
 
 
 def command(url: str, out: Path) -> list[str]:
     return [
-        sys.executable, "-m", "fwc_llm", "eval", "--task", "census", "--shots", "zero,random", "--m", "4",
-        "--n-test", str(N), "--model", "test-model", "--base-url", f"{url}/v1", "--api-key-env",
-        "PLANTED_KEY", "--deadline", "20", "--concurrency", "4", "--out", str(out),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "fwc_llm",
+        "eval",
+        "--task",
+        "census",
+        "--shots",
+        "zero,random",
+        "--m",
+        "4",
+        "--n-test",
+        str(N),
+        "--model",
+        "test-model",
+        "--base-url",
+        f"{url}/v1",
+        "--api-key-env",
+        "PLANTED_KEY",
+        "--deadline",
+        "20",
+        "--concurrency",
+        "4",
+        "--out",
+        str(out),
+    ]
 
 
 def environment(key: str | None = KEY) -> dict[str, str]:
@@ -72,9 +104,14 @@ def evaluate(tmp_path: Path) -> Iterator[Evaluate]:
 
     def run(url: str, key: str | None = KEY, **options: object) -> Done:
         done = subprocess.run(
-            command(url, tmp_path / "run"), cwd=tmp_path, env=environment(key), text=True,
-            capture_output=True, timeout=120, **options,  # type: ignore[call-overload]
-        )  # fmt: skip
+            command(url, tmp_path / "run"),
+            cwd=tmp_path,
+            env=environment(key),
+            text=True,
+            capture_output=True,
+            timeout=120,
+            **options,  # type: ignore[call-overload]
+        )
         said.extend((done.stdout, done.stderr))
         assert "Traceback" not in done.stderr
         return done
@@ -112,16 +149,24 @@ def test_rows_without_a_reply_end_with_4_and_are_named(tmp_path: Path, evaluate:
     assert len(service.asked) == REQUESTS + 2 + len(ECHOES)
 
 
-def test_an_interruption_ends_with_130_and_the_run_continues(tmp_path: Path, evaluate: Evaluate) -> None:
+def test_an_interruption_ends_with_130_and_the_run_continues(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
     """By Ctrl-C, then by a supervisor."""
-    service, run, kept = Service(), tmp_path / "run", list[str]()
+    service = Service()
+    run = tmp_path / "run"
+    kept = list[str]()
     with serve_in_thread(service) as url:
         for end in (signal.SIGINT, signal.SIGTERM):
             service.stalls_from = len(service.asked) + 20
             running = subprocess.Popen(
-                command(url, run), cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE,
+                command(url, run),
+                cwd=tmp_path,
+                env=environment(),
+                text=True,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-            )  # fmt: skip
+            )
             while len(service.asked) < service.stalls_from and running.poll() is None:
                 time.sleep(0.01)
             assert KEY not in " ".join(psutil.Process(running.pid).cmdline())
@@ -133,7 +178,9 @@ def test_an_interruption_ends_with_130_and_the_run_continues(tmp_path: Path, eva
             assert running.returncode == 130, stderr
             assert stdout == "", "no result of a part of the answers"
             assert KEY not in stderr
-            before, kept, asked = len(kept), journaled(tmp_path), len(service.asked)
+            before = len(kept)
+            kept = journaled(tmp_path)
+            asked = len(service.asked)
             assert 0 < len(kept) < REQUESTS
             assert f"{len(kept)} of {REQUESTS} requests" in stderr
             assert f"--out {run}" in last_line(stderr)
@@ -141,7 +188,9 @@ def test_an_interruption_ends_with_130_and_the_run_continues(tmp_path: Path, eva
         service.stalls_from = 10**9
         done = evaluate(url)
         assert done.returncode == 0, done.stderr
-        assert len(service.asked) - asked == REQUESTS - len(kept), "no answered request is asked again"
+        assert len(service.asked) - asked == REQUESTS - len(kept), (
+            "no answered request is asked again"
+        )
         service.asked.clear()
         again = evaluate(url, key=None)
     assert again.returncode == 0, "a fully answered run needs no key"

@@ -1,4 +1,6 @@
-"""Every kind of fault once, through eval, again, rescore and report; `python -m evals.faults` does it all."""
+"""Every kind of fault once, through eval, again, rescore and report; `python -m evals.faults`
+does it all.
+"""
 
 import subprocess
 import sys
@@ -18,7 +20,8 @@ from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
 from tests.faults.targets import TARGETS, one_case
 
-# The formats of decisions share a client: they take turns here, and evals.faults tries everything with both.
+# The formats of decisions share a client: they take turns here, and evals.faults tries everything
+# with both.
 CASES = [
     *(("chat", fault) for fault in FAULTS),
     *(("decisions", fault) for fault in decision_faults("decisions")[::2]),
@@ -28,11 +31,18 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60])
-def test_a_fault_once(api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60]
+)
+def test_a_fault_once(
+    api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     # A report differs only where a reply does; all of them for all faults: evals.faults.
-    formats = [FORMATS[len(fault.name) % len(FORMATS)]] if fault.kind == "harmless" else []
+    if fault.kind == "harmless":
+        formats = [FORMATS[len(fault.name) % len(FORMATS)]]
+    else:
+        formats = []
     assert passage(fault, False, tmp_path / "run", formats, api) == []
 
 
@@ -45,7 +55,9 @@ _FEW = {"run_folder": 15, "evidence": 15, "table": 60, "parquet": 60, "decisions
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_damage_ends_in_a_refusal_at_worst(name: str) -> None:
-    @settings(max_examples=_FEW.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=_FEW.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(st.integers(0, 2**32))
     def damage(seed: int) -> None:
         one_case(name, seed)
@@ -87,4 +99,6 @@ def test_a_run_that_is_killed_loses_and_repeats_nothing(concurrency: int, tmp_pa
         assert done.returncode == 0
     rows = [row["row"] for row in read_records(out / FILE_NAME) if row["text"] is not None]
     assert len(rows) == len(set(rows)) == 80
-    assert len(service.bodies) <= 80 + 3 * concurrency, "what is under way is asked again, and nothing else"
+    assert len(service.bodies) <= 80 + 3 * concurrency, (
+        "what is under way is asked again, and nothing else"
+    )

@@ -1,4 +1,6 @@
-"""Outcomes follow the interval that a report shows for the same metric, and never the point alone."""
+"""Outcomes follow the interval that a report shows for the same metric, and never the point
+alone.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -26,7 +28,8 @@ def answers(arms: Mapping[str, tuple[float, float]], n: int = 300, seed: int = 0
     rng = np.random.default_rng(seed)
     group = np.array(["f", "m"])[np.arange(n) % 2]
     label = np.array(["no", "yes"])[rng.integers(0, 2, n)]
-    asked, parts = pd.DataFrame({"row": range(n), "group": group, "label": label}), []
+    asked = pd.DataFrame({"row": range(n), "group": group, "label": label})
+    parts = []
     for arm, (f, m) in arms.items():
         said = np.where(rng.random(n) < np.where(group == "f", f, m), "yes", "no").astype(object)
         said[rng.random(n) < 0.02] = None
@@ -41,17 +44,26 @@ APART = answers({"zero": (0.3, 0.7), "fwc": (0.5, 0.5)})
 def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> None:
     found = audit(APART)
     arm: dict[str, Any] = found.to_dict()["arms"][0]
-    low, high = arm["coverage_low"], arm["coverage_high"]
+    low = arm["coverage_low"]
+    high = arm["coverage_high"]
     if metric in KEYS:
         low, high = arm["treatments"]["worst case, 95 %"][KEYS[metric]]
     assert 0 < low < high < 1
     step = 1e-6
     expected = {
-        (">", low - step): "failed", (">", low + step): "undecided", (">", high): "passed",
-        (">", high - step): "undecided", (">=", high + step): "passed", (">=", low - step): "failed",
-        ("<", high + step): "failed", ("<", high - step): "undecided", ("<", low - step): "passed",
-        ("<=", high + step): "failed", ("<=", low - step): "passed", ("<=", low + step): "undecided",
-    }  # fmt: skip
+        (">", low - step): "failed",
+        (">", low + step): "undecided",
+        (">", high): "passed",
+        (">", high - step): "undecided",
+        (">=", high + step): "passed",
+        (">=", low - step): "failed",
+        ("<", high + step): "failed",
+        ("<", high - step): "undecided",
+        ("<", low - step): "passed",
+        ("<=", high + step): "failed",
+        ("<=", low - step): "passed",
+        ("<=", low + step): "undecided",
+    }
     for (operator, bound), said in expected.items():
         check = found.check(f"{metric}[zero] {operator} {bound!r}")
         assert check.outcome == said, (operator, bound)
@@ -88,7 +100,8 @@ def test_between_two_arms_the_interval_is_the_paired_one() -> None:
 def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -> None:
     found = audit(APART)
     gap = found.check("dp[fwc] - dp[zero] > 0")
-    pairs, bound = (("fwc", "zero"), ("zero", "fwc")), -gap.low + 0.01
+    pairs = (("fwc", "zero"), ("zero", "fwc"))
+    bound = -gap.low + 0.01
     both = [found.check(f"abs(dp[{a}] - dp[{b}]) > {bound}") for a, b in pairs]
     for check in both:
         assert check.outcome == "passed"
@@ -149,7 +162,9 @@ def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
 
 
 def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
-    known = APART[APART["row"] % 3 > 0].assign(group=lambda frame: ["ab"[row % 2] for row in frame["row"]])
+    known = APART[APART["row"] % 3 > 0].assign(
+        group=lambda frame: ["ab"[row % 2] for row in frame["row"]]
+    )
     unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
     found = audit(pd.concat([known, unknown]))
     assert any("not known: Unknown" in note for note in found.to_dict()["notes"])
@@ -187,16 +202,18 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("dp > 0.1", ("dp", ">", 0.1, None, None)), ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
+        ("dp > 0.1", ("dp", ">", 0.1, None, None)),
+        ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
         ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
         ("eo[fwc+removal@random] >= 0", ("eo", ">=", 0.0, "fwc+removal@random", None)),
         ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
-        ('dp["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)), ("dp[' a'] > 1", ("dp", ">", 1.0, " a", None)),
+        ('dp["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)),
+        ("dp[' a'] > 1", ("dp", ">", 1.0, " a", None)),
         ("dp[fwc] - dp[zero] > -0.05", ("dp", ">", -0.05, "fwc", "zero")),
         ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
         ("abs( brier[a] - brier[b] ) > 0.05", ("brier", ">", 0.05, "a", "b")),
     ],
-)  # fmt: skip
+)
 def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
     read = parse_condition(text)
     assert read.size == text.startswith("abs")
@@ -207,16 +224,27 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "METRIC"), ("DP > 0.1", "not a metric"), ("dp 0.1", "OPERATOR"), ("dp == 0.1", "OPERATOR"),
-        ("dp > nan", "NUMBER"), ("dp > 0.1 or eo > 1", "NUMBER"), ("dp > 10%", "0.1 for 10 %"),
-        ("accuracy < 80", "from 0 to 1"), ("dp[zero > 0.1", "ARM"), ("dp['a'x] > 0.1", "ARM"),
-        ("dp[] > 0.1", "ARM"), ("dp[a] - eo[b] > 0", "one metric"),
+        ("", "METRIC"),
+        ("DP > 0.1", "not a metric"),
+        ("dp 0.1", "OPERATOR"),
+        ("dp == 0.1", "OPERATOR"),
+        ("dp > nan", "NUMBER"),
+        ("dp > 0.1 or eo > 1", "NUMBER"),
+        ("dp > 10%", "0.1 for 10 %"),
+        ("accuracy < 80", "from 0 to 1"),
+        ("dp[zero > 0.1", "ARM"),
+        ("dp['a'x] > 0.1", "ARM"),
+        ("dp[] > 0.1", "ARM"),
+        ("dp[a] - eo[b] > 0", "one metric"),
         ("abs(dp[a]) > 0.1", "one metric"),
-        ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"), ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
-        ("dp[a] - dp > 0", "two arms"), ("dp[a] - dp[a] > 0", "two arms"),
-        ("dp[a] - dp[b] > 2", "from -1 to 1"), ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
+        ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"),
+        ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
+        ("dp[a] - dp > 0", "two arms"),
+        ("dp[a] - dp[a] > 0", "two arms"),
+        ("dp[a] - dp[b] > 2", "from -1 to 1"),
+        ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
     with pytest.raises(FwcError, match=word) as raised:
         parse_condition(text)
@@ -234,7 +262,11 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
 
 
 EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
-CHECKS = [Check("dp > 0", "failed", EVIL), Check(EVIL, "passed", "well"), Check("eo > 1", "undecided", "?")]
+CHECKS = [
+    Check("dp > 0", "failed", EVIL),
+    Check(EVIL, "passed", "well"),
+    Check("eo > 1", "undecided", "?"),
+]
 
 
 @pytest.mark.parametrize(
@@ -250,16 +282,25 @@ def test_hostile_names_stay_text_and_counts_agree(undecided: Outcome, kind: str)
         for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             assert int(suite.attrib[name]) == len(list(suite.iter(element)))
     first, second, _ = root[0]
-    assert [[child.tag for child in case] for case in root[0]] == [["failure"], ["system-out"], [kind]]
+    assert [[child.tag for child in case] for case in root[0]] == [
+        ["failure"],
+        ["system-out"],
+        [kind],
+    ]
     assert first[0].attrib["message"].startswith("]]><x a=\"'&amp;\N{REPLACEMENT CHARACTER}")
     assert second.attrib["name"].endswith("</testcase>")
     assert root[1].attrib["name"] == "other"
 
 
-@pytest.mark.parametrize(("operator", "above", "below"), [
-    (">", "undecided", "passed"), (">=", "failed", "undecided"),
-    ("<", "passed", "undecided"), ("<=", "undecided", "failed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operator", "above", "below"),
+    [
+        (">", "undecided", "passed"),
+        (">=", "failed", "undecided"),
+        ("<", "passed", "undecided"),
+        ("<=", "undecided", "failed"),
+    ],
+)
 def test_an_end_at_the_bound_itself_counts_as_the_operator_says(
     operator: str, above: str, below: str
 ) -> None:

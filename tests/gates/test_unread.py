@@ -1,4 +1,6 @@
-"""Replies without an answer: verdicts and gates hold for every reading of them, unless one is assumed."""
+"""Replies without an answer: verdicts and gates hold for every reading of them, unless one is
+assumed.
+"""
 
 import json
 from dataclasses import replace
@@ -37,7 +39,8 @@ def audited(frame: pd.DataFrame, **more: Any) -> Any:
 
 def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     frame = decisions()
-    worst, ignored = audited(frame), audited(frame, unread="ignore")
+    worst = audited(frame)
+    ignored = audited(frame, unread="ignore")
     assert ignored.check("dp > 0.15").outcome == "passed", "what is read hides the gap"
     check = worst.check("dp > 0.15")
     assert (check.outcome, check.more_rows) == ("undecided", False)
@@ -79,7 +82,8 @@ def test_where_all_is_read_every_way_is_the_same() -> None:
 def test_answers_lost_in_transport_are_left_out() -> None:
     frame = decisions()
     lost = frame.assign(reason=np.where(frame["said"].isna(), "error", ""))
-    kept, dropped = audited(lost).to_dict()["arms"][0], audited(frame.dropna()).to_dict()["arms"][0]
+    kept = audited(lost).to_dict()["arms"][0]
+    dropped = audited(frame.dropna()).to_dict()["arms"][0]
     assert kept[GAP]["verdict"] == dropped[GAP]["verdict"]
     assert audited(lost).check("dp > 0.15").outcome == "passed"
 
@@ -99,8 +103,11 @@ def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
 
 def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
     """Two arms' complete answers, and the same with some missing."""
-    group, none, row = np.arange(n) % groups, np.zeros(n, dtype=int), np.arange(n)
-    label, made = rng.integers(0, 2, n), []
+    group = np.arange(n) % groups
+    none = np.zeros(n, dtype=int)
+    row = np.arange(n)
+    label = rng.integers(0, 2, n)
+    made = []
     for _ in range(2):
         answer = (rng.random(n) < rng.uniform(0.2, 0.8, groups)[group]).astype(float)
         missing = rng.random(n) < rng.uniform(0, 0.3, 2)[answer.astype(int)]
@@ -126,7 +133,8 @@ def test_what_would_have_been_lies_within_the_worst_case(seed: int, groups: int)
     truth = compare(ArmEstimates(first), ArmEstimates(second), metrics=keys)
     read = compare(ArmEstimates(first_read), ArmEstimates(second_read), metrics=keys)
     for key in keys:
-        if (worst := read[key].worst_case) is not None:
+        worst = read[key].worst_case
+        if worst is not None:
             assert worst[1][0] - 1e-9 <= worst[0][0] <= truth[key].difference + 1e-9, key
             assert truth[key].difference <= worst[0][1] + 1e-9 <= worst[1][1] + 2e-9, key
 
@@ -137,10 +145,12 @@ def test_the_limits_of_two_arms_are_the_paired_ones_as_less_is_missing() -> None
     answer = second.answer.copy()
     answer[:1] = np.nan
     whole, one_missing = (
-        compare(ArmEstimates(first), ArmEstimates(each)) for each in (second, replace(second, answer=answer))
+        compare(ArmEstimates(first), ArmEstimates(each))
+        for each in (second, replace(second, answer=answer))
     )
     for key in ("accuracy", GAP):
-        near, exact = one_missing[key].decisive, (whole[key].low, whole[key].high)
+        near = one_missing[key].decisive
+        exact = (whole[key].low, whole[key].high)
         assert near == pytest.approx(exact, abs=0.012), key
 
 
@@ -149,8 +159,11 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
     rng = np.random.default_rng(groups)
 
     def drawn(n: int) -> ArmEstimates:
-        group, none = np.arange(n) % groups, np.zeros(n, dtype=int)
-        return ArmEstimates(ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups))
+        group = np.arange(n) % groups
+        none = np.zeros(n, dtype=int)
+        return ArmEstimates(
+            ArmArrays((rng.random(n) < 0.3) * 1.0, none, group, none, np.arange(n), groups)
+        )
 
     needed = [drawn(300)[GAP].rows_needed(300, 0.05, groups, 1) for _ in range(20)]
     rows = int(np.median([rows for rows in needed if rows]))

@@ -12,6 +12,7 @@ KEY = "sk-planted-0123456789abcdefghij"
 def table(rows: int = 40) -> str:
     """A table with both answers and both sexes in every four rows."""
     lines = [
-        f"{i},{'red' if i % 3 else 'blue'},{'fm'[i % 2]},{'yes' if i // 2 % 2 else 'no'}" for i in range(rows)
+        f"{i},{'red' if i % 3 else 'blue'},{'fm'[i % 2]},{'yes' if i // 2 % 2 else 'no'}"
+        for i in range(rows)
     ]
     return "\n".join(["x,colour,sex,y", *lines, ""])

@@ -1,6 +1,7 @@
 """Runs of Inspect, in a process of their own: it sets up logging and hooks for the whole process.
 
-`python -m tests.inspect.runs FOLDER` writes the logs that the tests read; each is named after its run.
+`python -m tests.inspect.runs FOLDER` writes the logs that the tests read; each is named after its
+run.
 """
 
 import sys
@@ -61,7 +62,12 @@ def main(folder: Path) -> None:
     shown = {"file": str(own), "shots": "zero,balanced", "n_test": 8, "m": 4}
     small = TASKS["taskfile"](**shown, base_parity=0.5)
     run("plain", TASKS["census"](**CENSUS_ARGUMENTS), "fwc/surrogate")
-    run("epochs", TASKS["taskfile"](**shown, repeats=2, counterfactual=True), epochs=2, fail_on_error=False)
+    run(
+        "epochs",
+        TASKS["taskfile"](**shown, repeats=2, counterfactual=True),
+        epochs=2,
+        fail_on_error=False,
+    )
     run("limit", small, limit=5, log_format="json", fail_on_error=False, extra_headers={"x": KEY})
     run("stopped", small, temperature=0.7)
     run("foreign", somebodys(), fail_on_error=False)

@@ -1,4 +1,6 @@
-"""Logs of Inspect as runs of ours: the same numbers, every kind of reply, and logs that nobody can use."""
+"""Logs of Inspect as runs of ours: the same numbers, every kind of reply, and logs that nobody
+can use.
+"""
 
 import json
 from collections import Counter
@@ -31,7 +33,9 @@ def read(path: Path) -> Any:
 
 
 def test_the_numbers_are_those_of_our_own_harness(logs: Path, ours: Result, tmp_path: Path) -> None:
-    """In Inspect's own results, in the run that is made of its log, and in the report's statistics."""
+    """In Inspect's own results, in the run that is made of its log, and in the report's
+    statistics.
+    """
     measured = read(logs / "plain.eval").results.scores[0].metrics
     for arm in ours.arms:
         for name in ("coverage", "accuracy", "demographic_parity_difference"):
@@ -62,13 +66,20 @@ def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_pat
     result = import_log(logs / "epochs.eval", tmp_path / "run")
     answers = result.answers()
     asked = len(answers)
-    assert asked == 8 * 2 * 2 * 2 * 2  # rows, repeats, epochs, arms, and each row told as the other sex
+    assert (
+        asked == 8 * 2 * 2 * 2 * 2
+    )  # rows, repeats, epochs, arms, and each row told as the other sex
     kinds = Counter(REASONS[i % len(MOCKED)] for i in range(asked))
     assert Counter(answers["reason"]) == kinds
     assert result.unanswered == kinds["error"]
     assert result.data["no_reply"][0]["reason"].startswith("RuntimeError('the provider fell over')")
     replies = asked - kinds["error"]
-    each = {"prompt_tokens": 100, "completion_tokens": 1, "cached_tokens": 64, "cache_write_tokens": 0}
+    each = {
+        "prompt_tokens": 100,
+        "completion_tokens": 1,
+        "cached_tokens": 64,
+        "cache_write_tokens": 0,
+    }
     assert result.data["usage"] == {name: tokens * replies for name, tokens in each.items()}
 
 
@@ -77,7 +88,9 @@ def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: 
     rows = result.answers().groupby("repeat")["row"].agg(frozenset)
     assert rows[0] == rows[1] != rows[2] == rows[3]
     (run,) = make_document([result.folder])["runs"]
-    assert "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2" in run["paragraph"]
+    assert (
+        "in 2 repeats (seeds 0 to 1), each with its own rows, every question 2" in run["paragraph"]
+    )
     balanced = run["examples"]["balanced"]
     assert [one["repeat"] for one in balanced] == [0, 1, 2, 3]
     assert balanced[0]["examples"] == balanced[1]["examples"] != balanced[2]["examples"]
@@ -99,7 +112,9 @@ def test_what_a_limit_or_an_error_left(logs: Path, name: str, status: str, tmp_p
     )
     described = json.loads((result.folder / "run.json").read_text())
     assert described["settings"]["base_parity"] is None
-    assert described["designed"], "rows drawn by a design are not applicants, however few of them are left"
+    assert described["designed"], (
+        "rows drawn by a design are not applicants, however few of them are left"
+    )
     assert result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
 
 
@@ -114,17 +129,25 @@ def test_our_parameters_are_sent_unless_the_user_sets_others(logs: Path, tmp_pat
             assert not path.is_file() or KEY.encode() not in path.read_bytes()
 
 
-def test_a_log_that_is_not_there_or_named_twice_is_refused(logs: Path, fwc: Run, tmp_path: Path) -> None:
-    assert fwc("report", tmp_path / "gone.eval").line.endswith(f"there is no log {tmp_path / 'gone.eval'}")
-    assert "plain.eval is named twice" in fwc("report", logs / "plain.eval", logs / "plain.eval").line
+def test_a_log_that_is_not_there_or_named_twice_is_refused(
+    logs: Path, fwc: Run, tmp_path: Path
+) -> None:
+    assert fwc("report", tmp_path / "gone.eval").line.endswith(
+        f"there is no log {tmp_path / 'gone.eval'}"
+    )
+    assert (
+        "plain.eval is named twice" in fwc("report", logs / "plain.eval", logs / "plain.eval").line
+    )
 
 
 DAMAGED: dict[str, Callable[[bytes], bytes]] = {
-    "cut.eval": lambda whole: whole[: len(whole) // 2], "empty.eval": lambda whole: b"",
+    "cut.eval": lambda whole: whole[: len(whole) // 2],
+    "empty.eval": lambda whole: b"",
     "garbled.eval": lambda whole: whole[:2000] + b"\0" * 500 + whole[2500:],
-    "no-zip.eval": lambda whole: b"PK, or not", "text.json": lambda whole: b"not JSON",
+    "no-zip.eval": lambda whole: b"PK, or not",
+    "text.json": lambda whole: b"not JSON",
     "foreign.json": lambda whole: b'{"version": 2, "eval": {"task": 3}}',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -140,7 +163,16 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
     """As often "Yes" of both: `report` says how, and `audit` does it."""
     refused = fwc("report", logs / "foreign.eval", code=2)
     assert "fwc-llm audit foreign.eval --answer decision --label target" in refused.line
-    done = fwc("audit", logs / "foreign.eval", "--protected", "sex", "--answer", "decision", "--json", code=0)
+    done = fwc(
+        "audit",
+        logs / "foreign.eval",
+        "--protected",
+        "sex",
+        "--answer",
+        "decision",
+        "--json",
+        code=0,
+    )
     found = json.loads(done.out)["statistics"]["sex"]
     assert sum(group["n"] for group in found["groups"]) == 8 == found["arms"][0]["n"]
 
@@ -148,17 +180,28 @@ def test_a_log_of_another_task_is_audited_by_a_group_in_its_metadata(logs: Path,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"), "format"),
+        (
+            lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"),
+            "format",
+        ),
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "damaged: run"),
         (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "arms"),
-        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of a fwc-llm task"),
-        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of a fwc-llm task"),
+        (
+            lambda log: log["samples"][0]["metadata"].update(label="perhaps"),
+            "no question of a fwc-llm task",
+        ),
+        (
+            lambda log: log["samples"][0]["metadata"].update(arm="nobody"),
+            "no question of a fwc-llm task",
+        ),
         (lambda log: log["samples"][0].update(epoch=7), "no question of a fwc-llm task"),
         (lambda log: log["samples"].append(log["samples"][0]), "two answers"),
         (lambda log: log.update(samples=[]), "nothing to report"),
     ],
 )
-def test_a_log_that_somebody_edited_is_named(logs: Path, change: Any, words: str, tmp_path: Path) -> None:
+def test_a_log_that_somebody_edited_is_named(
+    logs: Path, change: Any, words: str, tmp_path: Path
+) -> None:
     content = json.loads((logs / "limit.json").read_text())
     change(content)
     path = tmp_path / "edited.json"

@@ -1,4 +1,6 @@
-"""Our tasks inside Inspect: their arguments, their samples, the surrogate behind `fwc/surrogate`."""
+"""Our tasks inside Inspect: their arguments, their samples, the surrogate behind
+`fwc/surrogate`.
+"""
 
 import asyncio
 import tomllib
@@ -37,7 +39,9 @@ def test_every_built_in_task_is_a_task_of_inspect() -> None:
     for name, one in TASKS.items():
         assert registry_info(one).name.removeprefix("fwc_llm/") == name
     entries = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert entries["inspect_ai"] == {"fwc_llm": "fwc_llm.inspect.registry"}  # Inspect goes by this name
+    assert entries["inspect_ai"] == {
+        "fwc_llm": "fwc_llm.inspect.registry"
+    }  # Inspect goes by this name
 
 
 def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -> None:
@@ -54,16 +58,26 @@ def test_a_sample_is_a_question_and_the_arms_of_a_row_stand_together(own: str) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"n_tset": 8}, "n_test"), ({"n_test": "many"}, "n_test"),
-        ({"n_test": 0}, "test rows"), ({"m": 4.5}, "m"),
-        ({"epsilon": "small"}, "epsilon"), ({"base_parity": 2}, "parity"), ({"shots": "nobodys"}, "nobodys"),
-        ({"shots": ""}, "no arm is named"), ({"shots": 3}, "shots"), ({"shots": "gone.json"}, "gone.json"),
-        ({"template": "none"}, "no template set"), ({"counterfactual": "perhaps"}, "counterfactual"),
+        ({"n_tset": 8}, "n_test"),
+        ({"n_test": "many"}, "n_test"),
+        ({"n_test": 0}, "test rows"),
+        ({"m": 4.5}, "m"),
+        ({"epsilon": "small"}, "epsilon"),
+        ({"base_parity": 2}, "parity"),
+        ({"shots": "nobodys"}, "nobodys"),
+        ({"shots": ""}, "no arm is named"),
+        ({"shots": 3}, "shots"),
+        ({"shots": "gone.json"}, "gone.json"),
+        ({"template": "none"}, "no template set"),
+        ({"counterfactual": "perhaps"}, "counterfactual"),
         ({"options": "x"}, "options"),
-        ({"file": None}, "takes the task argument 'file'"), ({"file": "gone.toml"}, "gone.toml"),
+        ({"file": None}, "takes the task argument 'file'"),
+        ({"file": "gone.toml"}, "gone.toml"),
     ],
-)  # fmt: skip
-def test_wrong_task_arguments_are_named_without_a_traceback(own: str, arguments: Any, words: str) -> None:
+)
+def test_wrong_task_arguments_are_named_without_a_traceback(
+    own: str, arguments: Any, words: str
+) -> None:
     from inspect_ai._util.error import PrerequisiteError
 
     with pytest.raises(PrerequisiteError) as caught:
@@ -71,10 +85,16 @@ def test_wrong_task_arguments_are_named_without_a_traceback(own: str, arguments:
     assert words in str(caught.value.message).replace("\\[", "[")
 
 
-def test_names_of_messages_are_left_out_and_that_is_said(own: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_names_of_messages_are_left_out_and_that_is_said(
+    own: str, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = Path(own).parent / "named"
     folder.mkdir()
-    for name, role in (("system", '"system", name="example"'), ("shots", '"user"'), ("query", '"user"')):
+    for name, role in (
+        ("system", '"system", name="example"'),
+        ("shots", '"user"'),
+        ("query", '"user"'),
+    ):
         (folder / f"{name}.j2").write_text(f"{{% call message({role}) %}}x{{% endcall %}}")
     built(own, template=str(folder))
     assert "carry no names" in caplog.text
@@ -95,7 +115,9 @@ def test_the_surrogate_answers_as_it_does_to_us() -> None:
 
     def asked(messages: Any, **config: Any) -> Any:
         api = SurrogateAPI("surrogate")
-        return to_reply(asyncio.run(api.generate(to_chat(messages), [], "none", GenerateConfig(**config))))
+        return to_reply(
+            asyncio.run(api.generate(to_chat(messages), [], "none", GenerateConfig(**config)))
+        )
 
     for config in ({}, {"temperature": 0.9, "seed": 5}):
         reply, ours = asked(messages, **config), Surrogate(**config).reply(messages)

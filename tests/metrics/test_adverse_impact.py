@@ -1,4 +1,6 @@
-"""Selection rates, impact ratios, the four-fifths rule: ties, zeros, small and unknown groups, tests."""
+"""Selection rates, impact ratios, the four-fifths rule: ties, zeros, small and unknown groups,
+tests.
+"""
 
 from typing import Any
 
@@ -18,7 +20,9 @@ Counts = dict[str, tuple[int, int]]
 def tables(
     counts: Counts, attributes: tuple[str, ...] = ("sex",), repeats: int = 1, **law: bool
 ) -> dict[str, Any]:
-    """The tables of groups with (selected, rows); labels alternate, and each repeat asks the same rows."""
+    """The tables of groups with (selected, rows); labels alternate, and each repeat asks the
+    same rows.
+    """
     rows = [
         (group, "yes" if number < selected else "no")
         for group, (selected, n) in counts.items()
@@ -38,7 +42,8 @@ def of(counts: Counts, **options: Any) -> dict[str, Any]:
 
 def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> None:
     arm = of({"Female": (30, 100), "Male": (60, 120)})
-    female, male = arm["groups"]["Female"], arm["groups"]["Male"]
+    female = arm["groups"]["Female"]
+    male = arm["groups"]["Male"]
     assert arm["reference"] == "Male"
     assert (male["impact_ratio"], male["shortfall"], male["p_value"]) == (1, 0, None)
     assert female["impact_ratio"] == pytest.approx(0.6)
@@ -51,7 +56,9 @@ def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> 
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_a_shortfall_is_of_those_answered(repeats: int) -> None:
     said = ["yes"] * 30 + ["no"] * 30 + [None] * 40 + ["yes"] * 80 + ["no"] * 20
-    one = pd.DataFrame({"answer": said, "group": ["f"] * 100 + ["m"] * 100, "label": "no", "row": range(200)})
+    one = pd.DataFrame(
+        {"answer": said, "group": ["f"] * 100 + ["m"] * 100, "label": "no", "row": range(200)}
+    )
     frame = pd.concat([one.assign(repeat=repeat) for repeat in range(repeats)])
     female = impact_tables(from_frame(frame))["attributes"][0]["arms"][0]["groups"]["f"]
     assert female["shortfall"] == 18  # 48 of the 60 who were answered, not 80 of 100
@@ -101,7 +108,9 @@ def test_a_group_under_two_percent_is_marked_and_no_measure_for_others() -> None
     small = [pair for pair in arm["pairs"] if pair["small"]]
     assert all("tiny" in (pair["first"], pair["second"]) for pair in small)
     assert (len(small), len(arm["pairs"])) == (2, 3)
-    assert not of({"a": (30, 96), "b": (50, 100), "two": (2, 4)})["groups"]["two"]["small"], "exactly 2 %"
+    assert not of({"a": (30, 96), "b": (50, 100), "two": (2, 4)})["groups"]["two"]["small"], (
+        "exactly 2 %"
+    )
     both = of({"a": (30, 1000), "tiny": (3, 3)})["groups"]["tiny"]
     assert both["impact_ratio"] == 1, "of fewer than two groups there would be no ratio at all"
     assert both["small"]
@@ -114,7 +123,10 @@ def test_people_of_unknown_category_are_counted_and_in_no_ratio() -> None:
     assert view["unknown"] == 10
     assert arm["reference"] == "b"
     assert arm["groups"]["Unknown"]["reason"] == "the category of these people is unknown"
-    assert [(pair["first"], pair["second"]) for pair in arm["pairs"]] in ([("b", "a")], [("a", "b")])
+    assert [(pair["first"], pair["second"]) for pair in arm["pairs"]] in (
+        [("b", "a")],
+        [("a", "b")],
+    )
 
 
 def test_the_correction_is_for_all_pairs() -> None:
@@ -126,7 +138,9 @@ def test_the_correction_is_for_all_pairs() -> None:
     assert arm["groups"]["d"]["impact_ratio_low"] < 1, "another group's rate may be the highest"
 
 
-def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed_and_all_are_corrected_for() -> None:
+def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed_and_all_are_corrected_for() -> (
+    None
+):
     counts = {f"g{number}": (5 + (number == 7) * 20, 30) for number in range(40)}
     arm = of(counts)
     assert (arm["reference"], arm["all_pairs"], len(arm["pairs"])) == ("g7", False, 39)
@@ -137,11 +151,14 @@ def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed_and_all_are_
 
 def test_rows_asked_again_are_one_person() -> None:
     counts = {"Female": (30, 100), "Male": (60, 120)}
-    once, again = of(counts), of(counts, repeats=3)
+    once = of(counts)
+    again = of(counts, repeats=3)
     female = again["groups"]["Female"]
     assert (female["rows"], female["questions"], female["selected"]) == (100, 300, 90)
     assert female["shortfall"] == once["groups"]["Female"]["shortfall"]
-    assert female["low"] == pytest.approx(once["groups"]["Female"]["low"]), "the same answers tell no more"
+    assert female["low"] == pytest.approx(once["groups"]["Female"]["low"]), (
+        "the same answers tell no more"
+    )
 
 
 def test_each_attribute_stands_by_itself_and_crossed() -> None:
@@ -170,7 +187,9 @@ ASKED = {"F": ((75, 15), (25, 20)), "M": ((25, 10), (75, 70))}
 
 def counted(groups: Any, rows: Any) -> list[dict[str, Any]]:
     """A table's rows as run.json has them."""
-    return [{"group": name, "no": no, "yes": yes} for name, (no, yes) in zip(groups, rows, strict=True)]
+    return [
+        {"group": name, "no": no, "yes": yes} for name, (no, yes) in zip(groups, rows, strict=True)
+    ]
 
 
 TABLE = counted(("F", "M"), [[900.0, 100.0], [700.0, 300.0]])
@@ -195,11 +214,16 @@ def groups(frame: pd.DataFrame, table: Any = TABLE, **options: Any) -> dict[str,
 
 def test_rates_are_the_strata_weighted_as_the_table_has_them() -> None:
     found = groups(sample())
-    female, male = found["F"], found["M"]
+    female = found["F"]
+    male = found["M"]
     assert female["selection_rate"] == pytest.approx(0.9 * 15 / 75 + 0.1 * 20 / 25)
     assert male["selection_rate"] == pytest.approx(0.7 * 10 / 25 + 0.3 * 70 / 75)
-    assert female["impact_ratio"] == pytest.approx(female["selection_rate"] / male["selection_rate"])
-    assert female["shortfall"] == np.ceil(1000 * (male["selection_rate"] - female["selection_rate"]))
+    assert female["impact_ratio"] == pytest.approx(
+        female["selection_rate"] / male["selection_rate"]
+    )
+    assert female["shortfall"] == np.ceil(
+        1000 * (male["selection_rate"] - female["selection_rate"])
+    )
     assert (female["rows"], female["in_table"], female["selected"]) == (100, 1000, 35)
     assert female["precision"] == pytest.approx(0.1 * 0.8 / (0.1 * 0.8 + 0.9 * 0.2))
     assert female["true_positive_rate"] == pytest.approx(0.8)
@@ -212,7 +236,10 @@ def test_a_test_by_design_is_its_interval_excluding_0() -> None:
     seen = set()
     for _ in range(40):
         yes = rng.integers(0, 26, (3, 2))
-        asked = {name: ((25, int(no)), (25, int(true))) for name, (no, true) in zip("abc", yes, strict=True)}
+        asked = {
+            name: ((25, int(no)), (25, int(true)))
+            for name, (no, true) in zip("abc", yes, strict=True)
+        }
         table = counted("abc", rng.integers(50, 900, (3, 2)).astype(float))
         found = impact_tables(from_frame(sample(asked), "group and label", ("sex",)), True, table)
         for pair in found["attributes"][0]["arms"][0]["pairs"]:
@@ -241,7 +268,9 @@ def test_crossed_cells_are_mixed_as_the_table_mixes_them() -> None:
     found = groups(sample(asked), table, attributes=("sex", "race"))
     assert found["F"]["selection_rate"] == pytest.approx(0.1 * 0.2)
     assert found["M"]["selection_rate"] == pytest.approx(0.5 * 0.4 + 0.5 * 0.6)
-    assert found["F"]["true_positive_rate"] == pytest.approx(0.2), "Fa has no row with label yes in the table"
+    assert found["F"]["true_positive_rate"] == pytest.approx(0.2), (
+        "Fa has no row with label yes in the table"
+    )
     alone = groups(sample(asked), None, attributes=("sex", "race"))["F"]
     assert alone["true_positive_rate"] is None
     assert alone["reasons"]["true_positive_rate"].startswith("withheld: it depends on the mix")
@@ -251,7 +280,9 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     half = {"F": ((100, 15), (0, 0)), "M": ((0, 0), (100, 70))}  # base parity 1
     found = groups(sample(half))
     assert found["F"]["selection_rate"] is None
-    assert found["F"]["reason"] == "0/0: no parsed answer to rows of this group with one of the labels"
+    assert (
+        found["F"]["reason"] == "0/0: no parsed answer to rows of this group with one of the labels"
+    )
     more = counted(("F", "M", "X"), [[900.0, 100.0], [700.0, 300.0], [5.0, 5.0]])
     stranger = groups(sample(), more)["X"]
     assert (stranger["rows"], stranger["in_table"], stranger["selection_rate"]) == (0, 10, None)
@@ -263,10 +294,11 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "Adult, n = 200, alike under each label, R = 1", "groups of 90 and 8, the rarest rates, R = 1",
+        "Adult, n = 200, alike under each label, R = 1",
+        "groups of 90 and 8, the rarest rates, R = 1",
         "four crossed groups of 30, no gap, R = 1",
     ],
-)  # fmt: skip
+)
 def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
     """Intervals of a rate that the design has instead of the table's fail on the first."""
     (world,) = [world for world in worlds() if world.name.startswith(name)]

@@ -24,7 +24,8 @@ GAP = "demographic_parity_difference"
 def sample_of(yes: int, labels: int, n: int = 200, times: int = 1, **more: Any) -> ArmArrays:
     """Rows of a model of which so many are answered yes, and so many have the label yes."""
     row = np.tile(np.arange(n), times)
-    answer, label = (row < yes).astype(float), (row >= n - labels).astype(int)
+    answer = (row < yes).astype(float)
+    label = (row >= n - labels).astype(int)
     parts = answer, label, row % 2, np.repeat(np.arange(times), n), row
     return ArmArrays(*parts, groups=2, **{"design": SamplingDesign(model=True), **more})
 
@@ -68,7 +69,8 @@ def draw(rng: np.random.Generator, n: int, base: tuple[float, float]) -> tuple[n
 
 
 def centre(group: np.ndarray, label: np.ndarray, odds: np.ndarray, **more: Any) -> dict[str, Any]:
-    n, none = len(group), np.zeros(len(group), dtype=int)
+    n = len(group)
+    none = np.zeros(len(group), dtype=int)
     sample = ArmArrays(np.zeros(n), label, group, none, np.arange(n), 2, p_yes=expit(odds), **more)
     return centred(sample, ("f", "m")) or {}
 
@@ -88,15 +90,22 @@ def test_centred_answers_are_yes_above_the_mean_of_the_log_odds() -> None:
     assert centre(group, label, np.full(300, -4.0)) == {}
     weighted = centre(group, label, odds, weight=np.where(group == 0, 3.0, 1.0))
     again = np.concatenate([np.arange(300), *[np.flatnonzero(group == 0)] * 2])
-    assert weighted["rates"] == pytest.approx(centre(group[again], label[again], odds[again])["rates"])
+    assert weighted["rates"] == pytest.approx(
+        centre(group[again], label[again], odds[again])["rates"]
+    )
 
 
 def test_the_limits_hold_the_truth_with_the_error_of_the_centre() -> None:
-    rng, base = np.random.default_rng(1), (0.2, 0.5)
+    rng = np.random.default_rng(1)
+    base = (0.2, 0.5)
     group, label, odds = draw(rng, 400_000, base)
     yes = odds > odds.mean()
-    truth = {"gap": yes[group == 1].mean() - yes[group == 0].mean(), "accuracy": (yes == label).mean()}
-    held, runs = dict.fromkeys(truth, 0), 120
+    truth = {
+        "gap": yes[group == 1].mean() - yes[group == 0].mean(),
+        "accuracy": (yes == label).mean(),
+    }
+    held = dict.fromkeys(truth, 0)
+    runs = 120
     for _ in range(runs):
         found = centre(*draw(rng, 200, base))
         for name, value in truth.items():
@@ -123,7 +132,9 @@ class Denier:
         if self.refusing and "Female" in text:
             luck = sum(text.encode()) % 4
             if luck == 0:
-                return Reply("I'm sorry, but I cannot help with that request.", finish_reason="stop")
+                return Reply(
+                    "I'm sorry, but I cannot help with that request.", finish_reason="stop"
+                )
             if luck == 1:
                 return Reply("", finish_reason="content_filter")
         odds = -5 + sum(text.encode()) % 7 / 4 + 0.5 * ("Male" in text)
@@ -139,7 +150,8 @@ def denied(out: Path, refusing: bool = False) -> Result:
 
 def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
     result = denied(tmp_path / "run")
-    found, check = result.audit(), result.check
+    found = result.audit()
+    check = result.check
     arm = found.to_dict()["arms"][0]
     assert arm["alike"]["words"] == "answered no to all 200 rows"
     assert result.data["arms"][0]["verdict"][GAP] == arm[GAP]["verdict"] == "cannot be told"
@@ -170,14 +182,22 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
 def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:
     result = denied(tmp_path / "run", refusing=True)
     found = result.audit()
-    arm, answers = found.to_dict()["arms"][0], result.answers()
-    for key, rate, reason in (("refusals", "refused", "refused"), ("filtered", "filtered", "filtered")):
+    arm = found.to_dict()["arms"][0]
+    answers = result.answers()
+    for key, rate, reason in (
+        ("refusals", "refused", "refused"),
+        ("filtered", "filtered", "filtered"),
+    ):
         share = (answers["reason"] == reason).groupby(answers["group"]).mean().to_dict()
         assert {name: group[rate] for name, group in arm["groups"].items()} == pytest.approx(share)
         gap = arm["replies"][f"{key}_difference"]
         assert gap["value"] == pytest.approx(share["Female"] - share["Male"])
         assert gap["verdict"] == "differs"
-        assert found.check(f"{key} > 0.01").outcome == found.check(f"{key}_gap > 0.05").outcome == "failed"
+        assert (
+            found.check(f"{key} > 0.01").outcome
+            == found.check(f"{key}_gap > 0.05").outcome
+            == "failed"
+        )
         assert found.check(f"{key}_gap > 0.9").outcome == "passed"
     assert arm["replies"]["coverage"]["value"] == arm["coverage"]
     assert arm["replies"]["coverage_difference"]["verdict"] == "differs"

@@ -1,4 +1,6 @@
-"""Two arms: tests that are their intervals, agree with their signs, and reject as often as they say."""
+"""Two arms: tests that are their intervals, agree with their signs, and reject as often as they
+say.
+"""
 
 from dataclasses import replace
 
@@ -43,19 +45,25 @@ def both(found: ArmComparison) -> dict[str, Difference]:
 def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
     """Two arms with the same questions: any groups, repeats, unparsed answers, and examples."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    groups, repeats, n = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 6])), draw(st.integers(1, 30))
+    groups = draw(st.integers(1, 3))
+    repeats = draw(st.sampled_from([1, 3, 6]))
+    n = draw(st.integers(1, 30))
     table = max(n, draw(st.integers(1, 60)))
-    group, label = rng.integers(0, groups, table), rng.integers(0, 2, table)
+    group = rng.integers(0, groups, table)
+    label = rng.integers(0, 2, table)
     row = np.concatenate([rng.choice(table, n, replace=False) for _ in range(repeats)])
     repeat = np.repeat(np.arange(repeats), n)
-    found, fixed = [], draw(st.booleans())
+    found = []
+    fixed = draw(st.booleans())
     for _ in range(2):
         rate = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
         answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
         answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
         examples = draw(st.sampled_from([None, repeat]))
         found.append(
-            ArmArrays(answer, label[row], group[row], repeat, row, groups, SamplingDesign(fixed), examples)
+            ArmArrays(
+                answer, label[row], group[row], repeat, row, groups, SamplingDesign(fixed), examples
+            )
         )
     return found[0], found[1]
 
@@ -63,7 +71,9 @@ def arms(draw: st.DrawFn) -> tuple[ArmArrays, ArmArrays]:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(arms())
-def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[ArmArrays, ArmArrays]) -> None:
+def test_a_test_is_its_interval_and_agrees_with_the_difference(
+    pair: tuple[ArmArrays, ArmArrays],
+) -> None:
     values = [ArmEstimates(one) for one in pair]
     found = compare(*values)
     for name, test in both(found).items():
@@ -80,8 +90,11 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[ArmAr
 
 @settings(max_examples=60, deadline=None)
 @given(arms())
-def test_the_other_way_round_is_the_same_with_the_other_sign(pair: tuple[ArmArrays, ArmArrays]) -> None:
-    there, back = both(compared(*pair)), both(compared(*reversed(pair)))
+def test_the_other_way_round_is_the_same_with_the_other_sign(
+    pair: tuple[ArmArrays, ArmArrays],
+) -> None:
+    there = both(compared(*pair))
+    back = both(compared(*reversed(pair)))
     for name in there:
         assert there[name].p_value == pytest.approx(back[name].p_value, nan_ok=True), name
         assert there[name].low == pytest.approx(-back[name].high, nan_ok=True), name
@@ -98,16 +111,23 @@ def test_an_arm_against_itself_is_the_same(pair: tuple[ArmArrays, ArmArrays]) ->
 
 @pytest.mark.parametrize(("better", "worse"), [(6, 0), (12, 3), (20, 12), (9, 8)])
 def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
-    """Of 200 rows `better` and `worse` changed; labels as they come, so that all are one stratum."""
-    row, label = np.arange(200), np.tile([0, 1], 100)
+    """Of 200 rows `better` and `worse` changed; labels as they come, so that all are one
+    stratum.
+    """
+    row = np.arange(200)
+    label = np.tile([0, 1], 100)
     first = label.astype(float)
     second = first.copy()
     first[:better] = 1 - first[:better]
     second[100 : 100 + worse] = 1 - second[100 : 100 + worse]
-    one, other = (ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second))
+    one, other = (
+        ArmArrays(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second)
+    )
     test = compared(one, other)["accuracy"]
     assert test.difference == pytest.approx((better - worse) / 200)
-    assert test.p_value == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3)
+    assert test.p_value == pytest.approx(
+        binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3
+    )
 
 
 def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() -> None:
@@ -115,7 +135,8 @@ def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() 
     world = World(USUAL, repeats=8, shift=0.05, redrawn=True)
     found = compared(*world.arms(rng, replace(world, redrawn=False, shift=0.0)))
     assert found.scope == "this strategy"
-    wide, narrow = found["accuracy"], found.of_these["accuracy"]
+    wide = found["accuracy"]
+    narrow = found.of_these["accuracy"]
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
@@ -137,11 +158,14 @@ def test_a_reply_without_an_answer_in_either_arm_opens_the_verdict_to_all_readin
 
 def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
     """Row 0 is better in all three, row 1 worse in one, row 2 lost once by the second arm."""
-    row, repeat = np.tile(np.arange(3), 3), np.repeat(np.arange(3), 3)
+    row = np.tile(np.arange(3), 3)
+    repeat = np.repeat(np.arange(3), 3)
     nothing = np.zeros(9, dtype=int)
     first = np.array([1.0, 0, 0, 1, 0, 0, 1, 0, 0])
     second = np.array([0.0, 0, np.nan, 0, 1, 0, 0, 0, 0])
-    one, other = (ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
+    one, other = (
+        ArmEstimates(ArmArrays(a, nothing, nothing, repeat, row, 1)) for a in (first, second)
+    )
     found = compare_estimates(one, other)
     assert (found["n"], found["accuracy"]["better"], found["accuracy"]["worse"]) == (8, 1, 1)
     assert np.isnan(found["demographic_parity_difference"]["p_value"])
@@ -166,14 +190,19 @@ def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
 
 
 def test_people_are_paired_as_people() -> None:
-    """Ten rows of each of 40 people, on which two arms differ together: over rows 0 is far too surely out."""
+    """Ten rows of each of 40 people, on which two arms differ together: over rows 0 is far too
+    surely out.
+    """
     rng = np.random.default_rng(0)
-    person, none = np.repeat(np.arange(40), 10), np.zeros(400, dtype=int)
+    person = np.repeat(np.arange(40), 10)
+    none = np.zeros(400, dtype=int)
     label = rng.integers(0, 2, 40)[person]
     answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]
     widths = []
     for cluster in (None, person):
-        arms = [ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster) for a in answers]
+        arms = [
+            ArmArrays(a, label, none, none, np.arange(400), 1, cluster=cluster) for a in answers
+        ]
         test = compared(*arms)["accuracy"]
         widths.append(test.high - test.low)
     assert widths[1] > 2 * widths[0]
@@ -181,14 +210,21 @@ def test_people_are_paired_as_people() -> None:
 
 @pytest.mark.slow
 def test_one_of_three_equal_arms_seldom_differs_from_another() -> None:
-    """All against all: the chance that any of the three verdicts on a metric is wrong (0.04 of 400)."""
-    wrong, metrics = [], ("accuracy", "demographic_parity_difference")
+    """All against all: the chance that any of the three verdicts on a metric is wrong (0.04 of
+    400).
+    """
+    wrong = []
+    metrics = ("accuracy", "demographic_parity_difference")
     for seed in range(80):
         rng = np.random.default_rng(seed)
-        asked = pd.DataFrame({"row": range(200), "group": ["a", "b"] * 100, "label": rng.random(200) < 0.5})
+        asked = pd.DataFrame(
+            {"row": range(200), "group": ["a", "b"] * 100, "label": rng.random(200) < 0.5}
+        )
         arms = [asked.assign(arm=arm, answer=rng.random(200) < 0.4) for arm in "xyz"]
         run = from_frame(pd.concat(arms), against="all")
         tests = comparisons(run, {arm: ArmEstimates(sample) for arm, sample in run.samples.items()})
         assert len(tests) == 3
-        wrong.append([any(test[metric]["verdict"] == "differs" for test in tests) for metric in metrics])
+        wrong.append(
+            [any(test[metric]["verdict"] == "differs" for test in tests) for metric in metrics]
+        )
     assert (np.mean(wrong, axis=0) <= 0.08).all()

@@ -1,4 +1,6 @@
-"""One arm's intervals: properties that always hold, known formulas, and coverage of known truths."""
+"""One arm's intervals: properties that always hold, known formulas, and coverage of known
+truths.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +27,8 @@ USUAL = ((0.1, 0.5), (0.3, 0.7))
 
 def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
     """Each row asked once, in one repeat."""
-    n, none = len(answer), np.zeros(len(answer), dtype=int)
+    n = len(answer)
+    none = np.zeros(len(answer), dtype=int)
     groups = int(np.max(group)) + 1
     return ArmArrays(
         np.asarray(answer, float), none + label, none + group, none, np.arange(n), groups, **more
@@ -34,10 +37,14 @@ def once(answer: Any, group: Any, label: Any = 0, **more: Any) -> ArmArrays:
 
 @st.composite
 def samples(draw: st.DrawFn) -> ArmArrays:
-    """Any answers: few or many, some unparsed, groups of one row, rows asked again, every design."""
+    """Any answers: few or many, some unparsed, groups of one row, rows asked again, every
+    design.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    groups, repeats = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5, 8]))
-    table, n = draw(st.integers(1, 40)), draw(st.integers(1, 30))
+    groups = draw(st.integers(1, 4))
+    repeats = draw(st.sampled_from([1, 2, 5, 8]))
+    table = draw(st.integers(1, 40))
+    n = draw(st.integers(1, 30))
     group = np.concatenate([np.arange(groups), rng.integers(0, groups, table)])
     label = rng.integers(0, 2, len(group))
     n = min(n, len(group))
@@ -47,7 +54,14 @@ def samples(draw: st.DrawFn) -> ArmArrays:
     answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
     examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
     return ArmArrays(
-        answer, label[row], group[row], repeat, row, groups, SamplingDesign(draw(st.booleans())), examples
+        answer,
+        label[row],
+        group[row],
+        repeat,
+        row,
+        groups,
+        SamplingDesign(draw(st.booleans())),
+        examples,
     )
 
 
@@ -61,20 +75,29 @@ def metrics(found: ArmEstimates) -> dict[str, MetricEstimate]:
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: ArmArrays) -> None:
     found = ArmEstimates(sample)
     for name, one in metrics(found).items():
-        assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, name
+        assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, (
+            name
+        )
         assert np.isnan(one.value) or 0 <= one.low <= one.high <= 1, name
     for name in ("rate", "true_positive_rate", "false_positive_rate", "coverage", "precision"):
-        assert all(np.isnan(rate.value) or rate.low <= rate.value <= rate.high for rate in found.rates(name))
+        assert all(
+            np.isnan(rate.value) or rate.low <= rate.value <= rate.high
+            for rate in found.rates(name)
+        )
     for metric in (metric for metric in TABLE if metric.judged):
         one = found[metric.key]
         assert np.isnan(one.p_value) == np.isnan(one.value)
         differs = one.verdict() in ("differs", "differs within margin")
-        assert np.isnan(one.value) or (one.p_value < 0.05 if differs else one.p_value >= 0.05 or sample.worst)
+        assert np.isnan(one.value) or (
+            one.p_value < 0.05 if differs else one.p_value >= 0.05 or sample.worst
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(samples(), st.integers(0, 1000))
-def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: ArmArrays, seed: int) -> None:
+def test_the_order_of_questions_and_the_names_of_groups_change_nothing(
+    sample: ArmArrays, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(len(sample.answer))
     named = rng.permutation(sample.groups)
@@ -82,7 +105,8 @@ def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: A
     parts = (sample.answer, sample.label, named[sample.group], sample.repeat, row)
     examples = None if sample.examples is None else sample.examples[shuffled]
     other = ArmArrays(*(part[shuffled] for part in parts), sample.groups, sample.design, examples)
-    one, two = ArmEstimates(sample), ArmEstimates(other)
+    one = ArmEstimates(sample)
+    two = ArmEstimates(other)
     for name in METRICS:
         ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
         assert ends[0] == pytest.approx(ends[1], abs=1e-9, nan_ok=True), name
@@ -95,7 +119,9 @@ def test_a_new_rate_of_the_yes_answers_has_limits_as_the_precision_has(
     monkeypatch.setitem(RATES, "false_discovery_rate", replace(yes, hits=yes.counted & ~yes.hits))  # type: ignore[arg-type]
     (sample,) = World(USUAL, fixed=True).arms(np.random.default_rng(0))
     estimates = ArmEstimates(sample)
-    for wrong, right in zip(*map(estimates.rates, ("false_discovery_rate", "precision")), strict=True):
+    for wrong, right in zip(
+        *map(estimates.rates, ("false_discovery_rate", "precision")), strict=True
+    ):
         assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
 
 
@@ -103,7 +129,9 @@ def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
     (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
     found = ArmEstimates(sample)
     low, high = wilson(np.mean(sample.yes == sample.label), 200)
-    assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx((float(low), float(high)))
+    assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx(
+        (float(low), float(high))
+    )
     ends = []
     for group in (0, 1):
         own = sample.yes[sample.group == group]
@@ -111,13 +139,15 @@ def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
         ends.append((own.mean(), float(low), float(high)))
     (p, p_low, p_high), (q, q_low, q_high) = ends
     gap = found["demographic_parity_difference"]
-    low, high = q - p - np.hypot(q - q_low, p_high - p), q - p + np.hypot(q_high - q, p - p_low)
+    low = q - p - np.hypot(q - q_low, p_high - p)
+    high = q - p + np.hypot(q_high - q, p - p_low)
     assert (gap.low, gap.high) == pytest.approx((max(0.0, low), max(high, -low)))
 
 
 def test_the_gap_is_that_of_the_mean_rates() -> None:
     """Opposite gaps of two repeats cancel; the paper's mean of gaps would not."""
-    group, repeat = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    group = np.array([0, 1, 0, 1])
+    repeat = np.array([0, 0, 1, 1])
     sample = ArmArrays(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
     found = ArmEstimates(sample)["demographic_parity_difference"]
     assert found.value == 0.0
@@ -127,10 +157,12 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
 def test_other_draws_of_examples_widen_the_interval() -> None:
     world = World(((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2, redrawn=True)
     (sample,) = world.arms(np.random.default_rng(0))
-    strategy, these = ArmEstimates(sample), ArmEstimates(replace(sample, examples=None))
+    strategy = ArmEstimates(sample)
+    these = ArmEstimates(replace(sample, examples=None))
     assert (strategy.sample.scope, these.sample.scope) == ("this strategy", "these examples")
     for name in ("accuracy", "demographic_parity_difference"):
-        wide, narrow = strategy[name], these[name]
+        wide = strategy[name]
+        narrow = these[name]
         assert wide.value == narrow.value
         assert wide.low < narrow.low < narrow.high < wide.high
     # All answers move together: each rate is far less sure, their gap hardly.
@@ -144,7 +176,9 @@ def test_other_draws_of_examples_widen_the_interval() -> None:
 
 def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> ArmArrays:
     answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
-    return once(answer, np.repeat(np.arange(len(rows)), rows), design=SamplingDesign(min_group=min_group))
+    return once(
+        answer, np.repeat(np.arange(len(rows)), rows), design=SamplingDesign(min_group=min_group)
+    )
 
 
 def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
@@ -152,7 +186,9 @@ def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
     more = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
     for key in METRICS[1:]:
         for name in ("value", "low", "high", "p_value"):
-            assert getattr(two[key], name) == pytest.approx(getattr(more[key], name), nan_ok=True), key
+            assert getattr(two[key], name) == pytest.approx(
+                getattr(more[key], name), nan_ok=True
+            ), key
     assert more[GAP].verdict() == "differs"
     assert more.rates()[2].value == pytest.approx(0.4)
     everyone = ArmEstimates(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
@@ -167,7 +203,10 @@ def test_weights_cost_effective_rows() -> None:
     alike = once(rng.random(400) < 0.4, 0)
     weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
     ones = replace(alike, weight=np.full(400, 3.0))
-    rows = [float(ArmEstimates(one).counted("rate").effective_rows[0]) for one in (alike, weighted, ones)]
+    rows = [
+        float(ArmEstimates(one).counted("rate").effective_rows[0])
+        for one in (alike, weighted, ones)
+    ]
     assert rows[0] == pytest.approx(400)
     assert rows[2] == pytest.approx(400, rel=0.01)
     assert rows[1] < 300
@@ -176,7 +215,8 @@ def test_weights_cost_effective_rows() -> None:
 def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     n = 300
-    label, group = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    label = rng.integers(0, 2, n)
+    group = rng.integers(0, 2, n)
     p = np.clip(0.3 * label + rng.random(n).round(1) * 0.7, 0, 1)
     weight = rng.uniform(0.5, 2, n)
     for own in (None, weight):
@@ -188,15 +228,22 @@ def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
             loss = sklearn.metrics.brier_score_loss(label[here], p[here], sample_weight=used)
             assert found.counted("auc").values[place] == pytest.approx(area)
             assert found.counted("brier").values[place] == pytest.approx(loss)
-        assert found["auc_difference"].low <= found["auc_difference"].value <= found["auc_difference"].high
+        assert (
+            found["auc_difference"].low
+            <= found["auc_difference"].value
+            <= found["auc_difference"].high
+        )
         assert all(area.high - area.low < 0.2 for area in found.rates("auc"))
 
 
 def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() -> None:
-    """Where hardly a row is ranked wrongly DeLong's variance is nearly 0: equal groups differed in 0.34."""
+    """Where hardly a row is ranked wrongly DeLong's variance is nearly 0: equal groups differed
+    in 0.34.
+    """
     differs = []
     for seed in range(60):
-        rng, group = np.random.default_rng(seed), np.repeat([0, 1], 60)
+        rng = np.random.default_rng(seed)
+        group = np.repeat([0, 1], 60)
         label = (rng.random(120) < 0.4).astype(int)
         p = 1 / (1 + np.exp(-rng.normal(4.2 * label, 1.0)))
         found = ArmEstimates(once(np.ones(120), group, label, p_yes=p))
@@ -206,23 +253,33 @@ def test_auc_of_groups_that_are_ranked_almost_without_a_mistake_seldom_differ() 
 
 def test_conditional_parity_takes_each_stratum_by_itself() -> None:
     """Berkeley's admissions in small: alike in each department, far apart in all together."""
-    rows = [("easy", "m", 80, 64), ("easy", "f", 20, 16), ("hard", "m", 20, 4), ("hard", "f", 80, 16)]
+    rows = [
+        ("easy", "m", 80, 64),
+        ("easy", "f", 20, 16),
+        ("hard", "m", 20, 4),
+        ("hard", "f", 80, 16),
+    ]
     stratum = np.repeat([row[0] for row in rows], [row[2] for row in rows])
     group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(int)
-    sample = once(np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum)
+    sample = once(
+        np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]), group, strata=stratum
+    )
     assert ArmEstimates(sample)[GAP].verdict() == "differs"
     found = conditional_parity(sample, ("f", "m"))
     assert (found["value"], found["strata"], found["dropped"]) == (pytest.approx(0.0), 2, [])
     assert (found["verdict"], found["p_value"]) == ("cannot be told", pytest.approx(1.0))
     apart = conditional_parity(replace(sample, answer=group.astype(float)), ("f", "m"))
     assert (apart["verdict"], apart["p_value"] < 0.001) == ("differs", True)
-    alone = conditional_parity(replace(sample, strata=np.where(group == 1, "easy", stratum)), ("f", "m"))
+    alone = conditional_parity(
+        replace(sample, strata=np.where(group == 1, "easy", stratum)), ("f", "m")
+    )
     assert alone["dropped"] == ["hard"]
 
 
 @pytest.mark.parametrize("groups", [2, 4])
 def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: int) -> None:
-    rng, verdicts = np.random.default_rng(0), set()
+    rng = np.random.default_rng(0)
+    verdicts = set()
     for shift in np.tile(np.linspace(0.0, 0.5, 25), 4):
         group = rng.integers(0, groups, 160)
         answer = rng.random(160) < 0.3 + shift * (group == 1)
@@ -235,9 +292,12 @@ def test_conditional_parity_differs_exactly_where_p_is_below_5_percent(groups: i
 
 def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
     """Each person counted alike whatever the number of their rows: 0.135 of these gaps differed."""
-    rng, differs = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    differs = 0
     for _ in range(300):
-        who = np.repeat(np.arange(60), np.maximum(1, rng.lognormal(1.1, 1.5, 60).round()).astype(int))
+        who = np.repeat(
+            np.arange(60), np.maximum(1, rng.lognormal(1.1, 1.5, 60).round()).astype(int)
+        )
         answer = rng.random(60)[who] < 0.4
         answer = np.where(rng.random(len(who)) < 0.5, answer, rng.random(len(who)) < 0.4)
         found = ArmEstimates(once(answer, who % 2, cluster=who))
@@ -246,11 +306,14 @@ def test_people_of_unequal_size_are_alike_as_often_as_they_should_be() -> None:
     assert found.counted("rate").freedom.max() < 20
     one = np.r_[0, np.repeat([1, 2, 3], [2, 3, 10_000])]
     huge = ArmEstimates(once(one % 2 == 0, np.array([0, 1, 0, 1])[one], cluster=one))
-    assert (huge[GAP].low, huge[GAP].high) == (0.0, 1.0), "two people a group, one of whom has all the rows"
+    assert (huge[GAP].low, huge[GAP].high) == (0.0, 1.0), (
+        "two people a group, one of whom has all the rows"
+    )
 
 
 def test_small_groups_are_of_few_people_whatever_the_number_of_rows() -> None:
-    group, who = np.repeat([0, 1, 2], 40), np.r_[np.arange(80), 80 + np.arange(40) // 10]
+    group = np.repeat([0, 1, 2], 40)
+    who = np.r_[np.arange(80), 80 + np.arange(40) // 10]
     design = SamplingDesign(min_group=30)
     assert once(np.ones(120), group, cluster=who, design=design).eligible_groups.tolist() == [0, 1]
     assert once(np.ones(120), group, design=design).eligible_groups.tolist() == [0, 1, 2]
@@ -258,7 +321,8 @@ def test_small_groups_are_of_few_people_whatever_the_number_of_rows() -> None:
 
 def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
     """By the rates of each stratum 0.061 to 0.073 of such gaps differed."""
-    rng, differs = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    differs = 0
     for _ in range(400):
         size = rng.integers(1, 4, (60, 2))
         strata = np.repeat(np.arange(60), size.sum(1))
@@ -276,9 +340,13 @@ def test_parity_within_strata_of_one_to_three_rows_has_satos_variance() -> None:
 
 
 def test_brier_gaps_of_few_rows_take_wider_limits_than_the_normals() -> None:
-    """Squared errors, of which most are near 0, vary more than their variance tells: 0.077 differed."""
-    rng, group = np.random.default_rng(0), np.repeat([0, 1], 60)
-    label, differs = np.tile([0, 1], 60), []
+    """Squared errors, of which most are near 0, vary more than their variance tells: 0.077
+    differed.
+    """
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], 60)
+    label = np.tile([0, 1], 60)
+    differs = []
     for _ in range(1000):
         p = ndtr(rng.standard_normal(120) + 3.0 * (label - 0.5))
         found = ArmEstimates(once(label, group, label, design=SamplingDesign(True), p_yes=p))
@@ -292,7 +360,9 @@ def test_one_stray_value_of_examples_changes_nothing() -> None:
     (sample,) = world.arms(np.random.default_rng(0))
     stray = sample.examples.copy()
     stray[0] = 99
-    one, other = (ArmEstimates(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
+    one, other = (
+        ArmEstimates(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray)
+    )
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
     fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
     assert fixed.scope == "these examples"
@@ -302,7 +372,9 @@ def test_one_stray_value_of_examples_changes_nothing() -> None:
 
 
 def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
-    """Of every metric: any reading's value lies within; without unparsed answers it is the interval."""
+    """Of every metric: any reading's value lies within; without unparsed answers it is the
+    interval.
+    """
     (sample,) = World(USUAL, lost=0.2).arms(rng := np.random.default_rng(0))
     guesses = [rng.random(len(sample.row)) < p for p in (0.0, 0.2, 0.5, 0.8, 1.0)]
     filled = [
@@ -328,10 +400,18 @@ def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
 
 
 def odd_arm(said: Any, place: Any = slice(None), **columns: Any) -> dict[str, Any]:
-    """The audit of 400 people, women and men in turn, and of their rows where several are at one `place`."""
-    frame = pd.DataFrame({"said": said, "sex": np.array([*"fm"])[np.arange(400) % 2], "who": np.arange(400)})
-    names = {"weight": "counts"} if columns else {} if isinstance(place, slice) else {"cluster": "who"}
-    found = audit(frame.assign(**columns).iloc[place], answer="said", protected="sex", label=None, **names)
+    """The audit of 400 people, women and men in turn, and of their rows where several are at one
+    `place`.
+    """
+    frame = pd.DataFrame(
+        {"said": said, "sex": np.array([*"fm"])[np.arange(400) % 2], "who": np.arange(400)}
+    )
+    names = (
+        {"weight": "counts"} if columns else {} if isinstance(place, slice) else {"cluster": "who"}
+    )
+    found = audit(
+        frame.assign(**columns).iloc[place], answer="said", protected="sex", label=None, **names
+    )
     arm: dict[str, Any] = found.to_dict()["arms"][0]
     return arm
 
@@ -349,7 +429,9 @@ def test_a_group_without_an_answer_has_no_gap_and_its_worst_case_is_that_of_any_
 
 
 def test_one_person_or_weight_that_is_nearly_all_of_a_group_decides_nothing() -> None:
-    """A person of 10,000 rows among people of one: the variance was that of the others, and all differed."""
+    """A person of 10,000 rows among people of one: the variance was that of the others, and all
+    differed.
+    """
     size = np.ones(400, dtype=int)
     size[0] = 10_000
     for arm in (odd_arm(SAID, np.repeat(np.arange(400), size)), odd_arm(SAID, counts=size * 1e5)):

@@ -18,13 +18,19 @@ from fwc_llm.report.table_model import markdown
 
 
 def table(seed: int) -> pd.DataFrame:
-    """Answers of up to three arms in up to four repeats, shuffled; with gaps, P(yes) and sets of examples."""
+    """Answers of up to three arms in up to four repeats, shuffled; with gaps, P(yes) and sets of
+    examples.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 90))
-    rows = pd.DataFrame({"row": [f"r{n - place}" for place in range(n)], "sex": rng.choice(["f", "m"], n)})
+    rows = pd.DataFrame(
+        {"row": [f"r{n - place}" for place in range(n)], "sex": rng.choice(["f", "m"], n)}
+    )
     rows["race"] = rng.choice(["B", "A", "unknown"], n)
     rows["label"] = np.where(rng.random(n) < 0.4, "yes", "no")
-    parts, arms, repeats = [], int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    parts = []
+    arms = int(rng.integers(1, 4))
+    repeats = int(rng.integers(1, 5))
     for arm, repeat in product(range(arms), range(repeats)):
         p = rng.random(n).round(2)
         said = np.where(p > 0.5, "yes", "no").astype(object)
@@ -33,7 +39,9 @@ def table(seed: int) -> pd.DataFrame:
         parts.append(asked.assign(p_yes=p, answer=said))
     whole = pd.concat(parts, ignore_index=True)
     whole["group"] = whole["sex"] + " & " + whole["race"]
-    return whole.sample(frac=1, random_state=seed) if seed % 2 else whole
+    if seed % 2:
+        return whole.sample(frac=1, random_state=seed)
+    return whole
 
 
 def close(one: Any, other: Any) -> bool:
@@ -42,7 +50,9 @@ def close(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
     if isinstance(one, list):
         return len(one) == len(other) and all(map(close, one, other))
-    return bool(one == pytest.approx(other, rel=1e-10, abs=1e-12)) if isinstance(one, float) else one == other
+    if isinstance(one, float):
+        return bool(one == pytest.approx(other, rel=1e-10, abs=1e-12))
+    return one == other
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,7 +80,9 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
         for name, group in arm["groups"].items():
             here = parsed[parsed["group"] == name]
             rates = (here["answer"] == "yes").groupby(here["repeat"]).mean()
-            assert group["rate"] == (None if rates.empty else pytest.approx(rates.mean(), abs=1e-12))
+            assert group["rate"] == (
+                None if rates.empty else pytest.approx(rates.mean(), abs=1e-12)
+            )
             assert group["n"] == (own["group"] == name).sum()
 
 
@@ -78,13 +90,15 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
 def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> None:
     frame = table(seed)
     crossed = from_frame(frame, attributes=["sex", "race"])
-    views, arms = by_attribute(crossed), statistics(crossed)["arms"]
+    views = by_attribute(crossed)
+    arms = statistics(crossed)["arms"]
     assert list(views) == ["sex", "race", "sex & race"]
     for place, name in enumerate(("sex", "race")):
         alone = statistics(from_frame(frame.assign(group=frame[name]), attributes=[name]))
         assert close(statistics(views[name]), alone)
         for arm, own in zip(arms, alone["arms"], strict=True):
-            short, gap = arm["by_attribute"][place], own["demographic_parity_difference"]
+            short = arm["by_attribute"][place]
+            gap = own["demographic_parity_difference"]
             shown = [short["demographic_parity_difference"], short["p_value"]]
             ends = short["intervals"]["demographic_parity_difference"]
             assert short["attribute"] == name
@@ -92,14 +106,18 @@ def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> No
     assert list(by_attribute(from_frame(frame, attributes=["both"]))) == ["both"]
 
 
-HIRED = pd.DataFrame({"sex": ["f", "m"] * 60, "race": ["a", "a", "b", "b"] * 30, "was": [0, 1, 1] * 40})
+HIRED = pd.DataFrame(
+    {"sex": ["f", "m"] * 60, "race": ["a", "a", "b", "b"] * 30, "was": [0, 1, 1] * 40}
+)
 HIRED["said"] = ["reject", "hire", "hire"] * 40
 HIRED["wgt"] = [1.0, 2.0] * 60
 HIRED["person"] = [f"p{place // 4}" for place in range(120)]
 
 
 def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> None:
-    found = audit(HIRED, answer="said", protected=["sex", "race"], label=None, positive="hire").to_dict()
+    found = audit(
+        HIRED, answer="said", protected=["sex", "race"], label=None, positive="hire"
+    ).to_dict()
     (arm,) = found["arms"]
     assert [group["group"] for group in found["groups"]] != []
     assert arm["demographic_parity_difference"]["verdict"] is not None
@@ -129,7 +147,10 @@ def test_without_labels_nothing_is_measured_against_labels() -> None:
     (view,) = impact_tables(answered)["attributes"]
     groups = [one for shown in view["arms"] for one in shown["groups"].values()]
     assert {(one["true_negatives"], one["precision"]) for one in groups} == {(None, None)}
-    for text in (str(Audit(answered)), "".join(markdown(who_was_selected(impact_tables(answered))))):
+    for text in (
+        str(Audit(answered)),
+        "".join(markdown(who_was_selected(impact_tables(answered)))),
+    ):
         assert not re.search("Accuracy|EO gap|True|Confusion|Brier", text)
 
 
@@ -170,13 +191,22 @@ def test_weights_order_the_groups_and_are_named() -> None:
 
 
 def test_the_order_of_the_lines_changes_nothing() -> None:
-    """The second arm's rows come in another order than the first's; strata once stayed with the lines."""
-    rng, parts = np.random.default_rng(0), []
+    """The second arm's rows come in another order than the first's; strata once stayed with the
+    lines.
+    """
+    rng = np.random.default_rng(0)
+    parts = []
     for place in range(4):
         answered = HIRED.assign(row=range(120), arm=f"arm {place % 2}", repeat=place // 2)
         parts.append(answered.assign(said=rng.random(120) < 0.5, p_yes=rng.random(120).round(2)))
     frame = pd.concat(parts)
-    options = {"protected": "sex", "label": "was", "weight": "wgt", "cluster": "person", "given": "race"}
+    options = {
+        "protected": "sex",
+        "label": "was",
+        "weight": "wgt",
+        "cluster": "person",
+        "given": "race",
+    }
     found = [
         audit(one, answer="said", **options).to_dict()["arms"][1]
         for one in (frame, pd.concat([*parts[::2], *[part[::-1] for part in parts[1::2]]]))
@@ -187,9 +217,12 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
-        (HIRED, {"answer": "sad"}, "no column 'sad'"), (HIRED, {"positive": None}, "positive="),
-        (HIRED, {"design": "label"}, "the design is 'label'"), (HIRED, {"margin": 5}, "margin"),
-        (HIRED, {"against": "x"}, "no arm 'x'"), (HIRED, {"p_yes": "p"}, "no column 'p'"),
+        (HIRED, {"answer": "sad"}, "no column 'sad'"),
+        (HIRED, {"positive": None}, "positive="),
+        (HIRED, {"design": "label"}, "the design is 'label'"),
+        (HIRED, {"margin": 5}, "margin"),
+        (HIRED, {"against": "x"}, "no arm 'x'"),
+        (HIRED, {"p_yes": "p"}, "no column 'p'"),
         (HIRED, {"positive": "hired"}, "'hired' is none of them"),
         (HIRED, {"protected": ["sex", "sex"]}, "named twice"),
         (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 values: 'a' .40.*negative="),
@@ -198,8 +231,10 @@ def test_the_order_of_the_lines_changes_nothing() -> None:
         (HIRED.assign(row=HIRED["person"], sex="f"), {}, "as cluster"),
         (HIRED.assign(race="a"), {"protected": ["sex", "race"]}, "no two groups"),
     ],
-)  # fmt: skip
-def test_what_does_not_fit_is_named(frame: pd.DataFrame, options: dict[str, Any], words: str) -> None:
+)
+def test_what_does_not_fit_is_named(
+    frame: pd.DataFrame, options: dict[str, Any], words: str
+) -> None:
     usual = {"answer": "said", "protected": ["sex"], "label": None, "positive": "hire"}
     with pytest.raises(FwcError, match=words):
         audit(frame, **usual | options)
@@ -207,8 +242,12 @@ def test_what_does_not_fit_is_named(frame: pd.DataFrame, options: dict[str, Any]
 
 @pytest.mark.parametrize("positive", [1, 1.0, True])
 def test_the_value_that_means_yes_may_be_written_as_another_number(positive: Any) -> None:
-    """A positive value that matched nothing once made all answers no, and the gap "no difference shown"."""
+    """A positive value that matched nothing once made all answers no, and the gap "no difference
+    shown".
+    """
     frame = HIRED.assign(said=(HIRED["sex"] == "f").astype(float))
-    (arm,) = audit(frame, answer="said", protected="sex", label="was", positive=positive).to_dict()["arms"]
+    (arm,) = audit(frame, answer="said", protected="sex", label="was", positive=positive).to_dict()[
+        "arms"
+    ]
     assert arm["demographic_parity_difference"]["verdict"] == "differs"
     assert arm["equalized_odds_difference"]["value"] == 1

@@ -1,4 +1,6 @@
-"""The main table's numbers: against fairlearn where it defines them, NaN with a reason where nothing does."""
+"""The main table's numbers: against fairlearn where it defines them, NaN with a reason where
+nothing does.
+"""
 
 from dataclasses import replace
 from itertools import product
@@ -59,7 +61,12 @@ NAN = np.nan
     ],
 )
 def test_what_is_undefined_is_no_zero_and_has_a_reason(
-    predicted: list[float], labels: list[int], groups: str, undefined: Any, reason: str, accuracy: float
+    predicted: list[float],
+    labels: list[int],
+    groups: str,
+    undefined: Any,
+    reason: str,
+    accuracy: float,
 ) -> None:
     ours = metrics_of(predicted, labels, list(groups))
     for name in undefined:
@@ -81,10 +88,13 @@ def answers_with_gaps(seed: int, levels: int) -> tuple[np.ndarray, np.ndarray, n
     return predicted, labels, groups
 
 
-def bounds(predicted: np.ndarray, labels: np.ndarray, groups: Any) -> dict[str, tuple[float, float]]:
+def bounds(
+    predicted: np.ndarray, labels: np.ndarray, groups: Any
+) -> dict[str, tuple[float, float]]:
     names, member = np.unique(groups, return_inverse=True)
     n = len(labels)
-    once, fixed = (np.zeros(n, int), np.arange(n)), SamplingDesign(labels_fixed=True)
+    once = (np.zeros(n, int), np.arange(n))
+    fixed = SamplingDesign(labels_fixed=True)
     sample = ArmArrays(predicted, labels, member, *once, len(names), design=fixed)
     return {metric.key: ArmEstimates(sample).worst_case(metric.key)[0] for metric in COUNTED}
 
@@ -109,7 +119,9 @@ def test_bounds_hold_over_every_filling_and_the_worst_is_attained(seed: int, lev
     assert found["accuracy"] == pytest.approx((min(seen["accuracy"]), max(seen["accuracy"])))
     for name in ("demographic_parity_difference", "equalized_odds_difference"):
         assert found[name][1] == pytest.approx(max(seen[name])), name
-    assert found["demographic_parity_ratio"][0] == pytest.approx(np.nanmin(seen["demographic_parity_ratio"]))
+    assert found["demographic_parity_ratio"][0] == pytest.approx(
+        np.nanmin(seen["demographic_parity_ratio"])
+    )
 
 
 def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
@@ -121,22 +133,34 @@ def test_a_group_that_never_answered_is_bounded_all_the_same() -> None:
 # --- Counterfactual flips counted by hand
 
 
-def flips_of(before: list[float], after: list[float], groups: str, told_as: str) -> list[dict[str, Any]]:
+def flips_of(
+    before: list[float], after: list[float], groups: str, told_as: str
+) -> list[dict[str, Any]]:
     factual = answers_of(before)
     return flips(
         replace(factual, group=np.array([*groups])),
         replace(
-            factual, group=np.array([*groups]), answer=np.array(after), variant=[f"as:{t}" for t in told_as]
+            factual,
+            group=np.array([*groups]),
+            answer=np.array(after),
+            variant=[f"as:{t}" for t in told_as],
         ),
     )
 
 
 def test_flips_by_direction() -> None:
-    to_men, to_women = flips_of([1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF")
+    to_men, to_women = flips_of(
+        [1, 1, 0, 0, 1, 0, NAN], [0, 1, 1, 0, 0, NAN, 1], "FFFMMMM", "MMMFFFF"
+    )
     assert to_men == {
-        "group": "F", "told_as": "M", "n": 3, "to_yes": 1, "to_no": 1,
-        "rate": pytest.approx(2 / 3), "interval": pytest.approx(np.ravel(wilson(2 / 3, 3))),
-    }  # fmt: skip
+        "group": "F",
+        "told_as": "M",
+        "n": 3,
+        "to_yes": 1,
+        "to_no": 1,
+        "rate": pytest.approx(2 / 3),
+        "interval": pytest.approx(np.ravel(wilson(2 / 3, 3))),
+    }
     assert (to_women["n"], to_women["to_yes"], to_women["to_no"]) == (2, 0, 1)
     (unanswered,) = flips_of([NAN], [1], "F", "M")
     assert unanswered["n"] == 0
@@ -164,7 +188,8 @@ def test_effective_rows_need_not_be_whole() -> None:
 
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.01, 1), st.floats(0.01, 1))
 def test_the_ratios_limit_solves_its_equation(p: float, q: float, down: float, up: float) -> None:
-    below, above = down * p, up * (1 - q)
+    below = down * p
+    above = up * (1 - q)
     r = float(ratio_limits(np.array(p), np.array(below), np.array(q), np.array(above)))
     assert 0 <= r <= p / q
     assert p - r * q == pytest.approx(np.hypot(below, r * above), abs=1e-7)
@@ -175,7 +200,9 @@ def test_the_ratios_limit_solves_its_equation(p: float, q: float, down: float, u
 def test_several_pairs_reach_as_far_as_tukeys_quantile(groups: int, freedom: float) -> None:
     expected = studentized_range.ppf(0.95, groups, freedom) / np.sqrt(2)
     assert critical_value(groups, 1, freedom) == pytest.approx(expected, rel=0.002)
-    assert coverage_of_pairs(critical_value(groups, 1, freedom), groups, 1, freedom) == pytest.approx(0.95)
+    assert coverage_of_pairs(
+        critical_value(groups, 1, freedom), groups, 1, freedom
+    ) == pytest.approx(0.95)
 
 
 @given(st.integers(1, 400), st.floats(0, 1))
@@ -185,7 +212,9 @@ def test_wilsons_limits_are_scipys_but_where_few_events_are_expected(n: int, sha
     test = binomtest(k, n)
     expected, exact = (test.proportion_ci(method=method) for method in ("wilson", "exact"))
     assert low == pytest.approx(expected.low if n * expected.low >= 3 else exact.low, abs=1e-9)
-    assert high == pytest.approx(expected.high if n * (1 - expected.high) >= 3 else exact.high, abs=1e-9)
+    assert high == pytest.approx(
+        expected.high if n * (1 - expected.high) >= 3 else exact.high, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [8, 30, 200])

@@ -8,8 +8,20 @@ from scipy.stats import norm, t
 
 from fwc_llm.metrics.arm_comparison import adjust, from_intervals
 from fwc_llm.metrics.arm_estimates import MetricEstimate
-from fwc_llm.metrics.intervals import coverage_of_pairs, critical_value, p_value, range_critical_value
-from fwc_llm.metrics.planning import Assumptions, Design, observed, smallest_of, steps_needed, variance_of
+from fwc_llm.metrics.intervals import (
+    coverage_of_pairs,
+    critical_value,
+    p_value,
+    range_critical_value,
+)
+from fwc_llm.metrics.planning import (
+    Assumptions,
+    Design,
+    observed,
+    smallest_of,
+    steps_needed,
+    variance_of,
+)
 from fwc_llm.metrics.variance import ArmArrays, area, rate_shares
 
 
@@ -21,7 +33,9 @@ def test_two_groups_are_compared_by_students_distribution(freedom: float) -> Non
     assert p_value(2.3, freedom=freedom) == pytest.approx(2 * expected.sf(2.3))
     assert coverage_of_pairs(1.7, 2, freedom=freedom) == pytest.approx(1 - 2 * expected.sf(1.7))
     if freedom == np.inf:  # two independent pairs together: each must hold with probability √0.95
-        assert critical_value(2, 2) == pytest.approx(expected.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6)
+        assert critical_value(2, 2) == pytest.approx(
+            expected.ppf((1 + np.sqrt(0.95)) / 2), rel=1e-6
+        )
     assert range_critical_value(0.0, freedom) == pytest.approx(expected.ppf(0.975))
     assert range_critical_value(99.0, freedom) == pytest.approx(expected.ppf(0.95), rel=1e-4)
     wide = range_critical_value(2.0, freedom)
@@ -29,7 +43,8 @@ def test_two_groups_are_compared_by_students_distribution(freedom: float) -> Non
 
 
 def arm(rng: np.random.Generator, n: int, share: float) -> ArmArrays:
-    answer, none = (rng.random(n) < share).astype(float), np.zeros(n, dtype=int)
+    answer = (rng.random(n) < share).astype(float)
+    none = np.zeros(n, dtype=int)
     return ArmArrays(answer, rng.integers(0, 2, n), np.arange(n) % 2, none, np.arange(n), 2)
 
 
@@ -42,7 +57,9 @@ def test_what_a_run_shows_is_what_its_power_assumes() -> None:
 
 
 def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> None:
-    shares = rate_shares(sample := arm(np.random.default_rng(1), 200, 0.3), "rate", sample.group, 2, False)
+    shares = rate_shares(
+        sample := arm(np.random.default_rng(1), 200, 0.3), "rate", sample.group, 2, False
+    )
     known = replace(shares, variance=np.array([0.01, 0.02]), freedom=np.array([10.0, 20.0]))
     freedom = known.spread(np.array([0]), np.array([1]))[1]
     assert freedom == np.floor(0.03**2 / (0.01**2 / 10 + 0.02**2 / 20))
@@ -55,21 +72,31 @@ def test_weighted_shares_have_the_freedom_and_the_variance_of_their_parts() -> N
 
 def test_the_influence_on_an_area_is_its_derivative() -> None:
     rng = np.random.default_rng(2)
-    label, score, step = (rng.random(40) < 0.25).astype(int), rng.random(40).round(1), 1e-6
+    label = (rng.random(40) < 0.25).astype(int)
+    score = rng.random(40).round(1)
+    step = 1e-6
     value, influence = area(score, label)
-    slopes = [(area(score, label, 1 + step * (np.arange(40) == i))[0] - value) / step for i in range(40)]
+    slopes = [
+        (area(score, label, 1 + step * (np.arange(40) == i))[0] - value) / step for i in range(40)
+    ]
     assert influence == pytest.approx(np.array(slopes), abs=1e-5)
 
 
 def test_differences_are_widened_for_their_number_and_found_as_often_as_hoped() -> None:
-    first, second = (MetricEstimate(value, value - 0.1, value + 0.1, np.zeros(1)) for value in (0.4, 0.5))
+    first, second = (
+        MetricEstimate(value, value - 0.1, value + 0.1, np.zeros(1)) for value in (0.4, 0.5)
+    )
     one = from_intervals(first, second)
     error = np.hypot(0.1, 0.1) / norm.ppf(0.975)
     assert one.smallest_found == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * error)
     test = {"difference": 0.1, "low": one.low, "high": one.high, "p_value": one.p_value}
-    tests = [{"accuracy": dict(test), "demographic_parity_difference": dict(test)} for _ in range(4)]
+    tests = [
+        {"accuracy": dict(test), "demographic_parity_difference": dict(test)} for _ in range(4)
+    ]
     adjust(tests)
-    assert tests[0]["accuracy"]["simultaneous_low"] == pytest.approx(0.1 - norm.ppf(1 - 0.025 / 4) * error)
+    assert tests[0]["accuracy"]["simultaneous_low"] == pytest.approx(
+        0.1 - norm.ppf(1 - 0.025 / 4) * error
+    )
 
 
 def test_a_strategy_is_told_apart_by_its_sets_alone_where_rows_are_endless() -> None:
@@ -81,7 +108,8 @@ def test_a_strategy_is_told_apart_by_its_sets_alone_where_rows_are_endless() -> 
 
 def test_the_least_number_of_rows_is_found_among_all_numbers() -> None:
     rows = np.array([[5.0, 5], [5, 5]])
-    step, assumed = Design(("a", "b"), rows, 40 * rows, 1), Assumptions(correlation=0.0)
+    step = Design(("a", "b"), rows, 40 * rows, 1)
+    assumed = Assumptions(correlation=0.0)
     found = [smallest_of("gap", replace(step, rows=n * rows), assumed, False) for n in range(1, 41)]
     for n in range(1, 41):
         assert steps_needed(found[n - 1], "gap", step, assumed, False) == n
@@ -90,6 +118,7 @@ def test_the_least_number_of_rows_is_found_among_all_numbers() -> None:
 
 def test_the_variance_of_a_gap_is_that_of_its_two_groups_each_of_its_own_rows() -> None:
     rows = np.array([[10.0, 30.0], [40.0, 120.0]])
-    design, assumptions = Design(("a", "b"), rows, 2 * rows, repeats=1), Assumptions()
+    design = Design(("a", "b"), rows, 2 * rows, repeats=1)
+    assumptions = Assumptions()
     of_groups = [((n / n.sum()) ** 2 * assumptions.variance / n).sum() for n in rows]
     assert variance_of("gap_of_one", design, assumptions) == pytest.approx(sum(of_groups))

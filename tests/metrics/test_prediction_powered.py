@@ -1,4 +1,6 @@
-"""Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they were."""
+"""Assisted estimates: unbiased whatever the predictor is, tighter where it is good, else as they
+were.
+"""
 
 import json
 from dataclasses import replace
@@ -13,7 +15,12 @@ from evals.cost import RESULTS, as_markdown
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates
 from fwc_llm.metrics.audit_table import from_frame
-from fwc_llm.metrics.prediction_powered import FOLDS, FeatureTable, assisted_answers, effective_sample_size
+from fwc_llm.metrics.prediction_powered import (
+    FOLDS,
+    FeatureTable,
+    assisted_answers,
+    effective_sample_size,
+)
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import GroupSequential
 from tests.command import Run
@@ -21,9 +28,14 @@ from tests.command import Run
 GAP = "demographic_parity_difference"
 
 
-def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tuple[FeatureTable, np.ndarray]:
-    """A table, and each row's P(yes): a number, a category, group and label say it, or nothing does."""
-    group, label = rng.choice(["f", "m"], n), rng.integers(0, 2, n)
+def world(
+    rng: np.random.Generator, strength: float = 3.0, n: int = 4000
+) -> tuple[FeatureTable, np.ndarray]:
+    """A table, and each row's P(yes): a number, a category, group and label say it, or nothing
+    does.
+    """
+    group = rng.choice(["f", "m"], n)
+    label = rng.integers(0, 2, n)
     features = pd.DataFrame({"x": rng.standard_normal(n), "c": rng.choice([*"abc"], n)})
     odds = strength * (features["x"] + 0.5 * (features["c"] == "a") + 0.4 * (group == "m") - 0.4)
     return FeatureTable(pd.RangeIndex(n).astype(str), group, label, features), (
@@ -32,10 +44,18 @@ def world(rng: np.random.Generator, strength: float = 3.0, n: int = 4000) -> tup
 
 
 def ask(
-    rng: np.random.Generator, table: FeatureTable, chance: np.ndarray, n: int = 200, repeats: int = 1
+    rng: np.random.Generator,
+    table: FeatureTable,
+    chance: np.ndarray,
+    n: int = 200,
+    repeats: int = 1,
 ) -> RunAnswers:
     row = np.concatenate([rng.choice(len(chance), n, replace=False) for _ in range(repeats)])
-    frame = {"row": table.rows[row], "repeat": np.repeat(np.arange(repeats), n), "group": table.group[row]}
+    frame = {
+        "row": table.rows[row],
+        "repeat": np.repeat(np.arange(repeats), n),
+        "group": table.group[row],
+    }
     answer = np.where(rng.random(len(row)) < chance[row], "yes", "no")
     return from_frame(pd.DataFrame({**frame, "label": table.label[row], "answer": answer}))
 
@@ -50,8 +70,11 @@ def both(run: RunAnswers, table: FeatureTable) -> tuple[ArmEstimates, ArmEstimat
     ("strength", "repeats", "worth"), [(3.0, 1, 1.5), (3.0, 3, 1.5), (0.0, 1, 0.95)], ids=str
 )
 def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, worth: float) -> None:
-    rng, runs = np.random.default_rng(0), 60
-    held, width, off = np.zeros(4), np.zeros(2), []
+    rng = np.random.default_rng(0)
+    runs = 60
+    held = np.zeros(4)
+    width = np.zeros(2)
+    off = []
     for _ in range(runs):
         table, chance = world(rng, strength)
         run = ask(rng, table, chance, repeats=repeats)
@@ -62,7 +85,9 @@ def test_intervals_hold_and_nothing_is_biased(strength: float, repeats: int, wor
             for metric, value in zip((GAP, "accuracy"), truth, strict=True):
                 held[2 * place + (metric == GAP)] += one[metric].low <= value <= one[metric].high
             width[place] += one[GAP].high - one[GAP].low
-        off.append([np.diff(one.counted("rate").values).item() - (rates[1] - rates[0]) for one in found])
+        off.append(
+            [np.diff(one.counted("rate").values).item() - (rates[1] - rates[0]) for one in found]
+        )
     assert held.min() >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs
     errors = np.array(off)
     assert abs(errors[:, 1].mean()) < 3.5 * errors[:, 1].std() / np.sqrt(runs)
@@ -93,7 +118,9 @@ def population(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     table, chance = world(rng)
     everybody = table.features.assign(id=table.rows, sex=table.group, was=table.label)
     asked = everybody.sample(200, random_state=0)[["id", "sex", "was"]]
-    return everybody, asked.assign(said=np.where(rng.random(200) < chance[asked.index], "yes", "no"))
+    return everybody, asked.assign(
+        said=np.where(rng.random(200) < chance[asked.index], "yes", "no")
+    )
 
 
 def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_path: Path) -> None:
@@ -104,7 +131,16 @@ def test_an_audit_with_a_population_and_the_command_say_the_same(fwc: Run, tmp_p
     assert more["assisted"]["rows_worth"] > 250
     for frame, name in ((asked, "said.csv"), (everybody, "all.csv")):
         frame.to_csv(tmp_path / name, index=False)
-    command = ("audit", tmp_path / "said.csv", "--answer", "said", "--protected", "sex", "--label", "was")
+    command = (
+        "audit",
+        tmp_path / "said.csv",
+        "--answer",
+        "said",
+        "--protected",
+        "sex",
+        "--label",
+        "was",
+    )
     printed = fwc(*command, "--row", "id", "--population", tmp_path / "all.csv", "--json").out
     said = json.loads(printed)["statistics"]["sex"]["arms"][0][GAP]
     assert said["value"] == pytest.approx(more["value"], abs=1e-9)
@@ -166,7 +202,8 @@ def test_all_answers_about_a_row_are_in_one_fold() -> None:
 
 def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_differs() -> None:
     everybody, _ = population(11)
-    columns, rng = ["id", "sex", "was", "said"], np.random.default_rng(0)
+    columns = ["id", "sex", "was", "said"]
+    rng = np.random.default_rng(0)
     everybody = everybody.assign(was=np.where(rng.random(len(everybody)) < 0.15, "yes", "no"))
     answered = everybody.assign(said=np.where(everybody["x"] > 0, "yes", "no"))
     old = 8.0 ** everybody["x"].rank(pct=True)
@@ -174,7 +211,11 @@ def test_rows_that_were_not_asked_at_random_are_refused_by_the_column_that_diffe
         answered.sample(200, random_state=0)[columns], **LABELS, population=everybody
     ).answered.assists
     with pytest.raises(FwcError, match="differ from the others in 'x'"):
-        audit(answered.sample(200, weights=old, random_state=0)[columns], **LABELS, population=everybody)
+        audit(
+            answered.sample(200, weights=old, random_state=0)[columns],
+            **LABELS,
+            population=everybody,
+        )
     parity = answered.groupby(["sex", "was"]).sample(50, random_state=0)[columns]
     with pytest.raises(FwcError, match="group and label"):  # read as rows as they fall
         audit(parity, **LABELS, population=everybody)
@@ -196,7 +237,8 @@ def test_many_columns_do_not_make_a_random_draw_suspect() -> None:
 def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look() -> None:
     """Ten tests of rows that it drew itself would break off one in a hundred such runs.
 
-    A cell of which one row is asked about, far from all others, hides no difference within the other cells.
+    A cell of which one row is asked about, far from all others, hides no difference within the
+    other cells.
     """
     table, chance = world(np.random.default_rng(7), n=600)
     asked = np.argsort(-table.features["x"].to_numpy())[:200]
@@ -213,14 +255,22 @@ def test_a_run_that_looks_at_its_answers_is_not_tested_for_balance_at_every_look
 
 
 def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() -> None:
-    """Unasked rows of the people asked about counted as independent: the variance was that of 800 rows."""
-    rng, n = np.random.default_rng(12), 2000
-    who, base = np.arange(n) // 20, rng.standard_normal(n // 20)
+    """Unasked rows of the people asked about counted as independent: the variance was that of
+    800 rows.
+    """
+    rng = np.random.default_rng(12)
+    n = 2000
+    who = np.arange(n) // 20
+    base = rng.standard_normal(n // 20)
     x = base[who] + 0.3 * rng.standard_normal(n)
-    everybody = pd.DataFrame({"id": np.arange(n), "sex": np.array([*"fm"])[who % 2], "was": "no", "who": who})
+    everybody = pd.DataFrame(
+        {"id": np.arange(n), "sex": np.array([*"fm"])[who % 2], "was": "no", "who": who}
+    )
     everybody["x"] = x
     said = np.where(rng.random(n) < 1 / (1 + np.exp(-3 * x)), "yes", "no")
-    asked = everybody.assign(said=said)[["id", "sex", "was", "who", "said"]].sample(300, random_state=0)
+    asked = everybody.assign(said=said)[["id", "sex", "was", "who", "said"]].sample(
+        300, random_state=0
+    )
     nameless = everybody.drop(columns="who")
     tables = (None, "who"), (everybody, "who"), (nameless, None)
     arms = [
@@ -228,7 +278,9 @@ def test_rows_of_the_same_people_are_no_further_draws_and_weights_are_refused() 
         for table, people in tables
     ]
     widths = [sum(rate["high"] - rate["low"] for rate in arm["groups"].values()) for arm in arms]
-    assert 0.75 * widths[0] < widths[1] < 0.97 * widths[0], "100 people tell little more than they did"
+    assert 0.75 * widths[0] < widths[1] < 0.97 * widths[0], (
+        "100 people tell little more than they did"
+    )
     assert widths[2] < 0.6 * widths[0]
     with pytest.raises(FwcError, match="no column 'who'"):
         audit(asked, **LABELS, population=nameless, cluster="who")
@@ -253,7 +305,8 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
     def gap(population: pd.DataFrame) -> dict[str, Any]:
         return dict(audit(asked, **LABELS, population=population).to_dict()["arms"][0][GAP])
 
-    plain, known = gap(people), asked["said"].reindex(people.index)
+    plain = gap(people)
+    known = asked["said"].reindex(people.index)
     for alike in (known, known.fillna("no"), np.nan, "x"):  # such as answers joined to their rows
         assert gap(people.assign(z=alike)) == plain
     x = people["x"]
@@ -261,7 +314,10 @@ def test_odd_columns_of_a_population_are_read_and_none_may_say_who_was_asked() -
     odd["self"] = x  # no column's name is a keyword
     odd["i"] = pd.array([None if value > 1 else round(10 * value) for value in x], dtype="Int64")
     assert gap(odd.set_axis([*odd.columns[:-1], "a"], axis=1))["assisted"]["rows_worth"] > 250
-    assert gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"] > 250
+    assert (
+        gap(odd.rename(columns={"a": 7}).set_index("sex", drop=False))["assisted"]["rows_worth"]
+        > 250
+    )
     for name in ("id", "sex", "was"):
         with pytest.raises(FwcError, match=f"rows of the population have no {name}"):
             gap(people.assign(**{name: people[name].astype(object).where(people.index % 9 > 0)}))
@@ -275,6 +331,10 @@ def test_the_recorded_page_is_that_of_the_recorded_numbers() -> None:
 def test_a_single_yes_is_enough_to_predict_from() -> None:
     table, chance = world(np.random.default_rng(2))
     asked = np.random.default_rng(0).choice(len(chance), 200, replace=False)
-    run = ask(np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float))
-    assert run.plain_samples["answers"].yes.sum() == 2  # in two folds: one is left where a fold is left out
+    run = ask(
+        np.random.default_rng(0), table, np.isin(np.arange(len(chance)), asked[:2]).astype(float)
+    )
+    assert (
+        run.plain_samples["answers"].yes.sum() == 2
+    )  # in two folds: one is left where a fold is left out
     assert assisted_answers(run, table).samples["answers"].assist

@@ -1,6 +1,8 @@
-"""Statistics of seventeen designs to six digits, as recorded: a number changes by intention or by a fault.
+"""Statistics of seventeen designs to six digits, as recorded: a number changes by intention or
+by a fault.
 
-What the numbers mean is tested beside this file. To record: `python -m tests.metrics.test_recorded_numbers`.
+What the numbers mean is tested beside this file. To record: `python -m
+tests.metrics.test_recorded_numbers`.
 """
 
 import json
@@ -18,7 +20,14 @@ from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.adverse_impact import impact_tables
 from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
 from fwc_llm.metrics.counts import plain
-from fwc_llm.metrics.planning import QUESTIONS, Assumptions, Design, observed, smallest, steps_needed
+from fwc_llm.metrics.planning import (
+    QUESTIONS,
+    Assumptions,
+    Design,
+    observed,
+    smallest,
+    steps_needed,
+)
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sequential import GroupSequential, equal_looks, expected_rows
 from fwc_llm.metrics.statistics import statistics
@@ -38,15 +47,26 @@ def people(n: int, seed: int, arms: int = 2, repeats: int = 1, names: str = "fm"
     tables = []
     for arm in range(arms):
         for repeat in range(repeats):
-            wish = (rows["label"] == "yes") + 0.4 * arm * (rows["group"] == names[0]) + 0.5 * rows["score"]
+            wish = (
+                (rows["label"] == "yes")
+                + 0.4 * arm * (rows["group"] == names[0])
+                + 0.5 * rows["score"]
+            )
             p = (1 / (1 + np.exp(-2 * (wish - 0.6 + rng.normal(0, 0.5, n))))).round(1)
             said = np.where(p > 0.5, "yes", "no").astype(object)
-            why = np.where(rng.random(n) < 0.06, rng.choice(["refused", "filtered", "error"], n), "")
+            why = np.where(
+                rng.random(n) < 0.06, rng.choice(["refused", "filtered", "error"], n), ""
+            )
             said[why != ""] = None
             examples = f"e{repeat}" if arm else "none"
             tables.append(
                 rows.assign(
-                    arm=f"arm {arm}", repeat=repeat, p_yes=p, answer=said, reason=why, examples=examples
+                    arm=f"arm {arm}",
+                    repeat=repeat,
+                    p_yes=p,
+                    answer=said,
+                    reason=why,
+                    examples=examples,
                 )
             )
     return pd.concat(tables, ignore_index=True).sample(frac=1, random_state=seed)
@@ -71,9 +91,13 @@ def cases() -> Iterator[tuple[str, Any]]:
         weighted, weight="weight", cluster="person", against="all", unread="as-no", min_group=30
     )
     yield "weights and people", (statistics(four), impact_tables(four))
-    many = from_frame(people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20)
+    many = from_frame(
+        people(600, 8, arms=1, names=string.ascii_letters[:32]), p_yes=None, min_group=20
+    )
     yield "32 groups", (statistics(many), impact_tables(many))
-    crossed = people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
+    crossed = (
+        people(300, 9, arms=1).drop(columns="group").assign(sex=people(300, 9, arms=1)["group"])
+    )
     both = from_frame(crossed, protected=["sex", "job"], p_yes=None)
     yield "two attributes", (statistics(both), impact_tables(both))
     thirds = people(120, 12).replace("no", "nay")
@@ -81,7 +105,10 @@ def cases() -> Iterator[tuple[str, Any]]:
     yes_of = {"answer": ("yes",), "label": ("yes",)}
     for others in ("no", "drop"):
         meaning = OutcomeRules(MeaningRule((), ("nay",), others), yes_of)
-        yield f"other answers: {others}", statistics(from_frame(thirds, outcomes=meaning, min_group=1))
+        yield (
+            f"other answers: {others}",
+            statistics(from_frame(thirds, outcomes=meaning, min_group=1)),
+        )
     yield "one group", statistics(from_frame(people(60, 10, repeats=2, names="f"), least_groups=1))
     denied = people(400, 11)
     denied["answer"] = np.where(denied["score"] > 2.5, "yes", "no")
@@ -102,14 +129,25 @@ def cases() -> Iterator[tuple[str, Any]]:
     asked = asked[asked["row"].isin([f"r{k}" for k in range(220)])][
         ["row", "arm", "group", "label", "answer", "p_yes"]
     ]
-    yield "predictions", statistics(of_population(from_frame(asked, min_group=1), pool, "row", "label"))
+    yield (
+        "predictions",
+        statistics(of_population(from_frame(asked, min_group=1), pool, "row", "label")),
+    )
     told = people(90, 7)
     changed = {}
     for arm, a in from_frame(told.assign(answer=told["label"]), min_group=1).answers.items():
-        changed[arm] = replace(a, variant=[f"told:{'m' if group == 'f' else 'f'}" for group in a.group])
-    yield "counterfactuals", statistics(replace(from_frame(told, min_group=1), counterfactuals=changed))
-    plan = Design(("f", "m"), np.array([[40.0, 60], [60, 40]]), np.array([[400.0, 300], [500, 200]]), 3)
-    found, steps = observed(two.samples), replace(plan, rows=plan.rows / 10)
+        changed[arm] = replace(
+            a, variant=[f"told:{'m' if group == 'f' else 'f'}" for group in a.group]
+        )
+    yield (
+        "counterfactuals",
+        statistics(replace(from_frame(told, min_group=1), counterfactuals=changed)),
+    )
+    plan = Design(
+        ("f", "m"), np.array([[40.0, 60], [60, 40]]), np.array([[400.0, 300], [500, 200]]), 3
+    )
+    found = observed(two.samples)
+    steps = replace(plan, rows=plan.rows / 10)
     needed = [steps_needed(0.15, question, steps, Assumptions(), False) for question in QUESTIONS]
     yield (
         "planning",
@@ -132,12 +170,16 @@ def test_the_numbers_of_each_design_are_those_recorded() -> None:
         places, values = zip(*numbers(content), strict=True)
         assert len(values) == len(recorded[name]), name
         for place, value, expected in zip(places, values, recorded[name], strict=True):
-            near = pytest.approx(expected, rel=1e-4, abs=1e-6) if isinstance(expected, float) else expected
+            if isinstance(expected, float):
+                near = pytest.approx(expected, rel=1e-4, abs=1e-6)
+            else:
+                near = expected
             assert value == near, f"{name}: {place}"
 
 
 if __name__ == "__main__":
     lines = (
-        f"{json.dumps(name)}: {json.dumps([v for _, v in numbers(content)])}" for name, content in cases()
+        f"{json.dumps(name)}: {json.dumps([v for _, v in numbers(content)])}"
+        for name, content in cases()
     )
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -63,7 +63,9 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
 
 
 def test_weights_stand_for_so_many_equal_rows() -> None:
-    """All that P(yes) says of weighted rows is what it says of each row, repeated as often as it weighs."""
+    """All that P(yes) says of weighted rows is what it says of each row, repeated as often as it
+    weighs.
+    """
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"group": ["a", "b"] * 60, "label": rng.random(120) < 0.4})
     frame["p_yes"] = np.clip(0.3 + 0.3 * frame["label"] + rng.normal(0, 0.2, 120), 0, 1)
@@ -108,7 +110,9 @@ def test_ties_are_those_on_the_threshold_alone() -> None:
 
 def test_too_few_probabilities_make_no_score() -> None:
     assert "1 of 16 answers has P(yes): too few" in notes(0.0, *[np.nan] * 15)
-    frame = pd.DataFrame({"group": [*"ab"] * 8, "label": "no", "answer": "no", "p_yes": [0.0] + [None] * 15})
+    frame = pd.DataFrame(
+        {"group": [*"ab"] * 8, "label": "no", "answer": "no", "p_yes": [0.0] + [None] * 15}
+    )
     (arm,) = audit(frame).to_dict()["arms"]
     assert arm["probabilities"] is None
     assert "brier_difference" not in arm
@@ -137,7 +141,9 @@ def calibrated(
 ) -> SimpleNamespace:
     """The calibration of answers to `rows` (default: every answer is about one of its own)."""
     rows = np.arange(len(p)) if rows is None else rows
-    answers = replace(answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows])
+    answers = replace(
+        answers_of(p, p, "a"), label=labels.astype(np.int8), row=[f"{row:06}" for row in rows]
+    )
     found = calibrate(answers, SamplingDesign(fixed))
     bins = SimpleNamespace(**{name: np.array(values) for name, values in found.pop("bins").items()})
     return SimpleNamespace(**found, bins=bins)
@@ -197,12 +203,15 @@ def test_rows_that_are_alike_leave_no_false_certainty() -> None:
     single = calibrated(np.array([0.4]), np.array([1.0]))
     assert single.low == -1.0
     assert single.high > 0.0
-    pair = calibrated(np.array([0.2, 0.1]), np.ones(2))  # the variance of two rows, and of two added ones
+    pair = calibrated(
+        np.array([0.2, 0.1]), np.ones(2)
+    )  # the variance of two rows, and of two added ones
     assert pair.high == pytest.approx(1.959964 * np.sqrt(2 * 2 * 0.025**2 + 2 / 4) - 0.85)
 
 
 def test_fixed_labels_take_their_part_out_of_the_interval() -> None:
     p, labels = drawn(np.random.default_rng(5), 200)
-    free, fixed = calibrated(p, labels), calibrated(p, labels, fixed=True)
+    free = calibrated(p, labels)
+    fixed = calibrated(p, labels, fixed=True)
     assert fixed.difference == free.difference
     assert fixed.high - fixed.low < 0.8 * (free.high - free.low)

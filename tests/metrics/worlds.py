@@ -1,4 +1,6 @@
-"""Answers drawn from known populations; `evals.coverage` has more of them, and says what is true."""
+"""Answers drawn from known populations; `evals.coverage` has more of them, and says what is
+true.
+"""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,17 +14,22 @@ from fwc_llm.metrics.run_answers import ArmAnswers, one_name
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays, arrays_of
 
-ADULT = (9000, 1100, 7000, 3200)  # rows of each group with label no and yes: about Adult's test file
+ADULT = (
+    9000,
+    1100,
+    7000,
+    3200,
+)  # rows of each group with label no and yes: about Adult's test file
 DRAWN = (75, 25, 25, 75)  # of them in a repeat: a base-rate parity of 0.5
 
 
 @dataclass(frozen=True)
 class World:
-    """Adult's table, `yes` (G, 2) each cell's share of yes, and what a repeat draws: all at random unless
-    `fixed`.
+    """Adult's table, `yes` (G, 2) each cell's share of yes, and what a repeat draws: all at
+    random unless `fixed`.
 
-    A row's answer is the same in every repeat; `shift` is the standard deviation of what another draw of
-    examples adds to all answers; `lost` is the share that cannot be parsed.
+    A row's answer is the same in every repeat; `shift` is the standard deviation of what another
+    draw of examples adds to all answers; `lost` is the share that cannot be parsed.
     """
 
     yes: tuple[tuple[float, float], ...]
@@ -37,7 +44,9 @@ class World:
         cell = np.repeat(np.arange(4), ADULT)
         row = np.concatenate([self._rows(rng, cell) for _ in range(self.repeats)])
         repeat = np.repeat(np.arange(self.repeats), sum(DRAWN))
-        place, group, label = np.unique(row, return_inverse=True)[1], cell[row] // 2, cell[row] % 2
+        place = np.unique(row, return_inverse=True)[1]
+        group = cell[row] // 2
+        label = cell[row] % 2
         samples = []
         for world in (self, *others):
             shift = rng.normal(0.0, world.shift, self.repeats)[repeat]
@@ -46,7 +55,9 @@ class World:
             answer[rng.random(len(row)) < world.lost] = np.nan
             examples = repeat if world.redrawn else None
             samples.append(
-                ArmArrays(answer, label, group, repeat, place, 2, SamplingDesign(world.fixed), examples)
+                ArmArrays(
+                    answer, label, group, repeat, place, 2, SamplingDesign(world.fixed), examples
+                )
             )
         return samples
 
@@ -62,13 +73,18 @@ def answers_of(
     said: Any, p_yes: Any = np.nan, groups: str = "ab", label: int = 0, repeat: Any = 0
 ) -> ArmAnswers:
     """One arm's answers to as many rows, whose groups take turns."""
-    n, none = len(said), one_name("", len(said))
+    n = len(said)
+    none = one_name("", len(said))
     every = {"variant": none, "reason": none, "examples": none}
     return ArmAnswers(
-        repeat=np.broadcast_to(np.array(repeat), n), row=np.array([f"row:{k}" for k in range(n)]),
-        group=np.array([*groups] * n)[:n], label=np.full(n, label, np.int8),
-        answer=np.array(said, float), p_yes=np.broadcast_to(np.array(p_yes, float), n), **every,
-    )  # fmt: skip
+        repeat=np.broadcast_to(np.array(repeat), n),
+        row=np.array([f"row:{k}" for k in range(n)]),
+        group=np.array([*groups] * n)[:n],
+        label=np.full(n, label, np.int8),
+        answer=np.array(said, float),
+        p_yes=np.broadcast_to(np.array(p_yes, float), n),
+        **every,
+    )
 
 
 def metrics_of(*answers: Any, weight: Any = None) -> SimpleNamespace:

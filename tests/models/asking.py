@@ -12,7 +12,10 @@ from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, serve
 
 KEY = "sk-planted-0123456789abcdefghij"
-MESSAGES = [{"role": "system", "content": "Answer yes or no."}, {"role": "user", "content": "Is it?"}]
+MESSAGES = [
+    {"role": "system", "content": "Answer yes or no."},
+    {"role": "user", "content": "Is it?"},
+]
 
 
 def ask(model: Any, messages: Messages = MESSAGES, times: int = 1) -> Reply:
@@ -35,7 +38,9 @@ def over_http(
     together: bool = False,
     **options: Any,
 ) -> tuple[list[Reply], Any, list[HttpRequest]]:
-    """The replies of a model behind a loopback server, asked so many times; the model; its requests."""
+    """The replies of a model behind a loopback server, asked so many times; the model; its
+    requests.
+    """
     requests: list[HttpRequest] = []
 
     def handler(request: HttpRequest) -> Any:
@@ -67,4 +72,6 @@ def quick(name: str = "gpt-4", **options: Any) -> ChatModel:
 
 def coin(messages: Messages) -> str:
     """An answer that depends on the row alone, whatever its group."""
-    return "yes" if sum(messages[-1]["content"].encode()) % 2 else "no"
+    if sum(messages[-1]["content"].encode()) % 2:
+        return "yes"
+    return "no"

@@ -1,4 +1,6 @@
-"""Which key and which record reaches which address, whatever the environment names (SECURITY.md)."""
+"""Which key and which record reaches which address, whatever the environment names
+(SECURITY.md).
+"""
 
 import re
 from base64 import b64decode
@@ -16,11 +18,14 @@ from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_t
 from tests.models import asking
 
 SECRETS = {
-    "OPENAI_API_KEY": "secret-openai-0123456789", "OPENAI_ORG_ID": "secret-organization",
-    "OPENAI_PROJECT_ID": "secret-project", "OPENAI_ADMIN_KEY": "secret-admin-0123456789",
-    "AZURE_OPENAI_API_KEY": "secret-azure-0123456789", "AZURE_OPENAI_AD_TOKEN": "secret-token-0123456789",
+    "OPENAI_API_KEY": "secret-openai-0123456789",
+    "OPENAI_ORG_ID": "secret-organization",
+    "OPENAI_PROJECT_ID": "secret-project",
+    "OPENAI_ADMIN_KEY": "secret-admin-0123456789",
+    "AZURE_OPENAI_API_KEY": "secret-azure-0123456789",
+    "AZURE_OPENAI_AD_TOKEN": "secret-token-0123456789",
     "OTHER_KEY": "secret-other-0123456789",
-}  # fmt: skip
+}
 HEADER = "secret-header"  # in OPENAI_CUSTOM_HEADERS
 
 
@@ -37,19 +42,25 @@ class Place(list[HttpRequest]):
     def secrets(self) -> set[str]:
         told = str([vars(request) for request in self])
         basic = re.findall(r"Basic ([\w+/=]+)", told)  # as a login of .netrc is sent
-        return set(re.findall(r"secret-[a-z]+", told + "".join(str(b64decode(each)) for each in basic)))
+        return set(
+            re.findall(r"secret-[a-z]+", told + "".join(str(b64decode(each)) for each in basic))
+        )
 
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Place, Place, Place]]:
     """A service, another one, and a proxy that the environment names for everything."""
-    service, another, proxy = Place(), Place(), Place()
+    service = Place()
+    another = Place()
+    proxy = Place()
     with ExitStack() as stack:
         for place in (service, another, proxy):
             place.url = stack.enter_context(serve_in_thread(place))
         for name, value in SECRETS.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Gateway: {HEADER}\nAuthorization: Bearer {HEADER}")
+        monkeypatch.setenv(
+            "OPENAI_CUSTOM_HEADERS", f"X-Gateway: {HEADER}\nAuthorization: Bearer {HEADER}"
+        )
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
             monkeypatch.setenv(name.lower(), proxy.url)
@@ -73,20 +84,34 @@ def ask(name: str, **options: Any) -> None:
         ("gpt-4", {}, {"base_url": "{service}"}, set()),
         ("gpt-4", {"OPENAI_BASE_URL": "{service}"}, {}, {"secret-openai", HEADER}),
         ("gpt-4", {"OPENAI_BASE_URL": "{another}"}, {"base_url": "{service}"}, set()),
-        ("gpt-4", {"OPENAI_BASE_URL": "{service}"}, {"api_key_env": "OTHER_KEY"}, {"secret-other", HEADER}),
+        (
+            "gpt-4",
+            {"OPENAI_BASE_URL": "{service}"},
+            {"api_key_env": "OTHER_KEY"},
+            {"secret-other", HEADER},
+        ),
         ("gpt-4", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
         ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{service}"}, {}, {"secret-azure"}),
         ("azure:d", {}, {"base_url": "{service}"}, set()),
         ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{another}"}, {"base_url": "{service}"}, set()),
-        ("azure:d", {"AZURE_OPENAI_ENDPOINT": "{service}"}, {"base_url": "{service}"}, {"secret-azure"}),
+        (
+            "azure:d",
+            {"AZURE_OPENAI_ENDPOINT": "{service}"},
+            {"base_url": "{service}"},
+            {"secret-azure"},
+        ),
         ("azure:d", {}, {"base_url": "{service}", "api_key_env": "OTHER_KEY"}, {"secret-other"}),
         ("azure:d", {"OPENAI_BASE_URL": "{another}"}, {"base_url": "{service}"}, set()),
     ],
-)  # fmt: skip
+)
 def test_what_reaches_an_address_of_this_machine(
-    places: tuple[Place, Place, Place], name: str, variables: dict[str, str], options: dict[str, str],
-    reach: set[str], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    places: tuple[Place, Place, Place],
+    name: str,
+    variables: dict[str, str],
+    options: dict[str, str],
+    reach: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     service, another, proxy = places
     urls = {"service": service.url, "another": another.url}
     for variable, url in variables.items():
@@ -101,7 +126,9 @@ def test_a_proxy_sees_what_goes_elsewhere_and_no_key(places: tuple[Place, Place,
     ask("gpt-4", base_url="http://service.example/v1")
     assert proxy[0].path == "http://service.example/v1/chat/completions"
     ask("gpt-4", base_url="https://service.example/v1", api_key_env="OTHER_KEY")
-    assert {request.method for request in proxy[1:]} == {"CONNECT"}, "what is encrypted passes through it"
+    assert {request.method for request in proxy[1:]} == {"CONNECT"}, (
+        "what is encrypted passes through it"
+    )
     assert proxy.secrets == set()
 
 
@@ -121,22 +148,39 @@ def test_downloads_go_straight_to_this_machine(
 @pytest.mark.parametrize(
     ("url", "local"),
     [
-        ("http://127.0.0.1:1/v1", True), ("http://127.9.9.9", True), ("http://[::1]:8000", True),
-        ("http://localhost", True), ("https://api.localhost/v1", True), ("http://0.0.0.0:8000", True),
-        (None, False), ("http://localhost.evil.example", False), ("http://127.0.0.1.evil.example", False),
-        ("http://10.0.0.1", False), ("http://[", False),
+        ("http://127.0.0.1:1/v1", True),
+        ("http://127.9.9.9", True),
+        ("http://[::1]:8000", True),
+        ("http://localhost", True),
+        ("https://api.localhost/v1", True),
+        ("http://0.0.0.0:8000", True),
+        (None, False),
+        ("http://localhost.evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("http://10.0.0.1", False),
+        ("http://[", False),
     ],
-)  # fmt: skip
+)
 def test_addresses_of_this_machine(url: str | None, local: bool) -> None:
     assert is_local(url) == local
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("smolm2", "smollm2"), ("gpt-6-lunna", "gpt-6-luna"), ("gtp-4o", None), ("gpt-4o-minni", "gpt-4o-mini"),
-     ("surogate", "surrogate"), ("gpt-5.1-mini", None), ("gpt-7", None), ("gpt-4o-2024-08-06", None),
-     ("ft:gpt-4o-mini:org::1", None), ("openai/gpt-6-lunna", None), ("my-model", None)],
-)  # fmt: skip
+    [
+        ("smolm2", "smollm2"),
+        ("gpt-6-lunna", "gpt-6-luna"),
+        ("gtp-4o", None),
+        ("gpt-4o-minni", "gpt-4o-mini"),
+        ("surogate", "surrogate"),
+        ("gpt-5.1-mini", None),
+        ("gpt-7", None),
+        ("gpt-4o-2024-08-06", None),
+        ("ft:gpt-4o-mini:org::1", None),
+        ("openai/gpt-6-lunna", None),
+        ("my-model", None),
+    ],
+)
 def test_a_name_a_letter_from_a_known_one_is_refused(
     name: str, meant: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,10 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) ->
     answers = iter([HttpReply("", 503), HttpReply(completion("Yes", "gpt-4o-2024-08-06"))])
     (reply,), _, seen = ask(lambda request: next(answers), monkeypatch)
     assert (reply.text, reply.model, reply.attempts) == ("Yes", "gpt-4o-2024-08-06", 2)
-    assert seen[0].path == "/v1/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
+    assert (
+        seen[0].path
+        == "/v1/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
+    )
     assert seen[0].headers["api-key"] == KEY
     assert "sk-other" not in str(seen[0].headers)
     assert seen[0].json()["messages"] == MESSAGES
@@ -41,12 +44,19 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
-         "does not know .* deployments"),
-        (refusal(401, "Access denied due to invalid subscription key", "401"), "key in AZURE_OPENAI_API_KEY"),
+        (
+            refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
+            "does not know .* deployments",
+        ),
+        (
+            refusal(401, "Access denied due to invalid subscription key", "401"),
+            "key in AZURE_OPENAI_API_KEY",
+        ),
     ],
-)  # fmt: skip
-def test_a_wrong_deployment_stops(answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+)
+def test_a_wrong_deployment_stops(
+    answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ProviderError, match=words):
         ask(answer, monkeypatch)
 
@@ -54,12 +64,16 @@ def test_a_wrong_deployment_stops(answer: HttpReply, words: str, monkeypatch: py
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("https://mine.openai.azure.com", KEY), ("https://mine.openai.azure.us/", KEY),
-        ("https://mine.cognitiveservices.azure.com", KEY), ("http://127.0.0.1:9", KEY),
-        ("http://mine.openai.azure.com", None), ("https://openai.azure.com.evil.example", None),
-        ("https://evil.example/mine.openai.azure.com/", None), ("http://127.0.0.1:8", None),
+        ("https://mine.openai.azure.com", KEY),
+        ("https://mine.openai.azure.us/", KEY),
+        ("https://mine.cognitiveservices.azure.com", KEY),
+        ("http://127.0.0.1:9", KEY),
+        ("http://mine.openai.azure.com", None),
+        ("https://openai.azure.com.evil.example", None),
+        ("https://evil.example/mine.openai.azure.com/", None),
+        ("http://127.0.0.1:8", None),
     ],
-)  # fmt: skip
+)
 def test_the_key_is_for_azures_domains_and_the_endpoint_that_is_named(
     url: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,6 @@
-"""The baseline: the regression that scikit-learn fits, on the row alone; and models of rows of one's own."""
+"""The baseline: the regression that scikit-learn fits, on the row alone; and models of rows of
+one's own.
+"""
 
 import asyncio
 import json
@@ -26,11 +28,21 @@ def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     model = TableModel(LOGISTIC, training.rows, training.labels)
     rows = [values for _, values in rows_of(three.pool())]
     whole = model.probabilities(training.rows)
-    np.testing.assert_allclose([model.probabilities([values])[0] for values in rows], whole, atol=1e-12)
-    assert ((whole > 0.5) == training.labels).mean() > max(training.labels.mean(), 1 - training.labels.mean())
-    assert 0.0 < model.probabilities([{**rows[0], "job": "a job that nobody in the pool has"}])[0] < 1.0
+    np.testing.assert_allclose(
+        [model.probabilities([values])[0] for values in rows], whole, atol=1e-12
+    )
+    assert ((whole > 0.5) == training.labels).mean() > max(
+        training.labels.mean(), 1 - training.labels.mean()
+    )
+    assert (
+        0.0
+        < model.probabilities([{**rows[0], "job": "a job that nobody in the pool has"}])[0]
+        < 1.0
+    )
     again = TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
-    assert (again == TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)).all()
+    assert (
+        again == TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
+    ).all()
 
 
 def test_it_reads_no_prompt(two: Task) -> None:
@@ -41,7 +53,9 @@ def test_it_reads_no_prompt(two: Task) -> None:
         asyncio.run(baseline.ask([{"role": "user", "content": "age: 20"}]))
     call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
     ask_row: Any = traits(baseline).ask_row
-    reply, without = (asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, []))
+    reply, without = (
+        asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, [])
+    )
     assert reply == without
     assert reply.text == ("yes" if reply.p_yes >= 0.5 else "no")
 
@@ -62,9 +76,13 @@ class Counting(FourMembers):
         return Reply("yes" if asked.values["age"] > 40 else "no")
 
 
-def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Task, tmp_path: Path) -> None:
+def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
+    two: Task, tmp_path: Path
+) -> None:
     model = Counting()
-    result = evaluate(two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run")
+    result = evaluate(
+        two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run"
+    )
     assert result.data["reference"]
     assert {type(one) for one in model.asked} == {Asked}
     pool = two.pool()
@@ -72,7 +90,9 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Ta
         asked = [one for one in model.asked if one.repeat == repeat]
         assert len({id(one.training()) for one in asked}) == 1  # once a repeat
         rows = asked[0].training().rows
-        assert set(rows.index) == set(pool.index) - {one.row for one in asked}  # no test row is learnt from
+        assert set(rows.index) == set(pool.index) - {
+            one.row for one in asked
+        }  # no test row is learnt from
         assert two.outcome not in rows.columns
         for one in asked:
             same = {name: value for name, value in one.values.items() if name not in {"group", "y"}}
@@ -97,7 +117,11 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
     assert "simulated" not in str(result).casefold()
     document = make_document([folder])
     (run,) = document["runs"]
-    assert (document["reference"], run["reference"], "dollars" in run["cost"]) == (True, True, False)
+    assert (document["reference"], run["reference"], "dollars" in run["cost"]) == (
+        True,
+        True,
+        False,
+    )
     header, line = render([folder], "csv", None, None).splitlines()[:2]
     assert dict(zip(header.split(","), line.split(","), strict=True))["reference"] == "true"
     other = evaluate(three, FourMembers(), ["zero"], n_test=12, out=tmp_path / "other")
@@ -111,4 +135,6 @@ def test_options_that_only_services_take_are_named(name: str) -> None:
     said: list[str] = []
     open_model(name, notice=said.append, params={"top_p": 0.3}, max_tokens=5, rpm=1)
     open_model(name, notice=said.append, logprobs=True)  # it gives P(yes) anyway
-    assert said == [f"{name} does not take --param, --max-tokens, --rpm: it answers without a service"]
+    assert said == [
+        f"{name} does not take --param, --max-tokens, --rpm: it answers without a service"
+    ]

@@ -1,4 +1,6 @@
-"""What a response says is read, and nothing that it did not say: whatever fields are missing or odd."""
+"""What a response says is read, and nothing that it did not say: whatever fields are missing or
+odd.
+"""
 
 from typing import Any
 
@@ -11,19 +13,45 @@ from fwc_llm.models.base import ending_of
 from fwc_llm.models.bodies import read_batch_line, read_reply
 from fwc_llm.models.openai.retry import AttemptError
 
-ODD = st.none() | st.booleans() | st.integers() | st.just("") | st.just(" ") | st.just([]) | st.just({})
+ODD = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just("")
+    | st.just(" ")
+    | st.just([])
+    | st.just({})
+)
 FINISHED = ("stop", "STOP", "end_turn", "completed", "tool_calls")
-ENDINGS = st.sampled_from(
-    [*FINISHED, "length", "content_filter", "error", "abort", "insufficient_system_resource", "SPII",
-     "RECITATION", "guardrail_intervened", "unknown"]
-) | st.text(max_size=12) | ODD  # fmt: skip
+ENDINGS = (
+    st.sampled_from(
+        [
+            *FINISHED,
+            "length",
+            "content_filter",
+            "error",
+            "abort",
+            "insufficient_system_resource",
+            "SPII",
+            "RECITATION",
+            "guardrail_intervened",
+            "unknown",
+        ]
+    )
+    | st.text(max_size=12)
+    | ODD
+)
 WORDS = st.sampled_from(["Yes", "No"])
 
 
 def parts(word: str) -> st.SearchStrategy[Any]:
     """A word as content, where a message has it, with odd neighbours."""
-    text = st.fixed_dictionaries({"type": st.sampled_from(["text", "output_text"]), "text": st.just(word)})
-    thought = st.fixed_dictionaries({"type": st.just("thinking"), "text": st.sampled_from(["Yes", "No"])})
+    text = st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "output_text"]), "text": st.just(word)}
+    )
+    thought = st.fixed_dictionaries(
+        {"type": st.just("thinking"), "text": st.sampled_from(["Yes", "No"])}
+    )
     return st.just(word) | st.lists(thought, max_size=2).flatmap(
         lambda before: text.map(lambda part: [*before, part])
     )
@@ -36,7 +64,9 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     content = draw(parts(word))
     if draw(st.booleans()):
         choice: dict[str, Any] = {"message": {"content": content}}
-        choice |= draw(st.fixed_dictionaries({}, optional={"finish_reason": ENDINGS, "logprobs": ODD}))
+        choice |= draw(
+            st.fixed_dictionaries({}, optional={"finish_reason": ENDINGS, "logprobs": ODD})
+        )
         body: dict[str, Any] = {"choices": [choice]}
     else:
         item = {"type": "message", "content": content}
@@ -49,7 +79,9 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
 
 @settings(deadline=None)
 @given(bodies())
-def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(case: tuple[Any, str]) -> None:
+def test_an_answer_is_the_word_that_was_said_and_none_without_a_known_end(
+    case: tuple[Any, str],
+) -> None:
     body, word = case
     try:
         reply = read_reply(body)
@@ -97,11 +129,17 @@ def test_a_word_that_nobody_knows_is_no_end(word: str) -> None:
         ({"choices": None, "promptFeedback": {"blockReason": "SAFETY"}}, "filtered"),
         ({"choices": [{"message": {"content": "No"}, "finish_reason": ["stop"]}]}, "unfinished"),
         ({"choices": [{"message": {"content": None}, "finish_reason": "error"}]}, "unfinished"),
-        ({"output": [], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-         "truncated"),
+        (
+            {
+                "output": [],
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+            },
+            "truncated",
+        ),
         ({"output": [{"type": "reasoning"}], "status": "in_progress"}, "unfinished"),
         ({"output": [{"type": "function_call", "name": "f"}], "status": "completed"}, "refused"),
     ],
-)  # fmt: skip
+)
 def test_why_a_response_holds_no_answer(body: Any, reason: str) -> None:
     assert parse_answer(read_reply(body)).reason == reason

@@ -21,20 +21,36 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 def test_the_request_holds_what_was_asked_for_and_no_more(provider: respx.MockRouter) -> None:
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     ask(quick("gpt-4"))
-    assert sent(route) == {"model": "gpt-4", "messages": MESSAGES, "temperature": 0, "max_tokens": 20}
+    assert sent(route) == {
+        "model": "gpt-4",
+        "messages": MESSAGES,
+        "temperature": 0,
+        "max_tokens": 20,
+    }
     ask(quick(max_tokens=5, logprobs=True, params={"temperature": 0.7, "top_p": 0.5}))
     assert sent(route, 1) == {
-        "model": "gpt-4", "messages": MESSAGES, "temperature": 0.7, "max_tokens": 5,
-        "logprobs": True, "top_logprobs": 20, "top_p": 0.5,
-    }  # fmt: skip
+        "model": "gpt-4",
+        "messages": MESSAGES,
+        "temperature": 0.7,
+        "max_tokens": 5,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "top_p": 0.5,
+    }
     assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(provider: respx.MockRouter) -> None:
+def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(
+    provider: respx.MockRouter,
+) -> None:
     route = provider.post("/chat/completions").respond(json=completion("Yes", "gpt-5-mini"))
     model = quick("gpt-5-mini")
     ask(model)
-    assert sent(route) == {"model": "gpt-5-mini", "messages": MESSAGES, "max_completion_tokens": 2000}
+    assert sent(route) == {
+        "model": "gpt-5-mini",
+        "messages": MESSAGES,
+        "max_completion_tokens": 2000,
+    }
     assert "no temperature" in model.notices[0]
 
 
@@ -44,7 +60,9 @@ def test_parameters_of_our_own_are_refused(name: str) -> None:
         quick(params={name: 1})
 
 
-def test_without_a_key_nothing_is_sent(provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_nothing_is_sent(
+    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     route = provider.post("/chat/completions").respond(json=completion("Yes"))
     model = quick()  # a run that is answered already needs no key, so this is not an error yet
@@ -65,7 +83,9 @@ def test_no_cookie_is_kept() -> None:
     assert not [request for request in over_http(answer, times=2)[2] if "cookie" in request.headers]
 
 
-def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def make(base_url: str) -> ChatModel:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{base_url}/")
         model = quick()
@@ -84,14 +104,25 @@ def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch:
 @pytest.mark.parametrize(
     "options",
     [
-        *({"base_url": url} for url in ("http://me:hush-hush@host/v1", "me:hush-hush@host",
-                                        "http://h?x=hush", "http://h#hush", "http://sk-hush-hush-hush:99999")),
-        {"api_key_env": "hush-hush"}, {"api_key_env": "AB12HUSH"},
-        {"params": {"extra_headers": {"Authorization": "hush-hush"}}}, {"params": {"x": "Bearer hush-hush"}},
-        {"params": {"metadata": [{"api_key": "hush-hush"}]}}, {"params": {"y": "sk-hush-hush-hush-hush"}},
+        *(
+            {"base_url": url}
+            for url in (
+                "http://me:hush-hush@host/v1",
+                "me:hush-hush@host",
+                "http://h?x=hush",
+                "http://h#hush",
+                "http://sk-hush-hush-hush:99999",
+            )
+        ),
+        {"api_key_env": "hush-hush"},
+        {"api_key_env": "AB12HUSH"},
+        {"params": {"extra_headers": {"Authorization": "hush-hush"}}},
+        {"params": {"x": "Bearer hush-hush"}},
+        {"params": {"metadata": [{"api_key": "hush-hush"}]}},
+        {"params": {"y": "sk-hush-hush-hush-hush"}},
         {"params": {"y": "gsk_hushhushhushhush"}},
     ],
-)  # fmt: skip
+)
 def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError) as caught:
         ask(quick(**options))
@@ -100,9 +131,19 @@ def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None
 
 @pytest.mark.parametrize(
     "url",
-    ["http://[::1", "http://host:99999/v1", "http://host:x/v1", "http://", "http://ho st/v1", "http://h\n/v1",
-     "http://h\x1b[2J/v1", "http://\ud800/v1", "http://h:0/v1", "//host/v1"],
-)  # fmt: skip
+    [
+        "http://[::1",
+        "http://host:99999/v1",
+        "http://host:x/v1",
+        "http://",
+        "http://ho st/v1",
+        "http://h\n/v1",
+        "http://h\x1b[2J/v1",
+        "http://\ud800/v1",
+        "http://h:0/v1",
+        "//host/v1",
+    ],
+)
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(FwcError, match="is not an http") as caught:
         quick(base_url=url)
@@ -111,10 +152,17 @@ def test_an_address_that_is_none(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("ALL_PROXY", "socks5://127.0.0.1:9"), ("HTTPS_PROXY", "nonsense://x"), ("HTTP_PROXY", "http://[::1"),
-     ("SSL_CERT_FILE", "/nowhere/cert.pem"), ("ALL_PROXY", "http://h:port")],
-)  # fmt: skip
-def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9"),
+        ("HTTPS_PROXY", "nonsense://x"),
+        ("HTTP_PROXY", "http://[::1"),
+        ("SSL_CERT_FILE", "/nowhere/cert.pem"),
+        ("ALL_PROXY", "http://h:port"),
+    ],
+)
+def test_an_environment_without_a_way_out(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable, value)
     model = quick(base_url="https://host.example/v1")
     with pytest.raises(FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
@@ -125,8 +173,12 @@ def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch
 def test_a_simulation_is_marked_whatever_it_is_called() -> None:
     in_body = HttpReply(completion("Yes", "gpt-4", system_fingerprint="SIMULATED 1"))
     in_head = HttpReply(completion("Yes", "gpt-4"), headers={"x-fwc-llm-answers": "SIMULATED"})
-    by_proxy = HttpReply(completion("Yes", "gpt-4"), headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"})
-    by_name = HttpReply(completion("Yes", "surrogate (simulated)"))  # all that LiteLLM leaves of a decision
+    by_proxy = HttpReply(
+        completion("Yes", "gpt-4"), headers={"llm_provider-x-fwc-llm-answers": "SIMULATED"}
+    )
+    by_name = HttpReply(
+        completion("Yes", "surrogate (simulated)")
+    )  # all that LiteLLM leaves of a decision
     for answer in (in_body, in_head, by_proxy, by_name):
         (reply,), model, _ = over_http(answer)
         assert "SIMULATED" in str(reply.fingerprint)
@@ -135,13 +187,24 @@ def test_a_simulation_is_marked_whatever_it_is_called() -> None:
 
 
 def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
-    top = [{"token": "Yes", "logprob": -0.1, "bytes": None}, {"token": " no", "logprob": -2.5, "bytes": None}]
-    content = [{"token": "\n", "top_logprobs": []}, {"token": "Yes", "logprob": -0.1, "top_logprobs": top}]
+    top = [
+        {"token": "Yes", "logprob": -0.1, "bytes": None},
+        {"token": " no", "logprob": -2.5, "bytes": None},
+    ]
+    content = [
+        {"token": "\n", "top_logprobs": []},
+        {"token": "Yes", "logprob": -0.1, "top_logprobs": top},
+    ]
     body = completion("Yes", "gpt-4-0613")
     body["choices"][0] |= {"logprobs": {"content": content}, "finish_reason": "length"}
     provider.post("/chat/completions").respond(json=body)
     reply = ask(quick())
-    assert (reply.text, reply.finish_reason, reply.refusal, reply.error) == ("Yes", "length", False, None)
+    assert (reply.text, reply.finish_reason, reply.refusal, reply.error) == (
+        "Yes",
+        "length",
+        False,
+        None,
+    )
     assert (reply.logprobs, reply.usage) == ((("Yes", -0.1), (" no", -2.5)), Usage(100, 1, 64))
     assert (reply.model, reply.fingerprint, reply.attempts) == ("gpt-4-0613", "fp_1", 1)
     assert reply.raw == body
@@ -149,12 +212,19 @@ def test_a_reply_is_read_whole(provider: respx.MockRouter) -> None:
 
 @pytest.mark.parametrize(
     ("message", "text", "refused"),
-    [({"content": None, "refusal": "I can't."}, "I can't.", True), ({}, "", False),
-     ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False),
-     ({"content": [{"type": "refusal", "refusal": "No."}]}, "No.", True)],
-)  # fmt: skip
-def test_replies_of_many_servers(provider: respx.MockRouter, message: Any, text: str, refused: bool) -> None:
-    provider.post("/chat/completions").respond(json={"choices": [{"message": message}], "debug": KEY})
+    [
+        ({"content": None, "refusal": "I can't."}, "I can't.", True),
+        ({}, "", False),
+        ({"content": [{"type": "text", "text": "Yes"}]}, "Yes", False),
+        ({"content": [{"type": "refusal", "refusal": "No."}]}, "No.", True),
+    ],
+)
+def test_replies_of_many_servers(
+    provider: respx.MockRouter, message: Any, text: str, refused: bool
+) -> None:
+    provider.post("/chat/completions").respond(
+        json={"choices": [{"message": message}], "debug": KEY}
+    )
     reply = ask(quick())
     assert (reply.text, reply.refusal, reply.usage, reply.model) == (text, refused, None, None)
     assert KEY not in repr(reply.raw)
@@ -162,7 +232,12 @@ def test_replies_of_many_servers(provider: respx.MockRouter, message: Any, text:
 
 @pytest.mark.parametrize(
     ("finish", "reason"),
-    [("SAFETY", "filtered"), ("max_tokens", "truncated"), ("refusal", "refused"), ("STOP", "other")],
+    [
+        ("SAFETY", "filtered"),
+        ("max_tokens", "truncated"),
+        ("refusal", "refused"),
+        ("STOP", "other"),
+    ],
 )
 def test_how_other_makers_say_that_a_reply_ended(finish: str, reason: str) -> None:
     body = {"choices": [{"message": {"content": "Well"}, "finish_reason": finish}]}
@@ -179,12 +254,31 @@ def _position(token: str, *top: str) -> dict[str, Any]:
     [
         ([('{"',), ("answer",), ('":"',), ("yes", "yes", "no", "y"), ('"}',)], 0.731),
         ([("{",), ('"answer', '"answer'), ('": "no', '": "no', '": "yes', "no"), ('"}',)], 0.269),
-        ([("```json\n", "No"), ("{\n",), ('"answer":',), (' "', "yes"), ("no", "yes", "no"), ("}",)], 0.731),
-        ([("<think>",), ("No", "no", "yes"), ("</think>",), ('{"answer":"',), ("yes", "yes", "no")], 0.731),
+        (
+            [
+                ("```json\n", "No"),
+                ("{\n",),
+                ('"answer":',),
+                (' "', "yes"),
+                ("no", "yes", "no"),
+                ("}",),
+            ],
+            0.731,
+        ),
+        (
+            [
+                ("<think>",),
+                ("No", "no", "yes"),
+                ("</think>",),
+                ('{"answer":"',),
+                ("yes", "yes", "no"),
+            ],
+            0.731,
+        ),
         ([('{"answer":"',), ("yes", "maybe", "oui")], None),
         ([("json", "yes", "no")], None),  # tokens of another text
     ],
-)  # fmt: skip
+)
 def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     provider: respx.MockRouter, tokens: list[tuple[str, ...]], expected: float | None
 ) -> None:
@@ -203,14 +297,21 @@ def test_p_yes_of_an_answer_in_json_is_that_of_its_first_token(
     ("text", "tokens", "expected"),
     [
         ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1}), ("ES", 1.0, {"ES": 1.0})], 0.9),
-        ("Yes.", [("Ye", 0.9, {"Ye": 0.9, "No": 0.1}), ("s", 0.8, {"s": 0.8, "ah": 0.2}), (".", 1.0, {})],
-         0.878),
+        (
+            "Yes.",
+            [
+                ("Ye", 0.9, {"Ye": 0.9, "No": 0.1}),
+                ("s", 0.8, {"s": 0.8, "ah": 0.2}),
+                (".", 1.0, {}),
+            ],
+            0.878,
+        ),
         ("NO", [("N", 0.9, {"N": 0.9, "YES": 0.1}), ("O", 1.0, {"O": 1.0})], 0.1),
         ("Yes", [("No", 0.9, {"No": 0.9, "Yes": 0.1})], None),  # tokens of another text
         ("YES", [("Y", 0.9, {"Y": 0.9, "NO": 0.1})], None),  # the word's end is not told
         ("No", [("No", 0.5, {"No": 0.5, "Y": 0.45})], None),  # and perhaps YES
     ],
-)  # fmt: skip
+)
 def test_p_yes_follows_the_tokens_of_the_answer(
     text: str, tokens: list[tuple[str, float, dict[str, float]]], expected: float | None
 ) -> None:
@@ -220,7 +321,9 @@ def test_p_yes_follows_the_tokens_of_the_answer(
             {
                 "token": token,
                 "logprob": math.log(p),
-                "top_logprobs": [{"token": each, "logprob": math.log(share)} for each, share in top.items()],
+                "top_logprobs": [
+                    {"token": each, "logprob": math.log(share)} for each, share in top.items()
+                ],
             }
             for token, p, top in tokens
         ]
@@ -238,9 +341,17 @@ def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -
 
 @pytest.mark.parametrize(
     ("served", "is_said"),
-    [("gpt-4", False), ("openai/gpt-4-0613", False), ("gpt-4:latest", False), ("GPT-4", False),
-     ("gpt-4-turbo", True), ("gpt-4o", True), ("gpt-5", True), ("not-gpt-4", True)],
-)  # fmt: skip
+    [
+        ("gpt-4", False),
+        ("openai/gpt-4-0613", False),
+        ("gpt-4:latest", False),
+        ("GPT-4", False),
+        ("gpt-4-turbo", True),
+        ("gpt-4o", True),
+        ("gpt-5", True),
+        ("not-gpt-4", True),
+    ],
+)
 def test_a_version_is_the_same_model_and_a_smaller_one_is_not(
     provider: respx.MockRouter, served: str, is_said: bool
 ) -> None:
@@ -279,7 +390,8 @@ def test_a_response_that_nobody_asked_for_is_nobody_s_answer(pause: float) -> No
 
     async def go() -> tuple[set[str | None], list[str]]:
         server = await asyncio.start_server(serve_twice, "127.0.0.1", 0)
-        port, notices = server.sockets[0].getsockname()[1], list[str]()
+        port = server.sockets[0].getsockname()[1]
+        notices = list[str]()
         model = quick("m", base_url=f"http://127.0.0.1:{port}/v1", notice=notices.append)
         try:
             replies = [await model.ask(MESSAGES) for _ in range(20)]

@@ -21,25 +21,45 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        (refusal(401, f"Incorrect API key {KEY}", "invalid_api_key"), "rejects the key .*OPENAI_API_KEY"),
+        (
+            refusal(401, f"Incorrect API key {KEY}", "invalid_api_key"),
+            "rejects the key .*OPENAI_API_KEY",
+        ),
         (refusal(400, "litellm.AuthenticationError: Invalid API key"), "rejects the key"),
         (refusal(403, "Country not supported"), "Country not supported"),
-        (refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
-         "does not know the model 'gpt-4'.*gpt-4 ends on 2026-10-23.*docs/deprecations"),
+        (
+            refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
+            "does not know the model 'gpt-4'.*gpt-4 ends on 2026-10-23.*docs/deprecations",
+        ),
         (HttpReply("<html>nope</html>", 404), "does not know the model"),
         (refusal(429, "You exceeded your current quota", "insufficient_quota"), "quota is used up"),
-        (refusal(400, "Unrecognized request argument supplied: foo"), "refuses the parameter 'foo'"),
-        (refusal(400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"),
-         "refuses the parameter 'logprobs'.*--logprobs"),
+        (
+            refusal(400, "Unrecognized request argument supplied: foo"),
+            "refuses the parameter 'foo'",
+        ),
+        (
+            refusal(
+                400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"
+            ),
+            "refuses the parameter 'logprobs'.*--logprobs",
+        ),
         (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),
         (HttpReply({"detail": "Not authenticated"}, 401), "Not authenticated"),
         (HttpReply({"error": "invalid_token"}, 401), "invalid_token"),
-        (HttpReply("", 307, {"location": "http://127.0.0.1:9/v1"}), "a redirect to http://127.*--base-url"),
+        (
+            HttpReply("", 307, {"location": "http://127.0.0.1:9/v1"}),
+            "a redirect to http://127.*--base-url",
+        ),
     ],
-)  # fmt: skip
-def test_a_rejected_run_stops_at_once(provider: respx.MockRouter, response: HttpReply, words: str) -> None:
-    body, headers = response.encode().partition(b"\r\n\r\n")[2], response.headers
-    route = provider.post("/chat/completions").respond(response.status, headers=headers, content=body)
+)
+def test_a_rejected_run_stops_at_once(
+    provider: respx.MockRouter, response: HttpReply, words: str
+) -> None:
+    body = response.encode().partition(b"\r\n\r\n")[2]
+    headers = response.headers
+    route = provider.post("/chat/completions").respond(
+        response.status, headers=headers, content=body
+    )
     with pytest.raises(ProviderError, match=words) as caught:
         ask(quick(logprobs=True))
     assert (caught.value.exit_code, route.call_count) == (3, 1)
@@ -54,7 +74,8 @@ def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None
 
 
 def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRouter) -> None:
-    good, bad = httpx.Response(200, json=completion("Yes")), httpx.Response(502)
+    good = httpx.Response(200, json=completion("Yes"))
+    bad = httpx.Response(502)
     route = provider.post("/chat/completions").mock(side_effect=[good, *[bad] * 9, good])
     assert ask(quick(breaker=3), times=2).text == "Yes"
     assert route.call_count == 11
@@ -62,9 +83,14 @@ def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRoute
 
 @pytest.mark.parametrize(
     ("response", "times"),
-    [(refusal(400, "This model's maximum context length is 8192 tokens."), 1), (HttpReply("?", 422), 3)],
+    [
+        (refusal(400, "This model's maximum context length is 8192 tokens."), 1),
+        (HttpReply("?", 422), 3),
+    ],
 )
-def test_a_hopeless_row_is_given_up(provider: respx.MockRouter, response: HttpReply, times: int) -> None:
+def test_a_hopeless_row_is_given_up(
+    provider: respx.MockRouter, response: HttpReply, times: int
+) -> None:
     body = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=body)
     reply = ask(quick())
@@ -72,24 +98,37 @@ def test_a_hopeless_row_is_given_up(provider: respx.MockRouter, response: HttpRe
     assert (reply.text, route.call_count) == (None, times)
 
 
-_FILTERED = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+_FILTERED = (
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management "
+    "policy."
+)
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        refusal(400, _FILTERED, "content_filter", innererror={"code": "ResponsibleAIPolicyViolation"}),
+        refusal(
+            400, _FILTERED, "content_filter", innererror={"code": "ResponsibleAIPolicyViolation"}
+        ),
         refusal(400, "no reason", innererror={"code": "ResponsibleAIPolicyViolation"}),
-        refusal(400, f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}", "400"),
+        refusal(
+            400, f"litellm.BadRequestError: litellm.ContentPolicyViolationError: {_FILTERED}", "400"
+        ),
         refusal(500, f"litellm.ContentPolicyViolationError: AzureException - {_FILTERED}", "500"),
         refusal(
-            400, "Invalid prompt: your prompt was flagged as violating our usage policy", "invalid_prompt"
+            400,
+            "Invalid prompt: your prompt was flagged as violating our usage policy",
+            "invalid_prompt",
         ),
         refusal(403, "Your input was refused", metadata={"reasons": ["x"], "flagged_input": "…"}),
-        HttpReply({"error": {"message": "Output blocked by content filtering policy", "code": 400}}),
+        HttpReply(
+            {"error": {"message": "Output blocked by content filtering policy", "code": 400}}
+        ),
     ],
 )
-def test_what_a_filter_refuses_is_a_reply_and_final(provider: respx.MockRouter, response: HttpReply) -> None:
+def test_what_a_filter_refuses_is_a_reply_and_final(
+    provider: respx.MockRouter, response: HttpReply
+) -> None:
     content = response.encode().partition(b"\r\n\r\n")[2]
     route = provider.post("/chat/completions").respond(response.status, content=content)
     reply = ask(quick())
@@ -99,7 +138,9 @@ def test_what_a_filter_refuses_is_a_reply_and_final(provider: respx.MockRouter, 
 
 # Where nothing listens, and what often does.
 def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
-    with pytest.raises(ProviderError, match=r"nothing listens.*is the server running.*--base-url") as caught:
+    with pytest.raises(
+        ProviderError, match=r"nothing listens.*is the server running.*--base-url"
+    ) as caught:
         ask(quick(base_url="http://127.0.0.1:1/v1", deadline=60.0))
     assert caught.value.exit_code == 3
 
@@ -124,7 +165,9 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
 
     async def go() -> Reply:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
-        model = quick(base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", deadline=0.3)
+        model = quick(
+            base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", deadline=0.3
+        )
         reply = await model.ask(MESSAGES)
         await model.aclose()
         server.close()
@@ -136,28 +179,45 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({}, None), ({"retry-after": "3"}, 3.0), ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "soon"}, None), ({"retry-after": "nan"}, None),
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
         ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, 120.0),
     ],
-)  # fmt: skip
-def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+)
+def test_retry_after_is_read_in_all_its_forms(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     assert retry_after(headers) == seconds
 
 
 @pytest.mark.parametrize(
     ("message", "parameter", "expected"),
     [
-        ("Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens'.",
-         "max_tokens", {"temperature": 0, "max_completion_tokens": 20}),
-        ("Unsupported value: 'temperature' does not support 0 with this model. Only 1 is supported.",
-         "temperature", {"max_tokens": 20}),
+        (
+            "Unsupported parameter: 'max_tokens' is not supported here. Use "
+            "'max_completion_tokens'.",
+            "max_tokens",
+            {"temperature": 0, "max_completion_tokens": 20},
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0 with this model. Only 1 is "
+            "supported.",
+            "temperature",
+            {"max_tokens": 20},
+        ),
     ],
-)  # fmt: skip
-def test_refusals_adapt(provider: respx.MockRouter, message: str, parameter: str, expected: Any) -> None:
-    first = httpx.Response(400, json=refusal(400, message, "unsupported_value", param=parameter).body)
+)
+def test_refusals_adapt(
+    provider: respx.MockRouter, message: str, parameter: str, expected: Any
+) -> None:
+    first = httpx.Response(
+        400, json=refusal(400, message, "unsupported_value", param=parameter).body
+    )
     good = httpx.Response(200, json=completion("Yes", "gpt-4"))
     route = provider.post("/chat/completions").mock(side_effect=[first, good, good])
     model = quick()
@@ -182,7 +242,9 @@ def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
         await asyncio.sleep(0.02)
         for name in ("max_tokens", "temperature"):
             if name in request.json():
-                return refusal(400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name)
+                return refusal(
+                    400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name
+                )
         return HttpReply(completion("Yes", "gpt-4"))
 
     replies, model, _ = over_http(handler, times=8, together=True)

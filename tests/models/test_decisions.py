@@ -30,7 +30,9 @@ def quick(api: str = "decisions", **options: Any) -> DecisionModel:
 
 
 def exchange(reply: Any, messages: list[Message], api: str = "decisions", **options: Any) -> Any:
-    """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the request."""
+    """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the
+    request.
+    """
 
     def answer(request: HttpRequest) -> HttpReply:
         given = reply(request) if callable(reply) else reply
@@ -45,9 +47,15 @@ def test_what_litellm_leaves_of_a_simulated_decision_marks_it() -> None:
     used = {"input_tokens": 92, "output_tokens": 1}
     decided = [{"type": "predicate", "name": "answer", "probability": 0.000638}]
     by_name = {"model": "surrogate (simulated)", "answers": decided, "usage": used}
-    noul = {"answers": {"answer": {"type": "noul", "noul": 0.000638}}}  # asked of a provider of `/decisions`
+    noul = {
+        "answers": {"answer": {"type": "noul", "noul": 0.000638}}
+    }  # asked of a provider of `/decisions`
     by_typesafe = {**by_name, **noul, "system_fingerprint": "SIMULATED"}
-    for api, body in (("decisions", by_name), ("systemone", {**by_name, **noul}), ("systemone", by_typesafe)):
+    for api, body in (
+        ("decisions", by_name),
+        ("systemone", {**by_name, **noul}),
+        ("systemone", by_typesafe),
+    ):
         found, _ = exchange(body, TEXT, api)
         assert (found.p_yes, found.fingerprint) == (0.000638, "SIMULATED")
 
@@ -84,17 +92,31 @@ def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRo
 @pytest.mark.parametrize(
     "refused",
     [
-        refusal(400, "Invalid value: 'system'. Supported values are: 'user'.", "invalid_value", param="input[0].role"),
+        refusal(
+            400,
+            "Invalid value: 'system'. Supported values are: 'user'.",
+            "invalid_value",
+            param="input[0].role",
+        ),
         refusal(400, "input[0].role must be user"),
-        HttpReply({"detail": [{"loc": ["body", "input", "str"], "msg": "Input should be a valid string"}]}, 422),
+        HttpReply(
+            {
+                "detail": [
+                    {"loc": ["body", "input", "str"], "msg": "Input should be a valid string"}
+                ]
+            },
+            422,
+        ),
     ],
     ids=["parameter", "words", "validation"],
-)  # fmt: skip
+)
 def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused: HttpReply) -> None:
     """Also by requests that were under way with roles when it was found out."""
 
     def handler(request: HttpRequest) -> HttpReply:
-        return HttpReply(decision(0.9)) if isinstance(request.json()["input"], str) else refused
+        if isinstance(request.json()["input"], str):
+            return HttpReply(decision(0.9))
+        return refused
 
     replies, model, requests = over_http(handler, quick, CHAT[:5], times=6, together=True)
     assert [reply.p_yes for reply in replies] == [0.9] * 6
@@ -184,7 +206,9 @@ def test_system_ones_format_at_the_other_address_is_found_by_the_first_reply(api
     reply, seen = exchange(refuses_lists, CHAT, api, notice=notices.append)
     assert (reply.p_yes, len(seen)) == (0.25, 2)
     assert seen[-1]["state"] == AS_TEXT
-    assert len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
+    assert (
+        len([note for note in notices if "System One's format at /decisions is sent" in note]) == 1
+    )
 
 
 @pytest.mark.parametrize("api", ["decisions", "systemone"])
@@ -197,7 +221,9 @@ def test_a_service_that_answered_keeps_its_dialect(api: str) -> None:
     def handler(request: HttpRequest) -> HttpReply:
         paths.append(request.path)
         gone = HttpReply({"detail": "the state of questions: gone, a dict is wanted"}, status)
-        return gone if len(paths) == 2 else HttpReply(decision() if api == "decisions" else nouls())
+        if len(paths) == 2:
+            return gone
+        return HttpReply(decision() if api == "decisions" else nouls())
 
     with pytest.raises(ProviderError, match="has no POST") if status == 404 else nullcontext():
         replies, _, _ = over_http(handler, quick, TEXT, times=2, api=api, notice=notices.append)
@@ -218,7 +244,11 @@ def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
         {"usage": {"input_tokens": 5, "state_tokens_dropped": 3}},
         {"usage": {"truncated": True}},
         {"truncated_questions": ["answer"]},
-        {"answers": {"answer": {"type": "noul", "noul": 0.75, "truncated": {"state_tokens_dropped": 3}}}},
+        {
+            "answers": {
+                "answer": {"type": "noul", "noul": 0.75, "truncated": {"state_tokens_dropped": 3}}
+            }
+        },
     ],
 )
 def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[str, Any]) -> None:
@@ -226,7 +256,9 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
     assert (reply.p_yes, reply.truncated) == (0.75, True)
     with pytest.raises(ProviderError, match=r"truncated an input.*leave out --strict"):
         exchange(nouls(0.75, **said), TEXT, "systemone", strict=True)
-    assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[0].truncated
+    assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[
+        0
+    ].truncated
 
 
 @pytest.mark.parametrize(
@@ -248,13 +280,24 @@ def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (HttpReply({"detail": "Not Found"}, 404), r"has no POST /decisions.*does not speak --api decisions.*systemone"),
-        (refusal(404, "The model `x` does not exist", "model_not_found"), "does not answer POST /decisions with the model"),
-        (refusal(400, "Only gpt-6-luna is supported", "unsupported_value", param="model"), "does not answer POST /decisions"),
+        (
+            HttpReply({"detail": "Not Found"}, 404),
+            r"has no POST /decisions.*does not speak --api decisions.*systemone",
+        ),
+        (
+            refusal(404, "The model `x` does not exist", "model_not_found"),
+            "does not answer POST /decisions with the model",
+        ),
+        (
+            refusal(400, "Only gpt-6-luna is supported", "unsupported_value", param="model"),
+            "does not answer POST /decisions",
+        ),
         (refusal(401, "no key"), "rejects the key"),
     ],
-)  # fmt: skip
-def test_what_every_request_would_meet_stops_the_run_and_says_why(reply: HttpReply, words: str) -> None:
+)
+def test_what_every_request_would_meet_stops_the_run_and_says_why(
+    reply: HttpReply, words: str
+) -> None:
     with pytest.raises(ProviderError, match=words):
         exchange(reply, TEXT)
 

@@ -1,4 +1,6 @@
-"""What families.toml says of models: what they accept, when they end, and what the client says of it."""
+"""What families.toml says of models: what they accept, when they end, and what the client says
+of it.
+"""
 
 from datetime import date, timedelta
 from typing import Any
@@ -17,12 +19,19 @@ TODAY = date(2026, 11, 22)
 @pytest.mark.parametrize(
     ("name", "family"),
     [
-        ("gpt-4o", (False, False)), ("gpt-5-chat-latest", (False, False)), ("o3", (True, False)),
-        ("ft:o4-mini:us", (True, False)), ("gpt-5-mini-2025-08-07", (True, False)), ("gpt-5.1", (True, True)),
-        ("openai/GPT-5.6-luna", (True, True)), ("gpt-6-luna", (True, True)), ("gpt-6.1-terra", (True, True)),
-        ("gpt-6.1-sol", (True, False)), ("gpt-12", (True, True)),
+        ("gpt-4o", (False, False)),
+        ("gpt-5-chat-latest", (False, False)),
+        ("o3", (True, False)),
+        ("ft:o4-mini:us", (True, False)),
+        ("gpt-5-mini-2025-08-07", (True, False)),
+        ("gpt-5.1", (True, True)),
+        ("openai/GPT-5.6-luna", (True, True)),
+        ("gpt-6-luna", (True, True)),
+        ("gpt-6.1-terra", (True, True)),
+        ("gpt-6.1-sol", (True, False)),
+        ("gpt-12", (True, True)),
     ],
-)  # fmt: skip
+)
 def test_the_family_of_a_name(name: str, family: tuple[bool, bool]) -> None:
     of = family_of(name)
     assert (of.reasons, of.effort_none, of.openai) == (*family, True)
@@ -31,13 +40,22 @@ def test_the_family_of_a_name(name: str, family: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize(
     ("name", "reasons"),
     [
-        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", True), ("deepseek-reasoner", True), ("qwen3:8b", True),
-        ("Qwen/Qwen3-4B-Thinking-2507", True), ("Qwen3-30B-A3B-Instruct-2507", False), ("QwQ-32B", True),
-        ("openai/gpt-oss-120b", True), ("Magistral-Small-2509", True), ("moonshotai/Kimi-K2-Thinking", True),
-        ("kimi-k2-instruct", False), ("phi-4-reasoning-plus", True), ("grok-4-fast-non-reasoning", False),
-        ("llama-3.3-70b-instruct", False), ("deepseek-chat", False),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", True),
+        ("deepseek-reasoner", True),
+        ("qwen3:8b", True),
+        ("Qwen/Qwen3-4B-Thinking-2507", True),
+        ("Qwen3-30B-A3B-Instruct-2507", False),
+        ("QwQ-32B", True),
+        ("openai/gpt-oss-120b", True),
+        ("Magistral-Small-2509", True),
+        ("moonshotai/Kimi-K2-Thinking", True),
+        ("kimi-k2-instruct", False),
+        ("phi-4-reasoning-plus", True),
+        ("grok-4-fast-non-reasoning", False),
+        ("llama-3.3-70b-instruct", False),
+        ("deepseek-chat", False),
     ],
-)  # fmt: skip
+)
 def test_a_reasoning_model_of_another_maker_gets_room(name: str, reasons: bool) -> None:
     sent = quick(name).parameters
     assert sent == {"temperature": 0, "max_tokens": 2000 if reasons else 20}
@@ -48,11 +66,19 @@ def test_logprobs_switch_reasoning_off_where_nothing_was_set(provider: respx.Moc
     route = provider.post("/chat/completions").respond(json=completion("Yes", "gpt-5.4-mini"))
     model = quick("gpt-5.4-mini", logprobs=True)
     ask(model)
-    expected = {"reasoning_effort": "none", "temperature": 0, "logprobs": True, "max_completion_tokens": 20}
+    expected = {
+        "reasoning_effort": "none",
+        "temperature": 0,
+        "logprobs": True,
+        "max_completion_tokens": 20,
+    }
     assert expected.items() <= sent(route).items()
     assert model.parameters["reasoning_effort"] == "none"  # part of what identifies a request
     (notice,) = model.notices
-    assert "reasoning_effort=none is sent (to send another value: --param reasoning_effort=…)" in notice
+    assert (
+        "reasoning_effort=none is sent (to send another value: --param reasoning_effort=…)"
+        in notice
+    )
 
 
 def test_the_announced_ends() -> None:
@@ -89,9 +115,12 @@ def test_the_key_is_hidden_although_something_was_said_before_it_was_there(
 
 def test_what_is_written_to_the_cache_and_long_requests_cost_more() -> None:
     price: Any = price_of("gpt-6-luna")
-    plain, written = Usage(1000, 10), Usage(1000, 10, 200, 600)
+    plain = Usage(1000, 10)
+    written = Usage(1000, 10, 200, 600)
     assert price.dollars(plain) == pytest.approx((1000 * 0.10 + 10 * 0.50) / 1e6)
-    assert price.dollars(written) == pytest.approx((200 * 0.10 + 200 * 0.01 + 600 * 0.125 + 10 * 0.50) / 1e6)
+    assert price.dollars(written) == pytest.approx(
+        (200 * 0.10 + 200 * 0.01 + 600 * 0.125 + 10 * 0.50) / 1e6
+    )
     long = (2 * 300_000 * 0.10 + 1.5 * 10 * 0.50) / 1e6
     assert price.dollars(Usage(300_000, 10), longest=300_000) == pytest.approx(long)
     decisions: Any = price_of("gpt-6-luna", api="decisions")

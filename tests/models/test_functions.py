@@ -1,4 +1,6 @@
-"""Any function as a model: what it may return, what becomes of what it should not, and how it is called."""
+"""Any function as a model: what it may return, what becomes of what it should not, and how it is
+called.
+"""
 
 import asyncio
 import functools
@@ -53,11 +55,17 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 @pytest.mark.parametrize(
     ("value", "answer", "p_yes"),
     [
-        ("Well, no.", None, None), (0.25, "no", 0.25), (0.5, "yes", 0.5), (np.float32(0.75), "yes", 0.75),
-        (Reply("Yes", usage=Usage(3, 1)), "yes", None), ("I cannot say", None, None),
+        ("Well, no.", None, None),
+        (0.25, "no", 0.25),
+        (0.5, "yes", 0.5),
+        (np.float32(0.75), "yes", 0.75),
+        (Reply("Yes", usage=Usage(3, 1)), "yes", None),
+        ("I cannot say", None, None),
     ],
-)  # fmt: skip
-def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p_yes: float | None) -> None:
+)
+def test_texts_numbers_and_replies_are_answers(
+    value: Any, answer: str | None, p_yes: float | None
+) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     assert (reply.error, parse_answer(reply).value, probability(reply)) == (None, answer, p_yes)
 
@@ -65,14 +73,22 @@ def test_texts_numbers_and_replies_are_answers(value: Any, answer: str | None, p
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "nothing (None)"), (math.nan, "nan, which is not a probability"), (True, "a bool"),
-        (np.array([0.3]), "a ndarray"), (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
-        (Reply("yes", p_yes=1.7), "p_yes is not a probability"), (Reply(text=None), "no text and no reason"),
+        (None, "nothing (None)"),
+        (math.nan, "nan, which is not a probability"),
+        (True, "a bool"),
+        (np.array([0.3]), "a ndarray"),
+        (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
+        (Reply("yes", p_yes=1.7), "p_yes is not a probability"),
+        (Reply(text=None), "no text and no reason"),
         (SystemExit(3), "SystemExit: 3"),
-        (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
-        (StopIteration(), "StopIteration"), (TimeoutError("theirs"), "TimeoutError: theirs"),
+        (
+            ValueError("bad\nrow \x1b[31m"),
+            "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m",
+        ),
+        (StopIteration(), "StopIteration"),
+        (TimeoutError("theirs"), "TimeoutError: theirs"),
     ],
-)  # fmt: skip
+)
 def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     said = str(reply.error)
@@ -89,7 +105,9 @@ def test_a_provider_error_stops_the_run() -> None:
 def test_replies_are_made_fit_for_the_journal() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    odd = Reply("Yes \ud800", logprobs=(("Yes", -0.1), ("No", -math.inf)), raw=circle, latency=math.nan)
+    odd = Reply(
+        "Yes \ud800", logprobs=(("Yes", -0.1), ("No", -math.inf)), raw=circle, latency=math.nan
+    )
     (reply,) = ask(FunctionModel(returning(odd)))
     assert (reply.text, reply.logprobs, reply.raw) == ("Yes \\ud800", (("Yes", -0.1),), None)
     assert math.isfinite(reply.latency)
@@ -113,16 +131,22 @@ def test_sync_async_objects_and_partials_are_called() -> None:
         return later(messages)
 
     given: list[tuple[Any, str]] = [
-        (Later(), "yes"), (Later().method, "no"), (later, "yes"), (hands_over, "yes"),
-        (functools.partial(later, word="no"), "no"), (lambda messages: messages[0]["role"], "user"),
-    ]  # fmt: skip
+        (Later(), "yes"),
+        (Later().method, "no"),
+        (later, "yes"),
+        (hands_over, "yes"),
+        (functools.partial(later, word="no"), "no"),
+        (lambda messages: messages[0]["role"], "user"),
+    ]
     for function, text in given:
         (reply,) = ask(FunctionModel(function))
         assert reply.text == text, function
 
 
 def test_a_sync_function_is_called_in_a_thread_one_row_after_another() -> None:
-    inside, most, mains = 0, 0, 0
+    inside = 0
+    most = 0
+    mains = 0
 
     def watch(messages: Messages) -> str:
         nonlocal inside, most, mains
@@ -237,9 +261,17 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"name": " "}, {"name": "\x1b[31mred"},
-     {"parameters": 5}, {"parameters": {"x": object()}}, {"parameters": {"x": [math.nan]}}],
-)  # fmt: skip
+    [
+        {"timeout": 0},
+        {"timeout": math.nan},
+        {"threads": 0},
+        {"name": " "},
+        {"name": "\x1b[31mred"},
+        {"parameters": 5},
+        {"parameters": {"x": object()}},
+        {"parameters": {"x": [math.nan]}},
+    ],
+)
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):
         FunctionModel(says_yes, **options)
@@ -255,7 +287,9 @@ class Grumpy:
         return 0.8 if self.mended or age < 50 else None
 
 
-def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task, tmp_path: Path) -> None:
+def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(
+    two: Task, tmp_path: Path
+) -> None:
     grumpy = Grumpy()
 
     def go() -> Result:
@@ -272,7 +306,9 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
     assert grumpy.asked == 16 + len(wrong)
     assert go().data["model"] == f"python:{__name__}:Grumpy"
     with pytest.raises(FwcError, match="holds another run"):
-        evaluate(two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=tmp_path / "run")
+        evaluate(
+            two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=tmp_path / "run"
+        )
     with pytest.raises(FwcError, match="no Batch API"):
         evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
 
@@ -280,8 +316,11 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", [False, True])
 @pytest.mark.parametrize("awake", [True, False])
-def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, notebook: bool) -> None:
-    # A signal that another thread receives does not wake the main one: as if it came just before a sleep.
+def test_ctrl_c_ends_a_run_whose_function_hangs(
+    tmp_path: Path, awake: bool, notebook: bool
+) -> None:
+    # A signal that another thread receives does not wake the main one: as if it came just before a
+    # sleep.
     program = textwrap.dedent(
         f"""
         import asyncio, signal, threading, time
@@ -302,7 +341,9 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, not
         asyncio.new_event_loop().run_until_complete(cell()) if {notebook} else ask()
         """
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline() == "begun\n"
         if awake:
             os.kill(process.pid, signal.SIGINT)
@@ -325,7 +366,16 @@ def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
         monkeypatch.setenv(variable, key)
     for name in ("fails", "says"):
         out = tmp_path / name
-        words = ("--task", "census", "--model", f"python:telling:{name}", "--shots", "zero", "--n-test", 13)
+        words = (
+            "--task",
+            "census",
+            "--model",
+            f"python:telling:{name}",
+            "--shots",
+            "zero",
+            "--n-test",
+            13,
+        )
         outcome = fwc("eval", *words, "--m", 4, "--out", out, code=4 if name == "fails" else 0)
         assert "INVENTED" not in outcome.out + outcome.err
         for path in out.rglob("*.*"):

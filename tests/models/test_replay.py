@@ -17,16 +17,25 @@ from tests.evaluation.test_tune import LARGER, heeds
 from tests.models.asking import ask
 from tests.people import make_people, write_people
 
-REAL = Path(__file__).parents[1] / "recorded_runs" / "qwen"  # 48 replies of a real model about Adult
+REAL = (
+    Path(__file__).parents[1] / "recorded_runs" / "qwen"
+)  # 48 replies of a real model about Adult
 ARMS = ("zero", "zero+removal", "balanced")
 OPTIONS: dict[str, Any] = {
-    "n_test": 8, "m": 4, "samples": 2, "counterfactual": True, "base_parity": None, "progress": False,
-}  # fmt: skip
+    "n_test": 8,
+    "m": 4,
+    "samples": 2,
+    "counterfactual": True,
+    "base_parity": None,
+    "progress": False,
+}
 
 
 @pytest.fixture
 def moody() -> Any:
-    """A model that answers the same question differently every time; every ninth row has no answer."""
+    """A model that answers the same question differently every time; every ninth row has no
+    answer.
+    """
     calls = count()
 
     async def moody(messages: Messages) -> Reply:
@@ -44,17 +53,26 @@ def numbers(folder: Path) -> Any:
     return {key: value for key, value in data.items() if key not in {"model", "local"}}
 
 
-def test_a_replay_gives_every_reply_again_in_its_place(two: Task, moody: Any, tmp_path: Path) -> None:
-    """Arms, samples and changed levels may send the same messages, and were answered differently."""
-    source, copy = tmp_path / "source", tmp_path / "copy"
+def test_a_replay_gives_every_reply_again_in_its_place(
+    two: Task, moody: Any, tmp_path: Path
+) -> None:
+    """Arms, samples and changed levels may send the same messages, and were answered
+    differently.
+    """
+    source = tmp_path / "source"
+    copy = tmp_path / "copy"
     first = evaluate(two, moody, ARMS, out=source, **OPTIONS)
     name = f"replay:{source}"
     again = evaluate(two, name, ARMS, out=copy, **OPTIONS)
     assert again.answers().equals(first.answers())
     assert numbers(copy) == numbers(source)
     assert first.data["unanswered"] > 0
-    evaluate(two, name, ("balanced", "zero"), out=tmp_path / "part", **OPTIONS)  # other arms are not needed
-    resumed = evaluate(two, name, ARMS, out=copy, **OPTIONS)  # rows without an answer are asked again
+    evaluate(
+        two, name, ("balanced", "zero"), out=tmp_path / "part", **OPTIONS
+    )  # other arms are not needed
+    resumed = evaluate(
+        two, name, ARMS, out=copy, **OPTIONS
+    )  # rows without an answer are asked again
     assert resumed.answers().equals(first.answers())
     assert '"replay:../source"' in (copy / "experiment.toml").read_text(encoding="utf-8")
     page = again.report(tmp_path / "report.html").read_text(encoding="utf-8")
@@ -66,11 +84,17 @@ def test_the_marks_of_the_source_stay(tmp_path: Path) -> None:
     options: Any = {"n_test": 8, "base_parity": None, "progress": False}
     evaluate("census", "surrogate", ("zero",), out=tmp_path / "source", **options)
     evaluate("census", f"replay:{tmp_path / 'source'}", ("zero",), out=tmp_path / "once", **options)
-    twice = evaluate("census", f"replay:{tmp_path / 'once'}", ("zero",), out=tmp_path / "twice", **options)
+    twice = evaluate(
+        "census", f"replay:{tmp_path / 'once'}", ("zero",), out=tmp_path / "twice", **options
+    )
     assert twice.data["simulated_answers"]
     assert "surrogate (replayed" in twice.data["model"]
     model = open_model(f"replay:{tmp_path / 'source'}")
-    assert (traits(model).local, traits(model).simulated, traits(model).reference) == (True, True, False)
+    assert (traits(model).local, traits(model).simulated, traits(model).reference) == (
+        True,
+        True,
+        False,
+    )
 
 
 def test_a_tuning_is_replayed(tmp_path: Path) -> None:
@@ -78,7 +102,9 @@ def test_a_tuning_is_replayed(tmp_path: Path) -> None:
     options: Any = LARGER | {"candidates": 4, "n_test": 40, "strategies": ["strata"]}
     tune(task, heeds, 0.15, 30.0, **options, out=tmp_path / "tuned")
     tune(task, f"replay:{tmp_path / 'tuned'}", 0.15, 30.0, **options, out=tmp_path / "again")
-    first, again = (json.loads((tmp_path / name / "tuning.json").read_text()) for name in ("tuned", "again"))
+    first, again = (
+        json.loads((tmp_path / name / "tuning.json").read_text()) for name in ("tuned", "again")
+    )
     assert {key for key in first if first[key] != again[key]} == {"model", "parameters"}
 
 
@@ -86,14 +112,18 @@ def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Pa
     source = tmp_path / "source"
     options = OPTIONS | {"samples": 1, "counterfactual": False}
     evaluate(two, moody, ("zero", "balanced"), out=source, **options)
-    for number, (arm, changed, words) in enumerate([
-        ("balanced", {"m": 8}, "arm 'balanced', row .*another prompt"),
-        ("zero", {"n_test": 16}, "arm 'zero', row .*never asked"),
-        ("random", {}, "arm 'random', row .*never asked"),
-        ("zero", {"samples": 2}, "asked only 1 times"),
-    ]):  # fmt: skip
+    for number, (arm, changed, words) in enumerate(
+        [
+            ("balanced", {"m": 8}, "arm 'balanced', row .*another prompt"),
+            ("zero", {"n_test": 16}, "arm 'zero', row .*never asked"),
+            ("random", {}, "arm 'random', row .*never asked"),
+            ("zero", {"samples": 2}, "asked only 1 times"),
+        ]
+    ):
         with pytest.raises(ProviderError, match=words):
-            evaluate(two, f"replay:{source}", (arm,), out=tmp_path / str(number), **options | changed)
+            evaluate(
+                two, f"replay:{source}", (arm,), out=tmp_path / str(number), **options | changed
+            )
 
 
 @pytest.mark.parametrize(
@@ -102,13 +132,16 @@ def test_other_questions_are_refused_by_name(two: Task, moody: Any, tmp_path: Pa
         (None, {"params": {"temperature": 1}}, "temperature is 1, .* leave it out"),
         (None, {"max_tokens": 9}, "max_tokens is 9"),
         (None, {"base_url": "http://127.0.0.1:1/v1"}, "in this process"),
-        (("run.json", "{}"), {}, "run.json is damaged"), (("run.json", ""), {}, "name the folder of a run"),
+        (("run.json", "{}"), {}, "run.json is damaged"),
+        (("run.json", ""), {}, "name the folder of a run"),
         (("journal.jsonl", "{}\n"), {}, "not a journal"),
         (("journal.jsonl.gz", "{}"), {}, "cannot read .*journal.jsonl.gz"),
         (("journal.jsonl", '{"format":"fwc-llm-journal/1"}\n'), {}, "no prompts"),
     ],
-)  # fmt: skip
-def test_bad_input(two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str) -> None:
+)
+def test_bad_input(
+    two: Task, moody: Any, tmp_path: Path, damage: Any, options: Any, words: str
+) -> None:
     evaluate(two, moody, ("zero",), out=tmp_path, n_test=8, base_parity=None, progress=False)
     if damage is not None:
         (tmp_path / damage[0]).write_text(damage[1], encoding="utf-8")

@@ -22,7 +22,9 @@ MESSAGES = [{"role": "system", "content": "You are a helpful assistant."}, QUEST
 def rank_files() -> Path:
     folder = Path(os.environ.get("TIKTOKEN_CACHE_DIR", "/nowhere"))
     if not (folder / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").exists():
-        missing("tiktoken's rank files are missing: set TIKTOKEN_CACHE_DIR to a folder that has them")
+        missing(
+            "tiktoken's rank files are missing: set TIKTOKEN_CACHE_DIR to a folder that has them"
+        )
     return folder
 
 
@@ -33,7 +35,9 @@ def fresh() -> Iterator[None]:
     tokens.load_encoding.cache_clear()
 
 
-@pytest.mark.parametrize("model", ["gpt-4", "gpt-4-0314", "gpt-3.5-turbo", "gpt-4o-mini", "ft:gpt-4o:x"])
+@pytest.mark.parametrize(
+    "model", ["gpt-4", "gpt-4-0314", "gpt-3.5-turbo", "gpt-4o-mini", "ft:gpt-4o:x"]
+)
 def test_known_models_are_counted_exactly(model: str, rank_files: Path) -> None:
     counter = TokenCounter(model, fetch=False)
     assert counter.exact
@@ -62,7 +66,9 @@ def test_an_estimate_without_a_rank_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert not TokenCounter("gpt-4", fetch=False).exact
 
 
-def test_a_service_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None) -> None:
+def test_a_service_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
+) -> None:
     never = threading.Event()
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.1)
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: never.wait(60))
@@ -72,7 +78,12 @@ def test_a_service_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
-    for options in ({"params": KEY}, {"params": KEY[:9]}, {"max_tokens": KEY}, {"rpm": f"Bearer {KEY}"}):
+    for options in (
+        {"params": KEY},
+        {"params": KEY[:9]},
+        {"max_tokens": KEY},
+        {"rpm": f"Bearer {KEY}"},
+    ):
         with pytest.raises(FwcError, match=next(iter(options))) as caught:
             Client(**options)  # type: ignore[arg-type]
         assert KEY[:9] not in str(caught.value)

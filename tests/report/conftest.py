@@ -23,7 +23,9 @@ RATES = {
 MakeRun = Callable[..., Path]
 
 
-def questions(repeats: int, groups: tuple[str, ...], per_cell: tuple[int, int]) -> list[dict[str, Any]]:
+def questions(
+    repeats: int, groups: tuple[str, ...], per_cell: tuple[int, int]
+) -> list[dict[str, Any]]:
     """Rows of the paper's design: the first group mostly no, the last mostly yes."""
     few, many = sorted(per_cell)
     rows = [
@@ -82,28 +84,51 @@ def write_run(
                     }
                 )
     settings = {
-        "m": 16, "epsilon": 0.01, "n_test": sum(per_cell) * len(groups), "base_parity": 0.5,
-        "repeats": repeats, "seed": seed, "template": "default", "orders": [], "weights": "show",
-        "redraw": "once", "counterfactual": counterfactual, "strategy_options": {},
-    }  # fmt: skip
+        "m": 16,
+        "epsilon": 0.01,
+        "n_test": sum(per_cell) * len(groups),
+        "base_parity": 0.5,
+        "repeats": repeats,
+        "seed": seed,
+        "template": "default",
+        "orders": [],
+        "weights": "show",
+        "redraw": "once",
+        "counterfactual": counterfactual,
+        "strategy_options": {},
+    }
     described = {
-        "format": FORMAT, "task": task, "title": "UCI Adult", "model": model,
+        "format": FORMAT,
+        "task": task,
+        "title": "UCI Adult",
+        "model": model,
         "parameters": {"temperature": 0},
-        "simulated": simulated, "arms": list(rates), "sources": {arm: arm for arm in rates},
-        "settings": settings, "fingerprint": "0" * 64, "calls": len(answers),
-        "created": "2026-11-21T07:00:00+0000", "versions": {"python": "3.11.9", "fwc-llm": "0.1.0"},
+        "simulated": simulated,
+        "arms": list(rates),
+        "sources": {arm: arm for arm in rates},
+        "settings": settings,
+        "fingerprint": "0" * 64,
+        "calls": len(answers),
+        "created": "2026-11-21T07:00:00+0000",
+        "versions": {"python": "3.11.9", "fwc-llm": "0.1.0"},
         "command": "fwc-llm eval --task adult",
-    } | changes  # fmt: skip
+    } | changes
     run = write_folder(folder, described, answers)
     for arm in rates:
         person = {"role": "user", "content": "age 39, education Bachelors, sex Female"}
-        run.write_json(f"prompts/{arm}.json", [{"role": "system", "content": f"Yes or no? {evil}"}, person])
+        run.write_json(
+            f"prompts/{arm}.json", [{"role": "system", "content": f"Yes or no? {evil}"}, person]
+        )
         for repeat in range(repeats if arm != "zero" else 0):
-            save_shots(some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json")
+            save_shots(
+                some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json"
+            )
     return folder
 
 
-def write_folder(folder: Path, described: Mapping[str, Any], answers: list[dict[str, Any]]) -> RunFolder:
+def write_folder(
+    folder: Path, described: Mapping[str, Any], answers: list[dict[str, Any]]
+) -> RunFolder:
     """Write run.json, answers.csv and results.json."""
     folder.mkdir(parents=True)
     run = RunFolder(folder)
@@ -119,15 +144,23 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
     weights = rng.dirichlet(np.ones(16)) * 16
     examples = []
     for i, weight in enumerate(weights.tolist()):
-        school, sex = "HS-grad" if i else f"Bachelors{evil}", "Female" if i % 2 else "Male"
+        school = "HS-grad" if i else f"Bachelors{evil}"
+        sex = "Female" if i % 2 else "Male"
         values = {"age": 20 + 2 * i, "education": school, "sex": sex}
-        label, own = "yes" if i % 4 < 2 else "no", weight if arm == "fwc" else None
+        label = "yes" if i % 4 < 2 else "no"
+        own = weight if arm == "fwc" else None
         examples.append(Example(f"adult.data:{100 * repeat + i + 1}", values, label, own))
     certificate = {
-        "objective": 3.84, "lower_bound": 3.84, "violation": 0.01, "epsilon": 0.01,
-        "iterations": 7, "restarts": 1,
-    }  # fmt: skip
-    return Shots(arm, task, "0" * 64, repeat, tuple(examples), certificate if arm == "fwc" else None)
+        "objective": 3.84,
+        "lower_bound": 3.84,
+        "violation": 0.01,
+        "epsilon": 0.01,
+        "iterations": 7,
+        "restarts": 1,
+    }
+    return Shots(
+        arm, task, "0" * 64, repeat, tuple(examples), certificate if arm == "fwc" else None
+    )
 
 
 def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -149,9 +182,17 @@ def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> d
 def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
     """A line of answers.csv; without an answer its reason is an error."""
     return {
-        "arm": "zero", "repeat": 0, "row": str(row), "variant": "", "group": group, "label": label,
-        "answer": said, "reason": "" if said else "error", "p_yes": "", "reply": said,
-    } | more  # fmt: skip
+        "arm": "zero",
+        "repeat": 0,
+        "row": str(row),
+        "variant": "",
+        "group": group,
+        "label": label,
+        "answer": said,
+        "reason": "" if said else "error",
+        "p_yes": "",
+        "reply": said,
+    } | more
 
 
 def lines(text: str) -> list[dict[str, str]]:
@@ -168,7 +209,9 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_folder(tmp_path: Path) -> Callable[..., Path]:
-    """A function that writes a run's folder from answers: name, run.json's changes, rows of answers.csv."""
+    """A function that writes a run's folder from answers: name, run.json's changes, rows of
+    answers.csv.
+    """
 
     def make(name: str, answers: list[dict[str, Any]], **described: Any) -> Path:
         settings = {"n_test": len(answers), "base_parity": None, "repeats": 1, "seed": 0}

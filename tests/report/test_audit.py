@@ -20,7 +20,9 @@ from tests.report.conftest import MakeRun, lines
 
 
 def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 0) -> pd.DataFrame:
-    """Sixty rows a repeat out of 200, put to every arm; the first group is answered yes less often."""
+    """Sixty rows a repeat out of 200, put to every arm; the first group is answered yes less
+    often.
+    """
     rng = np.random.default_rng(seed)
     row = np.concatenate([rng.choice(200, 60, replace=False) for _ in range(repeats)])
     asked = pd.DataFrame({"repeat": np.repeat(np.arange(repeats), 60), "row": row})
@@ -28,7 +30,10 @@ def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 
     asked["label"] = np.where(row // 7 % 2 == 0, "yes", "no")
     rate = np.where(asked["group"] == groups[0], 0.3, 0.6)
     return pd.concat(
-        [asked.assign(arm=arm, answer=np.where(rng.random(len(row)) < rate, "yes", "no")) for arm in arms],
+        [
+            asked.assign(arm=arm, answer=np.where(rng.random(len(row)) < rate, "yes", "no"))
+            for arm in arms
+        ],
         ignore_index=True,
     )
 
@@ -39,12 +44,18 @@ def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
     folder = make_run(repeats=6, probabilities=True)
     frame = pd.read_csv(folder / "answers.csv", keep_default_na=False)
     frame["p_yes"] = frame["p_yes"].replace("", None)
-    frame["examples"] = np.where(frame["arm"] == "zero", "none", frame["arm"] + frame["repeat"].astype(str))
+    frame["examples"] = np.where(
+        frame["arm"] == "zero", "none", frame["arm"] + frame["repeat"].astype(str)
+    )
     found = audit(frame, design="group and label").to_dict()
     expected = make_document([folder])["runs"][0]["statistics"]
     for name in ("groups", "arms", "comparisons", "notes"):
         assert found[name] == expected[name], name
-    assert [arm["of"] for arm in found["arms"]] == ["these examples", "this strategy", "this strategy"]
+    assert [arm["of"] for arm in found["arms"]] == [
+        "these examples",
+        "this strategy",
+        "this strategy",
+    ]
 
 
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
@@ -83,11 +94,16 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (["0.5", "87 %"], "in 1 of 2 rows (row 2 '87 %')"), (["0,5", "0,87 %"], "row 2 '0,87 %'"),
-        *((["0.5", text], f"row 2 {text!r}") for text in ("87", "-1.3", "maybe", "1_0", "nan", "inf")),
-        (["2"] * 9, "row 5 '2')"), (["x" * 9999], "'xxxx"),
+        (["0.5", "87 %"], "in 1 of 2 rows (row 2 '87 %')"),
+        (["0,5", "0,87 %"], "row 2 '0,87 %'"),
+        *(
+            (["0.5", text], f"row 2 {text!r}")
+            for text in ("87", "-1.3", "maybe", "1_0", "nan", "inf")
+        ),
+        (["2"] * 9, "row 5 '2')"),
+        (["x" * 9999], "'xxxx"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
     with pytest.raises(FwcError) as raised:
         as_numbers(as_names(cells), "p", "p_yes")
@@ -103,7 +119,9 @@ def decided(n: int = 400, groups: str = "ab", **changes: Any) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     group = np.array(list(groups))[np.arange(n) % len(groups)]
     label = rng.random(n) < np.where(group == "a", 0.6, 0.3)
-    p = np.round(np.clip(0.35 + 0.2 * label + 0.1 * (group == "a") + rng.normal(0, 0.1, n), 0, 1), 2)
+    p = np.round(
+        np.clip(0.35 + 0.2 * label + 0.1 * (group == "a") + rng.normal(0, 0.1, n), 0, 1), 2
+    )
     table = {"group": group, "label": np.where(label, "yes", "no"), "p_yes": p}
     frame = pd.DataFrame(table).assign(**changes)
     return frame.assign(answer=np.where(frame["p_yes"] >= 0.5, "yes", "no"))
@@ -176,6 +194,8 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     found = lines(render([folder], "csv"))
     differences = [line for line in found if line["metric"] == "calibration_difference"]
     assert len(differences) == 2
-    assert all(float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences)
+    assert all(
+        float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences
+    )
     document = json.loads(render([folder], "json"))
     assert document["runs"][0]["statistics"]["arms"][0]["probabilities"]["labels_fixed"] is True

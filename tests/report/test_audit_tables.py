@@ -17,7 +17,10 @@ from tests.report.conftest import MakeRun, answer_row, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
 
-POPULATION = [{"group": "Female", "no": 4356, "yes": 557}, {"group": "Male", "no": 7004, "yes": 3143}]
+POPULATION = [
+    {"group": "Female", "no": 4356, "yes": 557},
+    {"group": "Male", "no": 7004, "yes": 3143},
+]
 AS_DRAWN = {"n_test": 200, "base_parity": None, "repeats": 1, "seed": 0}
 ABOUT = '[about]\nintended_use = "To hire <b>nobody</b>."\nlimits = "Few rows."'
 TASK_FILE = TOML.format(top="", data="", outcome='positive = "yes"', protected=ABOUT)
@@ -32,7 +35,13 @@ def audit(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def make(make_folder: MakeRun) -> MakeRun:
-    described = {"task": "t", "model": "m", "arms": ["zero"], "protected": ["sex"], "settings": AS_DRAWN}
+    described = {
+        "task": "t",
+        "model": "m",
+        "arms": ["zero"],
+        "protected": ["sex"],
+        "settings": AS_DRAWN,
+    }
     return lambda answers, **changes: make_folder("run", answers, **described | changes)
 
 
@@ -57,7 +66,8 @@ def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withh
 
 def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
     folder = make_run(population=POPULATION, protected=["sex"], settings=AS_DRAWN, repeats=1)
-    page, text = render([folder], "html"), render([folder], "md")
+    page = render([folder], "html")
+    text = render([folder], "md")
     for group in audit(folder)["attributes"][0]["arms"][0]["groups"].values():
         for shown in (f"{group['selection_rate']:.3f} (", f"{group['precision']:.2f} ("):
             assert shown.removesuffix(" (") in page
@@ -70,7 +80,8 @@ def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
 def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(make: MakeRun) -> None:
     asked = [answer_row(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
     asked += [
-        answer_row(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no") for k in range(12)
+        answer_row(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no")
+        for k in range(12)
     ]
     asked += [answer_row(40, "Male", "no", "")]
     folder = make(asked)
@@ -97,7 +108,9 @@ def test_local_law_144(make: MakeRun) -> None:
     found = {(one["table"], one["category"]): one for one in read}
     assert tuple(read[0]) == COLUMNS
     assert {one["reference"] for one in found.values()} == {"true"}
-    assert float(found["sex", "F"]["impact_ratio"]) == pytest.approx((10 / 60) / (31 / 61), abs=1e-4)
+    assert float(found["sex", "F"]["impact_ratio"]) == pytest.approx(
+        (10 / 60) / (31 / 61), abs=1e-4
+    )
     assert found["sex", "unknown"]["applicants"] == "0"
     race = found["race", "unknown"]
     assert (race["applicants"], race["selected"], race["impact_ratio"]) == ("1", "1", "")
@@ -120,7 +133,10 @@ def test_local_law_144(make: MakeRun) -> None:
 def test_what_is_undefined_says_why_in_every_format(
     make: MakeRun, said: list[tuple[str, str]], known: str, why: str
 ) -> None:
-    more = {"population": [{"group": g, "no": 5, "yes": 5} for g in known]} if known else {}
+    if known:
+        more = {"population": [{"group": g, "no": 5, "yes": 5} for g in known]}
+    else:
+        more = {}
     folder = make([answer_row(k, group, "no", yes) for k, (group, yes) in enumerate(said)], **more)
     (view,) = audit(folder)["attributes"]
     assert any(group["reason"].startswith(why) for group in view["arms"][0]["groups"].values())
@@ -131,11 +147,16 @@ def test_what_is_undefined_says_why_in_every_format(
 
 
 def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRun) -> None:
-    folder = make_run(repeats=1, task="mine", task_file=TASK_FILE, command="fwc-llm eval --task mine.toml")
+    folder = make_run(
+        repeats=1, task="mine", task_file=TASK_FILE, command="fwc-llm eval --task mine.toml"
+    )
     found = json.loads(render([folder], "json"))["runs"][0]["provenance"]
     assert found["about"]["intended_use"] == "To hire <b>nobody</b>."
     assert found["about"]["source"] is None
-    assert found["hashes"]["answers.csv"] == hashlib.sha256((folder / "answers.csv").read_bytes()).hexdigest()
+    assert (
+        found["hashes"]["answers.csv"]
+        == hashlib.sha256((folder / "answers.csv").read_bytes()).hexdigest()
+    )
     assert found["hashes"]["task file"] == hashlib.sha256(TASK_FILE.encode()).hexdigest()
     page = render([folder], "html")
     assert "To hire &lt;b&gt;nobody&lt;/b&gt;." in page
@@ -148,10 +169,12 @@ def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRu
 @pytest.mark.parametrize(
     "population",
     [
-        [{"group": "Female", "no": -1, "yes": 5}], [{"group": 7, "no": 1, "yes": 5}], {"Female": 3},
+        [{"group": "Female", "no": -1, "yes": 5}],
+        [{"group": 7, "no": 1, "yes": 5}],
+        {"Female": 3},
         [["a", 1, 2]],
     ],
-)  # fmt: skip
+)
 def test_a_damaged_population_is_refused(make_run: MakeRun, population: Any) -> None:
     with pytest.raises(FwcError, match=r"run.json is damaged: population"):
         render([make_run(population=population)], "json")

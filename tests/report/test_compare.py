@@ -50,7 +50,9 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)])
-def test_runs_over_other_rows_are_apart(make_run: MakeRun, second_rates: dict, told_apart: bool) -> None:
+def test_runs_over_other_rows_are_apart(
+    make_run: MakeRun, second_rates: dict, told_apart: bool
+) -> None:
     first = make_run("a", rates={"fwc": UNFAIR}, seed=3)
     second = make_run("b", rates={"fwc": second_rates}, seed=4, fingerprint="1" * 64)
     compared = compare_runs(read_run(first), read_run(second))
@@ -77,13 +79,17 @@ def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -
     run = read_run(make_run(repeats=1))
 
     def with_settings(**changed: Any) -> Any:
-        return replace(run, described={**run.described, "settings": {**run.described["settings"], **changed}})
+        return replace(
+            run, described={**run.described, "settings": {**run.described["settings"], **changed}}
+        )
 
     for margin, verdict in ((0.9, "no difference shown"), (0.001, "cannot be told")):
         changed = with_settings(margin=margin)
         for arm in compare_runs(changed, with_settings(margin=0.95))["arms"]:
             assert arm["demographic_parity_difference"]["verdict"] == verdict
-    assert not [note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note]
+    assert not [
+        note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note
+    ]
     noted = compare_runs(run, with_settings(base_parity=None))["notes"]
     assert any("different base parities" in note for note in noted)
 
@@ -108,7 +114,9 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_data: None) -> None
     monkeypatch.chdir(tmp_path / "here")
 
 
-def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(make_run: MakeRun, fwc: Run) -> None:
+def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(
+    make_run: MakeRun, fwc: Run
+) -> None:
     folder = make_run(repeats=1)
     assert json.loads(fwc("report", folder, "--format", "json").out)["task"] == "adult"
     assert fwc("report", folder, "--format", "csv").out.startswith("run,task,model")
@@ -120,7 +128,9 @@ def test_a_report_is_one_page_in_the_folder_named_and_text_is_printed(make_run: 
     assert Path("other.md").read_text().startswith("# UCI Adult")
 
 
-def test_the_page_of_several_runs_overwrites_nothing_unless_named(make_run: MakeRun, fwc: Run) -> None:
+def test_the_page_of_several_runs_overwrites_nothing_unless_named(
+    make_run: MakeRun, fwc: Run
+) -> None:
     runs = make_run("a", repeats=1), make_run("b", repeats=1)
     assert fwc("report", *runs).code == 0
     before = Path("report.html").read_text()

@@ -1,7 +1,7 @@
 """Output of the Batch API is audited as it is; results of other tools by the page's recipe.
 
-`external_results/promptfoo-0.121.20.json` (without its white space) was written by this version: twelve
-applicants, hired by a rule that asks women for six years and men for four. Logs of Inspect:
+`external_results/promptfoo-0.121.20.json` (without its white space) was written by this version:
+twelve applicants, hired by a rule that asks women for six years and men for four. Logs of Inspect:
 `tests/inspect/test_log.py`.
 """
 
@@ -23,9 +23,12 @@ from tests.faults.mutation import hostile
 
 PROMPTFOO = Path(__file__).parent / "external_results" / "promptfoo-0.121.20.json"
 PEOPLE: list[dict[str, Any]] = [
-    {"sex": ("man", "woman")[n % 2], "years": n, "hired": "yes" if n > 5 else "no"} for n in range(12)
+    {"sex": ("man", "woman")[n % 2], "years": n, "hired": "yes" if n > 5 else "no"}
+    for n in range(12)
 ]
-REPLIES = ["Yes." if one["years"] > (6 if one["sex"] == "woman" else 4) else "No." for one in PEOPLE]
+REPLIES = [
+    "Yes." if one["years"] > (6 if one["sex"] == "woman" else 4) else "No." for one in PEOPLE
+]
 
 
 @pytest.fixture
@@ -35,21 +38,29 @@ def batch(tmp_path: Path) -> Path:
     for number, reply in enumerate(REPLIES):
         choices = [{"message": {"role": "assistant", "content": reply}}]
         response = {"status_code": 200, "body": {"model": "gpt-6-luna", "choices": choices}}
-        lines.append({"id": f"b{number}", "custom_id": f"c{number}", "error": None, "response": response})
+        lines.append(
+            {"id": f"b{number}", "custom_id": f"c{number}", "error": None, "response": response}
+        )
     path = tmp_path / "batch.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
 
-def test_batch_output_takes_its_people_from_a_population(fwc: Run, batch: Path, tmp_path: Path) -> None:
-    pd.DataFrame(PEOPLE).assign(row=[f"c{n}" for n in range(12)]).to_csv(tmp_path / "all.csv", index=False)
+def test_batch_output_takes_its_people_from_a_population(
+    fwc: Run, batch: Path, tmp_path: Path
+) -> None:
+    pd.DataFrame(PEOPLE).assign(row=[f"c{n}" for n in range(12)]).to_csv(
+        tmp_path / "all.csv", index=False
+    )
     words = ("audit", batch, "--protected", "sex", "--answer", "decision", "--key", "row")
     outcome = fwc(*words, "--population", tmp_path / "all.csv", "--json", code=0)
     assert json.loads(outcome.out)["statistics"]["sex"]["arms"][0]["n"] == 12
     table = open_results(batch, batch.read_bytes())
     assert table.texts("arm").tolist() == ["gpt-6-luna"] * 12
     batch.write_text(batch.read_text().replace("choices", "answers"))
-    assert "no row has a reply of chat completions or of the Responses API" in fwc(*words, code=2).line
+    assert (
+        "no row has a reply of chat completions or of the Responses API" in fwc(*words, code=2).line
+    )
 
 
 def _chat(text: str | None, finish: str = "stop", **message: Any) -> dict[str, Any]:
@@ -71,21 +82,31 @@ BLOCKED = {"error": {"code": "content_filter", "message": "content management po
         (_chat("No", "content_filter"), 200, "filtered"),
         (_chat("No", "guardrail_intervened"), 200, "filtered"),
         ({"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}}, 200, "filtered"),
-        (_item({"type": "output_text", "text": "No"}, incomplete_details={"reason": "content_filter"}), 200,
-         "filtered"),
+        (
+            _item(
+                {"type": "output_text", "text": "No"},
+                incomplete_details={"reason": "content_filter"},
+            ),
+            200,
+            "filtered",
+        ),
         (BLOCKED, 400, "filtered"),
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("column", [("--reply", "output"), ("--answer", "decision")])
 def test_what_a_model_or_a_filter_refuses_is_no_denial(
     fwc: Run, tmp_path: Path, body: Any, status: int, metric: str, column: tuple[str, str]
 ) -> None:
     """A quarter of the women have no answer; the others say yes as often as the men."""
-    lines, people = [], []
+    lines = []
+    people = []
     for number in range(400):
         refused = number % 8 == 1
-        said = body if refused else _chat("Yes" if number // 2 % 2 else "No")
+        if refused:
+            said = body
+        else:
+            said = _chat("Yes" if number // 2 % 2 else "No")
         response = {"status_code": status if refused else 200, "body": said}
         lines.append(json.dumps({"custom_id": f"c{number}", "error": None, "response": response}))
         people.append({"row": f"c{number}", "sex": "mf"[number % 2]})
@@ -105,7 +126,9 @@ def test_a_rate_of_refusals_is_not_known_from_blanks(fwc: Run, tmp_path: Path) -
         "100 answers are missing for unknown reasons"
         in fwc(*words, "--fail-if", "refusals_gap > 0.1", code=6).out
     )
-    (tmp_path / "plain.csv").write_text("\n".join(["sex,said,reason", *lines]).replace("f,,", "f,,refused"))
+    (tmp_path / "plain.csv").write_text(
+        "\n".join(["sex,said,reason", *lines]).replace("f,,", "f,,refused")
+    )
     fwc(*words, "--fail-if", "refusals_gap > 0.1", code=5)
 
 

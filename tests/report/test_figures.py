@@ -1,4 +1,6 @@
-"""Figures to keep: every chart as SVG and PNG, marked where simulated, the same bytes every time."""
+"""Figures to keep: every chart as SVG and PNG, marked where simulated, the same bytes every
+time.
+"""
 
 import json
 import re
@@ -22,7 +24,15 @@ from fwc_llm.report.document import make_document
 from fwc_llm.report.figures import write_figures
 from fwc_llm.report.formats import render
 from fwc_llm.report.narrative import best_arm, findings, keeping, next_step
-from fwc_llm.report.number_format import day, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.number_format import (
+    day,
+    interval,
+    mean_and_sd,
+    number,
+    p_value,
+    percent,
+    signed,
+)
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
 from fwc_llm.runs.folder import RunFolder
@@ -40,13 +50,17 @@ def test_every_chart_is_a_file_of_both_kinds(make_run: MakeRun, tmp_path: Path) 
     }
     document = make_document([make_run(rates=rates, repeats=3, model=EVIL, simulated=True)])
     written = write_figures(document, tmp_path / "figures")
-    assert [path.name for path in written] == [f"{n}{kind}" for n in NAMES for kind in (".png", ".svg")]
+    assert [path.name for path in written] == [
+        f"{n}{kind}" for n in NAMES for kind in (".png", ".svg")
+    ]
     for path in written:
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG")
             continue
         text = path.read_text(encoding="utf-8")
-        assert not [one.tag for one in ElementTree.fromstring(text).iter() if one.tag.endswith("script")]
+        assert not [
+            one.tag for one in ElementTree.fromstring(text).iter() if one.tag.endswith("script")
+        ]
         assert not {"\x1b", "\u202e"} & set(text)
         assert "SIMULATED" in text  # matplotlib writes every text as a comment beside its glyphs
     again = write_figures(document, tmp_path / "again")
@@ -57,15 +71,20 @@ def test_a_picture_says_which_groups_it_leaves_out(make_run: MakeRun, tmp_path: 
     groups = {f"group {place}": (0.2, 0.6) for place in range(120)}
     run = make_run(rates={"zero": groups}, repeats=1, per_cell=(2, 2), model="m")
     write_figures(make_document([run]), tmp_path)
-    assert re.search(r"the \d+ largest of 120", (tmp_path / "rates.svg").read_text(encoding="utf-8"))
+    assert re.search(
+        r"the \d+ largest of 120", (tmp_path / "rates.svg").read_text(encoding="utf-8")
+    )
 
 
 def test_files_of_several_runs_have_their_names(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("one", repeats=1, model="a/b"), make_run("two", repeats=1, model="c", seed=1)]
     written = write_figures(make_document(runs), tmp_path / "figures")
     assert {path.name for path in written if path.suffix == ".svg"} == {
-        "a_b-rates.svg", "a_b-tradeoff.svg", "c-rates.svg", "c-tradeoff.svg",
-    }  # fmt: skip
+        "a_b-rates.svg",
+        "a_b-tradeoff.svg",
+        "c-rates.svg",
+        "c-tradeoff.svg",
+    }
     (tmp_path / "file").write_text("")
     with pytest.raises(FwcError, match="cannot write"):
         write_figures(make_document(runs), tmp_path / "file")
@@ -75,18 +94,26 @@ def test_a_value_draws_itself(make_run: MakeRun) -> None:
     folder = make_run(repeats=1, simulated=True)
     answers = pd.DataFrame({"answer": ["yes", "no"] * 50, "sex": ["f", "m", "m", "f"] * 25})
     rng = np.random.default_rng(0)
-    x, levels, y = rng.normal(size=(200, 2)), rng.integers(0, 2, (200, 2)), rng.integers(0, 2, 200)
+    x = rng.normal(size=(200, 2))
+    levels = rng.integers(0, 2, (200, 2))
+    y = rng.integers(0, 2, 200)
     coreset = FairCoreset(16, epsilon=0.1, random_state=0).fit(x, y, levels)
     title = "SIMULATED: no finding about a model"
     for value, panels, words in (
-        (Result(folder, RunFolder(folder).results()), 2, {title, "Accuracy against the DP gap", "zero"}),
+        (
+            Result(folder, RunFolder(folder).results()),
+            2,
+            {title, "Accuracy against the DP gap", "zero"},
+        ),
         (audit(answers, protected=["sex"]), 1, {"Rate of yes per group", "f", "m"}),
         (some_shots("fwc", "adult", 0), 1, {"weight", "yes", "no"}),
         (coreset, 2, {"0 & 1", "Descent", "lower bound"}),
     ):
         drawn = value.plot()
         drawn.canvas.draw()
-        assert words <= {line for one in drawn.findobj(Text) for line in one.get_text().splitlines()}
+        assert words <= {
+            line for one in drawn.findobj(Text) for line in one.get_text().splitlines()
+        }
         assert len(drawn.axes) == panels
 
 
@@ -124,10 +151,17 @@ def test_an_undefined_value_is_a_dash_with_its_reason(make_run: MakeRun) -> None
 
 
 def test_a_mark_is_the_verdict_on_a_gap(make_run: MakeRun) -> None:
-    """The second arm's gap is far above 0; the rows are too few to exclude one of the first arm's."""
-    rates = {"even": {"A": (0.5, 0.5), "B": (0.5, 0.5)}, "biased": {"A": (0.1, 0.2), "B": (0.8, 0.9)}}
+    """The second arm's gap is far above 0; the rows are too few to exclude one of the first
+    arm's.
+    """
+    rates = {
+        "even": {"A": (0.5, 0.5), "B": (0.5, 0.5)},
+        "biased": {"A": (0.1, 0.2), "B": (0.8, 0.9)},
+    }
     text = shown(make_run(rates=rates, repeats=1, unparsed=0.0))
-    even, biased = (next(line for line in text.splitlines() if line.startswith(f"{arm} ")) for arm in rates)
+    even, biased = (
+        next(line for line in text.splitlines() if line.startswith(f"{arm} ")) for arm in rates
+    )
     assert " ? " in even
     assert "≠" not in even
     assert " ≠ " in biased
@@ -149,15 +183,19 @@ def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
     rates = {arm: {"A" * 5000: (0.2, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "fwc")}
     folder = make_run(rates=rates, repeats=1)
     text = (
-        shown(folder, 120, verbose=True).partition("Rate of yes per group")[2].partition("Shares of yes")[0]
+        shown(folder, 120, verbose=True)
+        .partition("Rate of yes per group")[2]
+        .partition("Shares of yes")[0]
     )
     assert "A" * 41 not in text
     assert [line.split()[0][:3] for line in text.splitlines()[3:5]] == ["AAA", "B"]
 
 
 def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun) -> None:
-    folder, without = make_run(repeats=2, probabilities=True, counterfactual=True), make_run("b", repeats=1)
-    page, bare = render([folder], "md"), shown(without, 160) + render([without], "md")
+    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
+    without = make_run("b", repeats=1)
+    page = render([folder], "md")
+    bare = shown(without, 160) + render([without], "md")
     parts = "If only the protected attribute changed", "Probabilities"
     flips, ranking = (page.split(f"### {part}")[1].split("###")[0] for part in parts)
     terminal = shown(folder, 160, verbose=True)
@@ -175,7 +213,11 @@ def test_flips_and_probabilities_are_shown_where_there_are_any(make_run: MakeRun
 def test_many_groups_are_rows_in_tables_of_80_columns(make_run: MakeRun) -> None:
     groups = {f"a long name of group {place}": (0.2, 0.5) for place in range(8)}
     folder = make_run(rates={f"arm{place}+instruction": groups for place in range(10)}, repeats=1)
-    text = shown(folder, 80, verbose=True).partition("Rate of yes per group")[2].partition("Shares of yes")[0]
+    text = (
+        shown(folder, 80, verbose=True)
+        .partition("Rate of yes per group")[2]
+        .partition("Shares of yes")[0]
+    )
     assert text.count("─\n") == 2  # tables, each with all groups of all arms
     assert text.count("\na long name of group 7 ") == 20
 
@@ -189,16 +231,30 @@ def test_equal_arms_are_said_to_be_equal(make_run: MakeRun) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (number(0.12345, 3), "0.123"), (number(-0.0001, 3), "0.000"), (number(-0.25, 2), "−0.25"),
-        (number(None), "–"), (number(float("nan")), "–"), (signed(0.25, 2), "+0.25"),
-        (signed(-0.25, 2), "−0.25"), (signed(0.0, 2), "0.00"), (percent(1.0), "100%"),
-        (percent(0.99999), ">99.9%"), (percent(0.995), "99.5%"), (percent(0.0), "0%"),
-        (mean_and_sd(0.7654, 0.0163, 100, 2), "76.54 ± 1.63"), (mean_and_sd(0.7654, None, 100, 2), "76.54"),
-        (mean_and_sd(None, None), "–"), (interval((0.1, 0.2), 2), "0.10 to 0.20"),
-        (interval((0.1, float("nan"))), "–"), (p_value(0.0004), "<0.001"), (p_value(0.0416), "0.042"),
-        (day("2026-11-06T01:00:00+0000"), "6 Nov 2026"), (day("2026-13-06"), ""), (day("\x1b[2J"), ""),
+        (number(0.12345, 3), "0.123"),
+        (number(-0.0001, 3), "0.000"),
+        (number(-0.25, 2), "−0.25"),
+        (number(None), "–"),
+        (number(float("nan")), "–"),
+        (signed(0.25, 2), "+0.25"),
+        (signed(-0.25, 2), "−0.25"),
+        (signed(0.0, 2), "0.00"),
+        (percent(1.0), "100%"),
+        (percent(0.99999), ">99.9%"),
+        (percent(0.995), "99.5%"),
+        (percent(0.0), "0%"),
+        (mean_and_sd(0.7654, 0.0163, 100, 2), "76.54 ± 1.63"),
+        (mean_and_sd(0.7654, None, 100, 2), "76.54"),
+        (mean_and_sd(None, None), "–"),
+        (interval((0.1, 0.2), 2), "0.10 to 0.20"),
+        (interval((0.1, float("nan"))), "–"),
+        (p_value(0.0004), "<0.001"),
+        (p_value(0.0416), "0.042"),
+        (day("2026-11-06T01:00:00+0000"), "6 Nov 2026"),
+        (day("2026-13-06"), ""),
+        (day("\x1b[2J"), ""),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
     assert text == wanted
 
@@ -210,7 +266,8 @@ def answer(folder: Path) -> list[dict[str, str]]:
     return findings(statistics(read_run(folder).answered), "2026-11-26T10:00:00+0000")
 
 
-BIASED, EVEN = {"A": (0.1, 0.2), "B": (0.8, 0.9)}, {"A": (0.3, 0.9), "B": (0.3, 0.9)}
+BIASED = {"A": (0.1, 0.2), "B": (0.8, 0.9)}
+EVEN = {"A": (0.3, 0.9), "B": (0.3, 0.9)}
 
 
 @pytest.mark.parametrize(
@@ -219,8 +276,17 @@ BIASED, EVEN = {"A": (0.1, 0.2), "B": (0.8, 0.9)}, {"A": (0.3, 0.9), "B": (0.3, 
         ({"zero": BIASED, "fwc": EVEN}, "fwc"),
         ({"zero": BIASED, "fwc": BIASED}, None),  # no difference is shown
         ({"zero": EVEN, "fwc": BIASED}, None),  # the other one is worse
-        ({"zero": BIASED, "mute": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}, None),  # all alike: never the best
-        ({"zero": {"A": (0.0, 0.5), "B": (0.0, 1.0)}, "coin": {"A": (0.5, 0.5), "B": (0.5, 0.5)}}, None),
+        (
+            {"zero": BIASED, "mute": {"A": (0.0, 0.0), "B": (0.0, 0.0)}},
+            None,
+        ),  # all alike: never the best
+        (
+            {
+                "zero": {"A": (0.0, 0.5), "B": (0.0, 1.0)},
+                "coin": {"A": (0.5, 0.5), "B": (0.5, 0.5)},
+            },
+            None,
+        ),
         ({"zero": BIASED, "less": {"A": (0.3, 0.7), "B": (0.6, 0.9)}, "fwc": EVEN}, "fwc"),
     ],
 )
@@ -231,7 +297,9 @@ def test_an_arm_is_best_only_where_that_is_shown(
     folder = make_run(rates=rates, repeats=1, unparsed=0.0, per_cell=(100, 100))
     lead = answer(folder)[0]["text"]
     assert best_arm(statistics(read_run(folder).answered)) == best
-    assert lead.startswith(f"Best: {best}. Yes for " if best else "No arm is clearly better than zero-shot. ")
+    assert lead.startswith(
+        f"Best: {best}. Yes for " if best else "No arm is clearly better than zero-shot. "
+    )
     assert lead.endswith("400 rows, 26 Nov 2026.")
     assert "true answers have a gap of 0 points" in lead
 
@@ -254,7 +322,9 @@ def test_what_is_next_follows_from_what_is_shown(
 ) -> None:
     rows = 1500 if words == "monitor" else 100
     more: dict[str, Any] = {"per_cell": (rows, rows), "probabilities": words == "all alike"}
-    run = read_run(make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more))
+    run = read_run(
+        make_run(rates=rates, repeats=1, unparsed=0.0, simulated=bool(simulated), **more)
+    )
     stats = statistics(run.answered)
     assert words in next_step(stats, None, None if simulated is None else run)
     if words == "all alike":
@@ -264,7 +334,12 @@ def test_what_is_next_follows_from_what_is_shown(
 
 def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeRun) -> None:
     """Lacking replies and failed limits send nobody to more rows, to an arm, or on watch."""
-    more: dict[str, Any] = {"repeats": 1, "unparsed": 0.0, "per_cell": (100, 100), "simulated": False}
+    more: dict[str, Any] = {
+        "repeats": 1,
+        "unparsed": 0.0,
+        "per_cell": (100, 100),
+        "simulated": False,
+    }
     run = read_run(make_run(rates={"zero": BIASED, "fwc": EVEN}, **more))
 
     def said(limits: Collection[str] | None = None, run: Any = run, **changes: Any) -> str:
@@ -279,17 +354,23 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
     assert "replies that are missing" in said(unanswered=3)
     assert "lacking" in said(coverage=0.7)
     replies = statistics(run.answered)["arms"][-1]["replies"]
-    one_sided = replies | {"refusals_difference": replies["refusals_difference"] | {"verdict": DIFFERS}}
+    one_sided = replies | {
+        "refusals_difference": replies["refusals_difference"] | {"verdict": DIFFERS}
+    }
     assert "lacking" in said(replies=one_sided)
     assert "monitor" in said({"answers"}, None)
     assert "who know" in said(set(), None, demographic_parity_difference={"verdict": NOT_SHOWN})
     errors = {"equalized_odds_difference": {"verdict": DIFFERS}}
-    assert "who know" in said(None, None, demographic_parity_difference={"verdict": NOT_SHOWN}, **errors)
+    assert "who know" in said(
+        None, None, demographic_parity_difference={"verdict": NOT_SHOWN}, **errors
+    )
 
 
 def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
     """A smaller gap is not enough, and is needed only where the first arm fails the gates."""
-    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
+    folder = make_run(
+        rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100)
+    )
     found = statistics(read_run(folder).answered)
     for condition, best in (
         ("dp > 0.2", "fwc"),
@@ -307,14 +388,20 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
 
 
 def test_the_best_arm_reaches_the_target_of_a_tuned_run(make_run: MakeRun) -> None:
-    folder = make_run(rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100))
+    folder = make_run(
+        rates={"zero": BIASED, "fwc": EVEN}, repeats=1, unparsed=0.0, per_cell=(100, 100)
+    )
     for target, kept in ((0.2, {"fwc"}), (0.01, set())):
-        (folder / "tuning.json").write_text(json.dumps({"goal": {"metric": "dp", "target": target}}))
+        (folder / "tuning.json").write_text(
+            json.dumps({"goal": {"metric": "dp", "target": target}})
+        )
         assert keeping(read_run(folder)) == kept
 
 
 def test_the_answer_of_many_arms_stays_short(make_run: MakeRun) -> None:
-    folder = make_run(rates={"zero": BIASED} | {f"arm{place}": EVEN for place in range(9)}, repeats=1)
+    folder = make_run(
+        rates={"zero": BIASED} | {f"arm{place}": EVEN for place in range(9)}, repeats=1
+    )
     assert len(answer(folder)) <= 8
     assert not [one for one in answer(folder) if "less often" in one["text"]]
 

@@ -47,10 +47,11 @@ def test_csv_is_tidy_and_has_the_jsons_numbers(make_run: MakeRun) -> None:
     (run,) = document["runs"]
     for test in run["statistics"]["comparisons"]:
         (line,) = (
-            one for one in found
+            one
+            for one in found
             if (one["arm"], one["against"], one["metric"])
             == (test["second"], test["first"], "demographic_parity_difference_difference")
-        )  # fmt: skip
+        )
         gap = test["demographic_parity_difference"]
         assert (float(line["value"]), line["verdict"]) == (gap["difference"], gap["verdict"] or "")
     metrics = {metric.key for metric in TABLE if metric.key in run["statistics"]["arms"][0]}
@@ -67,12 +68,15 @@ def test_markdown_has_the_papers_table(make_run: MakeRun) -> None:
     folder = make_run(repeats=5)
     text = render([folder], "md")
     accuracy = json.loads((folder / "results.json").read_text())["arms"][0]
-    assert f"| zero | {100 * accuracy['accuracy']:.2f} ± {100 * accuracy['accuracy_sd']:.2f}" in text
+    assert (
+        f"| zero | {100 * accuracy['accuracy']:.2f} ± {100 * accuracy['accuracy_sd']:.2f}" in text
+    )
 
 
 def test_further_gaps_stand_folded_with_their_verdicts(make_run: MakeRun) -> None:
     folder = make_run(repeats=2, probabilities=True)
-    text, html = render([folder], "md"), render([folder])
+    text = render([folder], "md")
+    html = render([folder])
     table = text.split("### Further gaps")[1].split("\n### ")[0]
     (run,) = json.loads(render([folder], "json"))["runs"]
     for arm in run["statistics"]["arms"]:
@@ -84,7 +88,9 @@ def test_further_gaps_stand_folded_with_their_verdicts(make_run: MakeRun) -> Non
             assert f"| {name} | {arm['arm']} | {group['auc']:.3f} (" in table
     assert '<details class="part further"><summary><h3>Further gaps' in html
     assert "Further gaps" not in as_text(run_table(folder))
-    bare = render([make_run("bare", repeats=1)], "md").split("### Further gaps")[1].split("\n### ")[0]
+    bare = (
+        render([make_run("bare", repeats=1)], "md").split("### Further gaps")[1].split("\n### ")[0]
+    )
     assert "TPR gap | FPR gap | Precision gap |" in bare
     assert "AUC" not in bare
 
@@ -103,12 +109,16 @@ def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: 
     for format in ("html", "md"):
         assert ("Simulated" in render([folder], format)) == simulated
     assert json.loads(render([folder], "json"))["simulated"] == simulated
-    assert {line["simulated"] for line in lines(render([folder], "csv"))} == {str(simulated).lower()}
+    assert {line["simulated"] for line in lines(render([folder], "csv"))} == {
+        str(simulated).lower()
+    }
 
 
 def test_the_page_escapes_everything(make_run: MakeRun) -> None:
     rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "B": (0.3, 0.8)}}
-    text = render([make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html")
+    text = render(
+        [make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html"
+    )
     # One script, ours, and the rows as data: the policy lets no other run (tests/browser).
     assert re.findall("<script[^>]*>", text) == ['<script type="application/json">', "<script>"]
     assert EVIL not in text
@@ -117,15 +127,23 @@ def test_the_page_escapes_everything(make_run: MakeRun) -> None:
 
 @pytest.mark.slow
 def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
-    """One arm, one repeat, tiny groups, no labels of one kind: nothing is undefined enough to fail."""
+    """One arm, one repeat, tiny groups, no labels of one kind: nothing is undefined enough to
+    fail.
+    """
     rates = {"only": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}
-    assert "–" in render([make_run("a", rates=rates, repeats=1, per_cell=(1, 1), unparsed=0.0)], "html")
+    assert "–" in render(
+        [make_run("a", rates=rates, repeats=1, per_cell=(1, 1), unparsed=0.0)], "html"
+    )
     one_group = {"only": {"A": (0.2, 0.8)}}
-    assert "there is no disparity to measure" in render([make_run("b", rates=one_group, repeats=1)], "html")
+    assert "there is no disparity to measure" in render(
+        [make_run("b", rates=one_group, repeats=1)], "html"
+    )
     empty = make_run("c", repeats=1, per_cell=(0, 20))
     assert "–" in render([empty], "html")
     three = {"x": {"A": (0.1, 0.4), "B": (0.2, 0.5), "C": (0.3, 0.6)}}
-    assert "Rate of yes per group" in render([make_run("d", rates=three, probabilities=True)], "html")
+    assert "Rate of yes per group" in render(
+        [make_run("d", rates=three, probabilities=True)], "html"
+    )
 
 
 @pytest.mark.slow

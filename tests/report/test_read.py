@@ -43,9 +43,15 @@ def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
     assert run.prompt("fwc")[0]["role"] == "system"
 
 
-def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun, tmp_path: Path) -> None:
+def test_runs_of_one_model_are_told_apart_by_their_folders(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     runs = read_runs(
-        [make_run("a", repeats=1), make_run("b", repeats=1), make_run("c", repeats=1, model="other")]
+        [
+            make_run("a", repeats=1),
+            make_run("b", repeats=1),
+            make_run("c", repeats=1, model="other"),
+        ]
     )
     assert [run.label for run in runs] == ["gpt-4 · a", "gpt-4 · b", "other · c"]
     assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
@@ -67,10 +73,15 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun, tm
         (lambda rows: rows[-1].update(group="other"), "has the group 'other'"),
         (lambda rows: [row for row in rows if row["arm"] != "fwc"], "400 of the run's 600 answers"),
         (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
-        (lambda rows: [row | {"answer": "", "reason": "error"} for row in rows], "holds no reply yet"),
+        (
+            lambda rows: [row | {"answer": "", "reason": "error"} for row in rows],
+            "holds no reply yet",
+        ),
     ],
 )
-def test_damaged_answers_are_refused(make_run: MakeRun, change: Callable[..., Any], words: str) -> None:
+def test_damaged_answers_are_refused(
+    make_run: MakeRun, change: Callable[..., Any], words: str
+) -> None:
     folder = make_run(repeats=1)
     path = folder / "answers.csv"
     rows = pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
@@ -129,10 +140,14 @@ def many(folder: Path, answers: int = MANY) -> RunFolder:
         writer = csv.writer(file)
         writer.writerow(ANSWER_COLUMNS)
         for place in range(answers):
-            said, label = ("yes", "no")[place % 2], ("yes", "no")[place % 3 == 0]
-            group, p = "f" if place % 5 else "'=m", f"{place % 1000 / 1000:.3f}"
+            said = ("yes", "no")[place % 2]
+            label = ("yes", "no")[place % 3 == 0]
+            group = "f" if place % 5 else "'=m"
+            p = f"{place % 1000 / 1000:.3f}"
             reply = f"{said}, because of {place}. " * 5
-            writer.writerow(("zero", 0, f"row {place}", "", group, label, said, "", p, reply, "false"))
+            writer.writerow(
+                ("zero", 0, f"row {place}", "", group, label, said, "", p, reply, "false")
+            )
     return run
 
 
@@ -191,7 +206,9 @@ def test_report_rescore_and_compare_need_nothing_but_the_folder(tmp_path: Path) 
     assert "the data is not here" in make_document([folder])["runs"][0]["missing"]
 
 
-def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(tmp_path: Path, data_dir: Path) -> None:
+def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(
+    tmp_path: Path, data_dir: Path
+) -> None:
     path = people_with_gaps(tmp_path)
     path.write_text(f'name = "adult"\n{path.read_text()}')
     folder = finished(path, tmp_path / "run")
@@ -199,7 +216,9 @@ def test_a_task_of_ones_own_comes_before_a_built_in_one_of_its_name(tmp_path: Pa
 
 
 def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_path: Path) -> None:
-    """Anybody may have written the folder: its task may name an address, or any file of this machine."""
+    """Anybody may have written the folder: its task may name an address, or any file of this
+    machine.
+    """
     folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
     described = json.loads((folder / "run.json").read_text())
     secret = tmp_path / "secret.csv"
@@ -209,7 +228,9 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
         (str(secret), ""),
         ("../../../../../../etc/passwd", ""),
     ):
-        text = described["task_file"].replace('file = "people.csv"', f"file = {json.dumps(file)}\n{more}")
+        text = described["task_file"].replace(
+            'file = "people.csv"', f"file = {json.dumps(file)}\n{more}"
+        )
         (folder / "run.json").write_text(json.dumps(described | {"task_file": text}))
         missing = make_document([folder])["runs"][0]["missing"]
         assert missing
@@ -225,7 +246,9 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
 
 def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> None:
     folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
-    described, results = (json.loads((folder / name).read_text()) for name in ("run.json", "results.json"))
+    described, results = (
+        json.loads((folder / name).read_text()) for name in ("run.json", "results.json")
+    )
     rows = results["rows"]
     assert described["rows"] == rows
     assert (rows["read"], rows["kept"], rows["lost"]) == (300, 252, 48)

@@ -61,7 +61,8 @@ def test_they_are_lines_and_no_arms(result: Result) -> None:
 
 def test_the_arms_are_what_they_are_without_the_lines(result: Result) -> None:
     run = read_run(result.folder)
-    alone, beside = statistics(run.answered), result.audit().to_dict()
+    alone = statistics(run.answered)
+    beside = result.audit().to_dict()
     assert alone["reference_lines"] is None
     assert {**beside, "reference_lines": None} == alone
 
@@ -73,7 +74,9 @@ def test_differences_are_those_of_the_values(result: Result) -> None:
     arms = {one["arm"]: one["accuracy"]["value"] for one in audited["arms"]}
     assert len(found["comparisons"]) == 8
     for test in found["comparisons"]:
-        assert test["accuracy"]["difference"] == pytest.approx(arms[test["arm"]] - value[test["line"]])
+        assert test["accuracy"]["difference"] == pytest.approx(
+            arms[test["arm"]] - value[test["line"]]
+        )
 
 
 @pytest.mark.parametrize("protected", [True, False])
@@ -81,7 +84,9 @@ def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
     result: Result, task: Task, protected: bool
 ) -> None:
     """The same by pandas and scikit-learn, in each repeat: the pool is too small for one fit."""
-    pool, right, sizes = task.pool(), [], []
+    pool = task.pool()
+    right = []
+    sizes = []
     asked = read_run(result.folder).answers["zero"]
     for repeat in (0, 1):
         test = task.table.loc[asked.row[asked.repeat == repeat].tolist()]
@@ -103,9 +108,11 @@ def _by_pandas(task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: b
     known, wanted = (features_frame(task, frame, protected=protected) for frame in (rows, asked))
     parts = []
     for name in known.columns:
-        one, other = known[name], wanted[name]
+        one = known[name]
+        other = wanted[name]
         if isinstance(one.dtype, pd.CategoricalDtype):
-            one, other = one.cat.codes, other.cat.codes
+            one = one.cat.codes
+            other = other.cat.codes
         if pd.api.types.is_numeric_dtype(one.dtype):
             parts.append(((other - one.mean()) / one.std(ddof=0)).to_numpy()[:, None])
         else:
@@ -123,11 +130,15 @@ def test_every_format_shows_them(result: Result, task: Task) -> None:
 
 def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
     again = make_references(read_run(result.folder), task)
-    assert json.loads(again.model_dump_json()) == json.loads((result.folder / FILE_NAME).read_text())
+    assert json.loads(again.model_dump_json()) == json.loads(
+        (result.folder / FILE_NAME).read_text()
+    )
 
 
 def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> None:
-    result = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
+    result = evaluate(
+        task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run"
+    )
     assert result.audit().to_dict()["reference_lines"] is None
     (tmp_path / "run" / FILE_NAME).write_text("{damaged")
     page = result.report(tmp_path / "page.md", reference=True).read_text()
@@ -136,7 +147,9 @@ def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> Non
 
 
 def test_damaged_and_other_lines_are_refused(result: Result, task: Task, tmp_path: Path) -> None:
-    other = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
+    other = evaluate(
+        task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run"
+    )
     good = json.loads((result.folder / FILE_NAME).read_text())
     own = make_references(read_run(other.folder), task).model_dump()
     line = own["lines"][0]
@@ -161,6 +174,8 @@ def test_a_pool_that_is_all_test_rows_gives_none(tmp_path: Path) -> None:
     people["group"] = ["a", "a", "b", "b"] * 10
     people["y"] = ["yes", "no"] * 20
     task = load_task(write_people(tmp_path / "p", people))
-    result = evaluate(task, FourMembers(), ("zero",), n_test=10, base_parity=None, out=tmp_path / "run")
+    result = evaluate(
+        task, FourMembers(), ("zero",), n_test=10, base_parity=None, out=tmp_path / "run"
+    )
     with pytest.raises(FwcError, match="every row of the pool is a test row, or equals one"):
         add_references([result.folder], task)

@@ -24,7 +24,8 @@ TASK = load_task("census")
 class Listener(FourMembers):
     """Answers yes, and keeps what it was sent."""
 
-    name, simulated = "listener", True
+    name = "listener"
+    simulated = True
 
     def __init__(self) -> None:
         self.heard: list[Messages] = []
@@ -59,7 +60,9 @@ def folder_and_heard(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
     return run(tmp_path_factory.mktemp("prompts") / "run", arms, **options)
 
 
-def test_every_prompt_is_the_one_that_was_sent(folder_and_heard: tuple[Path, list[Messages]]) -> None:
+def test_every_prompt_is_the_one_that_was_sent(
+    folder_and_heard: tuple[Path, list[Messages]],
+) -> None:
     """With edits, orders, repeats and the protected attribute changed."""
     folder, heard = folder_and_heard
     found = rows_of_run(read_run(folder))
@@ -72,7 +75,9 @@ def test_examples_chosen_for_every_row_are_shown(tmp_path: Path) -> None:
     assert sorted(shown(rows_of_run(read_run(folder)))) == sorted(sent(heard))
 
 
-def test_a_run_may_forbid_its_rows(folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path) -> None:
+def test_a_run_may_forbid_its_rows(
+    folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
     described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     (folder / "run.json").write_text(json.dumps(described | {"no_rows": True}), encoding="utf-8")
@@ -104,7 +109,9 @@ def test_prompts_are_stored_once_and_long_replies_are_cut() -> None:
     assert found["prompts"] == [(("system", "", "Answer."),), (("user", "", "Record"),)]
     assert len(long["reply"]) <= 2_000
     assert "it had 100,000 characters" in long["reply"]
-    assert block.answer({"answer": "", "reason": "error", "p_yes": "", "reply": ""}) == {"reason": "error"}
+    assert block.answer({"answer": "", "reason": "error", "p_yes": "", "reply": ""}) == {
+        "reason": "error"
+    }
 
 
 def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:
@@ -117,9 +124,12 @@ def test_what_turns_text_around_or_steers_a_terminal_is_shown() -> None:
 
 
 def test_the_page_has_room_for_so_much_and_no_more() -> None:
-    block, answers = block_of(["r"], ["zero"]), []
+    block = block_of(["r"], ["zero"])
+    answers = []
     for number in range(25):  # a message may have millions of characters, of which 65,536 are shown
-        messages: Messages = [{"role": "user", "content": f"{number}" + "x" * 66_000} for _ in range(20)]
+        messages: Messages = [
+            {"role": "user", "content": f"{number}" + "x" * 66_000} for _ in range(20)
+        ]
         answers.append(block.answer(SAID, [], messages))
     assert len(json.dumps(block.as_json({}))) < 35_000_000
     assert "prompt" in answers[0]

@@ -29,8 +29,11 @@ def arm_of(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 def test_they_agree_with_results_json(make_run: MakeRun) -> None:
     folder = make_run()
-    text = json.dumps(statistics(read_run(folder).answered), allow_nan=False)  # as readers of it have them
-    found, results = json.loads(text), json.loads((folder / "results.json").read_text())
+    text = json.dumps(
+        statistics(read_run(folder).answered), allow_nan=False
+    )  # as readers of it have them
+    found = json.loads(text)
+    results = json.loads((folder / "results.json").read_text())
     for said in results["arms"]:
         arm = arm_of(found, said["arm"])
         assert arm["n"] == said["n"]
@@ -40,7 +43,9 @@ def test_they_agree_with_results_json(make_run: MakeRun) -> None:
             assert arm[metric]["paper_summary"]["mean"] == pytest.approx(said[metric])
             assert arm[metric]["paper_summary"]["sd"] == pytest.approx(said[f"{metric}_sd"])
             assert arm[metric]["low"] <= arm[metric]["value"] <= arm[metric]["high"]
-        assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(said["rates"])
+        assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(
+            said["rates"]
+        )
 
 
 # --- Where the charts' marks stand
@@ -67,11 +72,19 @@ def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
 
 def results(**changes: Any) -> dict[str, Any]:
     tokens = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000, "cached_tokens": 0}
-    return {"model": "gpt-4o", "simulated": False, "requests": 5, "unanswered": 0, "usage": tokens, **changes}
+    return {
+        "model": "gpt-4o",
+        "simulated": False,
+        "requests": 5,
+        "unanswered": 0,
+        "usage": tokens,
+        **changes,
+    }
 
 
 def test_dollars_are_tokens_times_prices() -> None:
-    price, found = price_of("gpt-4o"), cost(results(), {})
+    price = price_of("gpt-4o")
+    found = cost(results(), {})
     assert found["dollars"] == pytest.approx(price.input + price.output / 1000)
     assert found["price_date"] == price.date
 
@@ -91,7 +104,8 @@ def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
 
 def answers(repeats: int) -> pd.DataFrame:
     """Rows of their own in every repeat; arms that differ on a fifth of them."""
-    rng, row = np.random.default_rng(0), np.arange(200 * repeats)
+    rng = np.random.default_rng(0)
+    row = np.arange(200 * repeats)
     asked = pd.DataFrame({"repeat": row // 200, "row": row, "group": np.array(["a", "b"])[row % 2]})
     asked["label"], zero = rng.choice(["no", "yes"], (2, len(row)))
     fwc = np.where(rng.random(len(row)) < 0.2, np.where(zero == "yes", "no", "yes"), zero)
@@ -107,14 +121,17 @@ def test_a_run_says_what_it_would_miss() -> None:
     shown = test["accuracy"]
     error = (shown["high"] - shown["low"]) / 2 / 1.959964
     assert shown["smallest_found"] == pytest.approx(2.801585 * error, rel=1e-4)
-    assert shown["smallest_found"] == pytest.approx(2.8016 * np.sqrt(0.2 / 200), rel=0.15)  # a fifth differ
+    assert shown["smallest_found"] == pytest.approx(
+        2.8016 * np.sqrt(0.2 / 200), rel=0.15
+    )  # a fifth differ
     gap = test["demographic_parity_difference"]["smallest_found"]
     assert gap == pytest.approx(2 * shown["smallest_found"], rel=0.1)
     alone = found["arms"][0]["demographic_parity_difference"]
     assert alone["smallest_found"] == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
     assert (
-        f"{100 * gap:.1f} points of DP gap or {100 * shown['smallest_found']:.1f} points of accuracy" in note
+        f"{100 * gap:.1f} points of DP gap or {100 * shown['smallest_found']:.1f} points of "
+        f"accuracy" in note
     )
     assert "(these examples)" in note
 
@@ -169,13 +186,17 @@ def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path:
     assert plain.check(f"dp > {bound:.6f}").outcome == "undecided"
 
 
-def test_predictions_of_other_answers_or_another_table_are_not_used(two: Task, tmp_path: Path) -> None:
+def test_predictions_of_other_answers_or_another_table_are_not_used(
+    two: Task, tmp_path: Path
+) -> None:
     result = run(two, tmp_path / "run")
     result.assisted()
     kept = result.folder / PREDICTIONS
     kept.write_text(kept.read_text().replace('"answers": "', '"answers": "x'))
     assert "assisted" not in gap(result)
-    assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], "made again from the task's table"
+    assert "assisted" in result.assisted().to_dict()["arms"][0][GAP], (
+        "made again from the task's table"
+    )
     kept.write_text("{}")
     other = load_task(write_people(tmp_path / "other", make_people(240, 2, seed=9)))
     with pytest.raises(FwcError, match="not the table"):

@@ -26,9 +26,12 @@ def test_what_is_measured_is_what_it_says(two: Task) -> None:
     found = measure(shots, rows, pool)
     chosen = pool.index.get_indexer([example.row for example in shots.examples])  # type: ignore[arg-type]
     weights = np.array([example.weight for example in shots.examples])
-    l1, l2 = rows.dense(0.5).astype(float), rows.dense(np.sqrt(0.5)).astype(float)
+    l1 = rows.dense(0.5).astype(float)
+    l2 = rows.dense(np.sqrt(0.5)).astype(float)
     cost = cdist(l1, l1[chosen], "cityblock")
-    assert found.distance == pytest.approx(ot.emd2(np.full(240, 1 / 240), weights / 10, cost), rel=1e-5)
+    assert found.distance == pytest.approx(
+        ot.emd2(np.full(240, 1 / 240), weights / 10, cost), rel=1e-5
+    )
     nearest = cdist(l2, l2[chosen], "sqeuclidean").min(axis=1)
     assert found.clustering_cost == pytest.approx(nearest.mean(), rel=1e-5)
     target = (pool["y"] == "yes").mean()
@@ -62,7 +65,8 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
 
 @pytest.mark.slow
 def test_the_plot_is_a_picture(two: Task, tmp_path: Path) -> None:
-    lines, path = compare(two, ["random", "zero"], m=8), tmp_path / "new" / "plot.png"
+    lines = compare(two, ["random", "zero"], m=8)
+    path = tmp_path / "new" / "plot.png"
     plot_comparison(lines, path, "people")
     assert path.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(FwcError, match=r"ends in \.png or \.svg"):
@@ -76,7 +80,9 @@ def people(tmp_path: Path) -> Path:
     return write_people(tmp_path / "table", make_people(120, 2))
 
 
-def test_the_command_saves_what_select_shots_chooses(fwc: Run, people: Path, tmp_path: Path) -> None:
+def test_the_command_saves_what_select_shots_chooses(
+    fwc: Run, people: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "shots.json"
     done = fwc("shots", "--task", people, "--m", 8, "--seed", 3, "-o", path)
     assert (done.code, done.out) == (0, "")

@@ -1,4 +1,6 @@
-"""The Batch API over HTTP: every step may be the last of a process, and no request is worked on twice."""
+"""The Batch API over HTTP: every step may be the last of a process, and no request is worked on
+twice.
+"""
 
 import asyncio
 import json
@@ -35,7 +37,11 @@ N = 23
 def calls(n: int = N) -> list[PlannedCall]:
     return [
         PlannedCall(
-            "zero", 0, f"test:{i}", "", [{"role": "user", "content": "x" * i + " <|endoftext|> é\u2028"}]
+            "zero",
+            0,
+            f"test:{i}",
+            "",
+            [{"role": "user", "content": "x" * i + " <|endoftext|> é\u2028"}],
         )
         for i in range(n)
     ]
@@ -56,10 +62,14 @@ async def asking(
             yield ChatModel(name, base_url=f"{url}/v1", backoff=0.001, **options), journal
 
 
-async def run(service: Any, folder: Path, then_live: bool = False, **options: Any) -> ExecutionSummary | None:
+async def run(
+    service: Any, folder: Path, then_live: bool = False, **options: Any
+) -> ExecutionSummary | None:
     async with asking(service, folder) as (model, journal):
         await BatchRun(model, calls(), journal, poll_seconds=0.0, backoff=0.001, **options).run()
-        return await Execution(model, calls(), journal, concurrency=1).run() if then_live else None
+        if then_live:
+            return await Execution(model, calls(), journal, concurrency=1).run()
+        return None
 
 
 def ask_live(service: BatchService, folder: Path, n: int = N) -> None:
@@ -102,7 +112,8 @@ def expected() -> dict[str, str]:
 
 
 def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
-    service, seen = BatchService(), []
+    service = BatchService()
+    seen = []
     asyncio.run(run(service, tmp_path, progress=seen.append))
     assert answers(tmp_path) == expected()
     with Journal(tmp_path) as journal:
@@ -126,7 +137,10 @@ def test_a_blank_id_is_no_file(blank: str | None, tmp_path: Path) -> None:
         def __call__(self, request: HttpRequest) -> HttpReply:
             reply = super().__call__(request)
             if isinstance(reply.body, dict) and reply.body.get("object") == "batch":
-                files = {name: reply.body.get(name) or blank for name in ("output_file_id", "error_file_id")}
+                files = {
+                    name: reply.body.get(name) or blank
+                    for name in ("output_file_id", "error_file_id")
+                }
                 return replace(reply, body=reply.body | files)
             return reply
 
@@ -139,7 +153,9 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as: str, tmp_path:
     service = BatchService(fails=lambda number: number > 2, ends_as=ends_as)
     notices: list[str] = []
     prices = tmp_path / "prices.toml"
-    prices.write_text('date = "2030-01-01"\nbatch = 0.5\n[models]\nmine = { input = 1000, output = 4000 }\n')
+    prices.write_text(
+        'date = "2030-01-01"\nbatch = 0.5\n[models]\nmine = { input = 1000, output = 4000 }\n'
+    )
 
     def go(url: str, **options: Any) -> dict[str, Any]:
         client = Client(base_url=f"{url}/v1", batch=True, prices=prices, **options)
@@ -154,7 +170,9 @@ def test_what_batches_leave_is_asked_live_only_if_wanted(ends_as: str, tmp_path:
         told = str(left["stopped"])
         assert f"batches left {left['unanswered']} requests without a reply" in told
         assert "1 of them: the batch has no reply to it (500: server error 3)" in told
-        assert re.search(r"--finish-live asks them one by one: \d+ requests, at most \$\d+\.\d\d", told)
+        assert re.search(
+            r"--finish-live asks them one by one: \d+ requests, at most \$\d+\.\d\d", told
+        )
         assert go(url)["stopped"] == told, "asked again, it does nothing else"
         assert go(url, finish_live=True)["unanswered"] == 0
     assert service.live.total() == left["unanswered"]
@@ -213,9 +231,12 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 
     async def go() -> ExecutionSummary:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
-            price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
+            price = price_of("gpt-4")
+            counter = TokenCounter("unknown", fetch=False)
             budget = Budget(model, price, 1.0, counter)
-            budget.max_cost = 5.0 * budget.dollars(budget.worst_case(calls()[0].messages), batch=True)
+            budget.max_cost = 5.0 * budget.dollars(
+                budget.worst_case(calls()[0].messages), batch=True
+            )
             await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
             return await Execution(model, calls(), journal, budget=budget).run()
 
@@ -226,20 +247,25 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends_as", ["completed", "expired"])
 def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: Path) -> None:
-    service, price = BatchService(ends_as=ends_as), price_of("gpt-4")
+    service = BatchService(ends_as=ends_as)
+    price = price_of("gpt-4")
     service.kept = 0.2
     assert price is not None
 
     async def go() -> Budget:
         async with asking(service, tmp_path, "gpt-4") as (model, journal):
-            # For all requests as a batch, with those of unknown usage at the most, and ten of them live.
-            budget = Budget(model, price, 1.5 * N * batched + 10 * live, TokenCounter("x", fetch=False))
+            # For all requests as a batch, with those of unknown usage at the most, and ten of them
+            # live.
+            budget = Budget(
+                model, price, 1.5 * N * batched + 10 * live, TokenCounter("x", fetch=False)
+            )
             await BatchRun(model, calls(), journal, budget=budget, poll_seconds=0.0).run()
             await Execution(model, calls(), journal, budget=budget).run()
             return budget
 
     used = Usage(100, 1, 64)  # as the service counts
-    batched, live = price.dollars(used, batch=True), price.dollars(used)
+    batched = price.dollars(used, batch=True)
+    live = price.dollars(used)
     budget = asyncio.run(go())
     bill = service.worked.total() * batched + service.live.total() * live
     assert service.worked.total() == N
@@ -252,10 +278,15 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: 
     [
         (refusal(404, "Invalid URL (/files)"), r"no Batch API.*Invalid URL.*leave out --batch"),
         (refusal(400, "Invalid file format for Batch API"), "refuses this.*Invalid file format"),
-        (HttpReply({"id": "../../../etc", "object": "file", "status": "completed"}), "no usable id"),
+        (
+            HttpReply({"id": "../../../etc", "object": "file", "status": "completed"}),
+            "no usable id",
+        ),
     ],
 )
-def test_a_service_that_takes_no_batch_says_why(tmp_path: Path, reply: HttpReply, words: str) -> None:
+def test_a_service_that_takes_no_batch_says_why(
+    tmp_path: Path, reply: HttpReply, words: str
+) -> None:
     with pytest.raises(ProviderError, match=words):
         asyncio.run(run(lambda request: reply, tmp_path))
 
@@ -269,15 +300,27 @@ def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
 
 
 ODD_LINES = [
-    b"", b"{", b"null", b"[]", b'"x"', b"\xff\xfe", b"\0" * 100, b"[" * 100_000, b'{"custom_id": ["x"]}',
-    b'{"custom_id": "ID", "response": "x"}', b'{"custom_id": "ID", "response": ["x"]}',
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b'"x"',
+    b"\xff\xfe",
+    b"\0" * 100,
+    b"[" * 100_000,
+    b'{"custom_id": ["x"]}',
+    b'{"custom_id": "ID", "response": "x"}',
+    b'{"custom_id": "ID", "response": ["x"]}',
     b'{"custom_id": "ID", "response": {"status_code": "200", "body": {}}}',
-    b'{"custom_id": "ID", "response": {"status_code": NaN}}', b'{"custom_id": "ID", "error": "x"}',
-    b'{"custom_id": "ID", "error": ["x"]}', b'{"custom_id": "ID", "error": {"message": ["x"]}}',
+    b'{"custom_id": "ID", "response": {"status_code": NaN}}',
+    b'{"custom_id": "ID", "error": "x"}',
+    b'{"custom_id": "ID", "error": ["x"]}',
+    b'{"custom_id": "ID", "error": {"message": ["x"]}}',
     b'{"custom_id": "ID", "response": {"status_code": 200, "body": "x"}}',
     b'{"custom_id": "ID", "response": {"status_code": 200, "body": {"choices": [{"message": 7}]}}}',
-    b'{"custom_id": "ID", "response": {"status_code": 500, "body": "x"}}', b"x" * 20_000_000,
-]  # fmt: skip
+    b'{"custom_id": "ID", "response": {"status_code": 500, "body": "x"}}',
+    b"x" * 20_000_000,
+]
 
 
 @pytest.mark.slow
@@ -290,12 +333,21 @@ def test_odd_lines_are_not_the_end_of_the_collection(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}, {"odd": 1}]
+    "change",
+    [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}, {"odd": 1}],
 )
 def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    part = {"name": "0001", "requests": 1, "file_id": None, "batch_id": None, "collected": False} | change
+    part = {
+        "name": "0001",
+        "requests": 1,
+        "file_id": None,
+        "batch_id": None,
+        "collected": False,
+    } | change
     (tmp_path / "batch").mkdir()
-    (tmp_path / "batch" / "state.json").write_text(json.dumps({"format": "fwc-llm-batch/1", "parts": [part]}))
+    (tmp_path / "batch" / "state.json").write_text(
+        json.dumps({"format": "fwc-llm-batch/1", "parts": [part]})
+    )
     with pytest.raises(FwcError, match=r"state\.json is damaged"):
         batches_under_way(tmp_path)
 
@@ -332,18 +384,22 @@ def test_any_order_of_passes_asks_nothing_twice_and_loses_nothing(tmp_path: Path
     sent = {call_id(parameters, call): json.dumps(call.messages) for call in calls()}
     for seed in range(10):
         (folder := tmp_path / str(seed)).mkdir()
-        rng, service = random.Random(seed), BatchService()
+        rng = random.Random(seed)
+        service = BatchService()
         service.cancelled_after = rng.randint(0, 3)
         stopped = 0
         for _ in range(rng.randint(1, 6)):
-            last, mode = service.steps + rng.randint(1, 14), rng.choice(("batch", "batch", "live", "cancel"))
+            last = service.steps + rng.randint(1, 14)
+            mode = rng.choice(("batch", "batch", "live", "cancel"))
             stopped += asyncio.run(stopped_at(service, last, one_pass(service, folder, mode)))
         asyncio.run(one_pass(service, folder, rng.choice(("batch", "live", "cancel"))))
         with Journal(folder) as journal:
             answered = [record["row"] for record in journal.records() if record["text"] is not None]
         assert sorted(answered) == sorted(call.row for call in calls()), f"seed {seed}"
         assert set(service.worked.values()) <= {1}, f"seed {seed}"
-        paid = Counter(service.live) + Counter({sent[name]: n for name, n in service.worked.items()})
+        paid = Counter(service.live) + Counter(
+            {sent[name]: n for name, n in service.worked.items()}
+        )
         # A live reply that was under way when its pass was stopped was never heard.
         assert paid.total() - N <= stopped, f"seed {seed}"
 

@@ -25,7 +25,9 @@ from fwc_llm.tasks import census_task
 from tests.command import Run
 from tests.faults.loopback import HttpReply, HttpRequest, answered, completion, serve_in_thread
 
-PRICE = Price(model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01")
+PRICE = Price(
+    model="test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01"
+)
 
 
 class Counter:
@@ -48,7 +50,10 @@ class Model(ChatModel):
 def calls(n: int, tail: int = 100) -> list[PlannedCall]:
     system: Any = {"role": "system", "content": "s" * 1500}
     users: Any = [{"role": "user", "content": f"{i:03}".ljust(tail, "x")} for i in range(n)]
-    return [PlannedCall("fwc", 0, f"test:{i}", "", [system, user], fixed=1) for i, user in enumerate(users)]
+    return [
+        PlannedCall("fwc", 0, f"test:{i}", "", [system, user], fixed=1)
+        for i, user in enumerate(users)
+    ]
 
 
 def test_a_forecast_counts_everything() -> None:
@@ -76,7 +81,9 @@ def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
 
 
 def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:
-    model = Model("test")  # a request may cost 1600·10 + 20·100 = 0.018, and really costs 0.0105 dollars
+    model = Model(
+        "test"
+    )  # a request may cost 1600·10 + 20·100 = 0.018, and really costs 0.0105 dollars
     outcome, budget = run(tmp_path, model, 0.1)
     assert "stopped before --max-cost" in str(outcome.stopped)
     assert budget.spent <= 0.1
@@ -94,7 +101,9 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
     assert outcome.done == 5
-    assert "is used (at most: for some attempts the service sent no token counts)" in str(outcome.stopped)
+    assert "is used (at most: for some attempts the service sent no token counts)" in str(
+        outcome.stopped
+    )
     assert budget.spent == pytest.approx(5 * 0.018)
 
 
@@ -106,10 +115,14 @@ def test_a_limit_is_a_positive_number() -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("gpt-4-0314", "gpt-4"), ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"), ("gpt-4-mystery", None),
-        ("openai/gpt-4o", "gpt-4o"), ("azure:gpt-4o", "gpt-4o"), ("llama", None),
+        ("gpt-4-0314", "gpt-4"),
+        ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"),
+        ("gpt-4-mystery", None),
+        ("openai/gpt-4o", "gpt-4o"),
+        ("azure:gpt-4o", "gpt-4o"),
+        ("llama", None),
     ],
-)  # fmt: skip
+)
 def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | None) -> None:
     price = price_of(name)
     assert (price.model if price else None) == known
@@ -132,7 +145,12 @@ def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> No
     changed: Any = price_of("mine", file, sent={"service_tier": "flex", "web": True})
     assert (usual.input, usual.output) == (1.0, 2.0)
     assert (changed.input, changed.cached, changed.output) == (1.5, 1.5, 3.0)
-    for sent in ({"service_tier": "priority"}, {"web": False}, {"tools": []}, {"extra_body": {"x": 1}}):
+    for sent in (
+        {"service_tier": "priority"},
+        {"web": False},
+        {"tools": []},
+        {"extra_body": {"x": 1}},
+    ):
         assert price_of("mine", file, sent=sent) is None
         assert next(iter(sent)) in why_unpriced("mine", file, "chat", sent)
 
@@ -140,7 +158,9 @@ def test_a_parameter_that_changes_the_price_needs_a_factor(tmp_path: Path) -> No
 def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
     words = ("eval", "--task", "census", "--n-test", 13, "--shots", "zero", "--m", 4)
     service = ("--base-url", "http://127.0.0.1:9/v1", "--max-cost", 1, "--out", tmp_path / "run")
-    assert "no price of my-model is known" in fwc(*words, "--model", "my-model", *service, code=2).line
+    assert (
+        "no price of my-model is known" in fwc(*words, "--model", "my-model", *service, code=2).line
+    )
     tier = ("--model", "gpt-5-mini", "--param", "service_tier=priority")
     assert "the parameter service_tier is not known" in fwc(*words, *tier, *service, code=2).line
     free = ("--model", "gpt-5-mini", "--param", "seed=1")
@@ -150,7 +170,11 @@ def test_a_limit_is_refused_without_a_price(fwc: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["not toml [", 'date = "x"\n[models]\na = 3\n', 'date = "x"\n[models]\na = { input = -1, output = 1 }\n'],
+    [
+        "not toml [",
+        'date = "x"\n[models]\na = 3\n',
+        'date = "x"\n[models]\na = { input = -1, output = 1 }\n',
+    ],
 )
 def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "prices.toml"
@@ -174,28 +198,45 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
     prices = tmp_path / "prices.toml"
     prices.write_text('date = "2030-01-01"\n[models]\nmine = { input = 1000, output = 4000 }\n')
     price: Any = price_of("mine", prices)
-    attempts, bill = itertools.count(), [0.0]
+    attempts = itertools.count()
+    bill = [0.0]
 
     def service(request: HttpRequest) -> HttpReply:
-        number, chat = next(attempts), request.path.endswith("/chat/completions")
+        number = next(attempts)
+        chat = request.path.endswith("/chat/completions")
         used = Usage(len(request.body) // 5, 2 if chat else 1)
         bill[0] += price.dollars(used)
         body = answered(request, True)
-        names = ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+        names = (
+            ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+        )
         body["usage"] = dict(zip(names, (used.prompt_tokens, used.completion_tokens), strict=True))
-        return HttpReply(body) if number % 5 == 4 else _lost(body, ("cut", "status 500", "html")[number % 3])
+        if number % 5 == 4:
+            return HttpReply(body)
+        return _lost(body, ("cut", "status 500", "html")[number % 3])
 
     kind: Any = partial(DecisionModel, **options) if "api" in options else ChatModel
     with serve_in_thread(service) as url:
         for most in (2.0, 3.0):
             result = evaluate(
-                census_task(600, 300), kind("mine", base_url=f"{url}/v1", backoff=0.001), ("zero",),
-                out=tmp_path / "run", n_test=40, base_parity=None, prices=prices, max_cost=most,
-                concurrency=concurrency, progress=False, **options,
-            )  # fmt: skip
+                census_task(600, 300),
+                kind("mine", base_url=f"{url}/v1", backoff=0.001),
+                ("zero",),
+                out=tmp_path / "run",
+                n_test=40,
+                base_parity=None,
+                prices=prices,
+                max_cost=most,
+                concurrency=concurrency,
+                progress=False,
+                **options,
+            )
             assert "stopped before --max-cost" in result.data["stopped"]
             assert 0.2 * most < bill[0] <= most
-            assert result.data["unknown_usage"]["prompt_tokens"] > result.data["usage"]["prompt_tokens"]
+            assert (
+                result.data["unknown_usage"]["prompt_tokens"]
+                > result.data["usage"]["prompt_tokens"]
+            )
             spent = bill[0]
             with Journal(tmp_path / "run") as journal:
                 assert spent <= journal.cost(price) <= most
@@ -204,30 +245,47 @@ def test_a_service_that_bills_and_loses_replies_stays_within_the_limit(
 def _understates(value: Any) -> bool:
     """A service can lie (SECURITY.md); this is about counts that are none."""
     return (
-        isinstance(value, float | int) and not isinstance(value, bool) and 0 < value < 1e9 and value % 1 == 0
+        isinstance(value, float | int)
+        and not isinstance(value, bool)
+        and 0 < value < 1e9
+        and value % 1 == 0
     )
 
 
 NO_COUNT = (
-    st.none() | st.booleans() | st.integers(max_value=0) | st.integers(min_value=10**9) | st.floats()
-    | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
-    | st.dictionaries(st.sampled_from(["total", "cached_tokens", "input"]), st.integers(), max_size=2)
-).filter(lambda value: not _understates(value))  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers(max_value=0)
+    | st.integers(min_value=10**9)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(
+        st.sampled_from(["total", "cached_tokens", "input"]), st.integers(), max_size=2
+    )
+).filter(lambda value: not _understates(value))
 USAGES = NO_COUNT | st.fixed_dictionaries(
     {},
     optional={
-        "prompt_tokens": st.just(100) | NO_COUNT, "completion_tokens": st.just(1) | NO_COUNT,
-        "total_tokens": st.just(101) | NO_COUNT, "prompt_tokens_details": NO_COUNT,
+        "prompt_tokens": st.just(100) | NO_COUNT,
+        "completion_tokens": st.just(1) | NO_COUNT,
+        "total_tokens": st.just(101) | NO_COUNT,
+        "prompt_tokens_details": NO_COUNT,
         "input_tokens": st.just(100),
     },
-)  # fmt: skip
+)
 
 
 @given(st.lists(USAGES, min_size=1, max_size=6))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(tmp_path: Path, usages: list[Any]) -> None:
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(
+    tmp_path: Path, usages: list[Any]
+) -> None:
     """A first pass without a limit counts, too: what it does not know is estimated upwards."""
-    cost, asked = PRICE.dollars(Usage(100, 1)), itertools.count()
+    cost = PRICE.dollars(Usage(100, 1))
+    asked = itertools.count()
 
     def service(request: HttpRequest) -> HttpReply:
         usage = usages[next(asked) % len(usages)]
@@ -251,21 +309,44 @@ def test_no_form_of_usage_makes_a_run_spend_more_than_the_limit(tmp_path: Path, 
     ("usage", "expected"),
     [
         ({"prompt_tokens": 100, "completion_tokens": 1}, Usage(100, 1)),
-        ({"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160}, Usage(100, 60)),  # it reasoned
-        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}},
-         Usage(100, 1, 64)),
-        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 101}},
-         Usage(100, 1)),
-        ({"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": -1}},
-         None),
+        (
+            {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 160},
+            Usage(100, 60),
+        ),  # it reasoned
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 64},
+            },
+            Usage(100, 1, 64),
+        ),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cached_tokens": 101},
+            },
+            Usage(100, 1),
+        ),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"cache_write_tokens": -1},
+            },
+            None,
+        ),
         ({"prompt_tokens": 0, "completion_tokens": 0}, None),
         ({"prompt_tokens": 100, "completion_tokens": 0}, None),
         ({"prompt_tokens": 100}, None),
         ({"total_tokens": 101}, None),
         ({"input_tokens": 100, "output_tokens": 1}, None),
     ],
-)  # fmt: skip
-def test_what_is_not_known_of_a_usage_is_not_zero(usage: dict[str, Any], expected: Usage | None) -> None:
+)
+def test_what_is_not_known_of_a_usage_is_not_zero(
+    usage: dict[str, Any], expected: Usage | None
+) -> None:
     assert read_reply(completion("Yes") | {"usage": usage}).usage == expected
 
 

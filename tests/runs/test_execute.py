@@ -53,7 +53,9 @@ class Scripted:
 
 
 def call(number: int, arm: str = "zero", repeat: int = 0) -> PlannedCall:
-    return PlannedCall(arm, repeat, f"test:{number}", "", [{"role": "user", "content": f"q{number}"}])
+    return PlannedCall(
+        arm, repeat, f"test:{number}", "", [{"role": "user", "content": f"q{number}"}]
+    )
 
 
 def run(model: Scripted, calls: Any, folder: Path, **options: Any) -> ExecutionSummary:
@@ -71,11 +73,35 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
     assert run(model, [call(1), call(2)], tmp_path) == ExecutionSummary(2, 0, 0)
     first = next(record for record in records(tmp_path) if record["row"] == "test:1")
     assert set(first) == {
-        "request", "arm", "repeat", "row", "variant", "text", "finish_reason", "refusal", "error", "logprobs",
-        "answer", "reason", "p_yes", "usage", "model", "fingerprint", "attempts", "latency", "time", "raw",
-        "prompt", "parser",
-    }  # fmt: skip
-    assert (first["arm"], first["text"], first["answer"], first["reason"]) == ("zero", "Yes", "yes", "")
+        "request",
+        "arm",
+        "repeat",
+        "row",
+        "variant",
+        "text",
+        "finish_reason",
+        "refusal",
+        "error",
+        "logprobs",
+        "answer",
+        "reason",
+        "p_yes",
+        "usage",
+        "model",
+        "fingerprint",
+        "attempts",
+        "latency",
+        "time",
+        "raw",
+        "prompt",
+        "parser",
+    }
+    assert (first["arm"], first["text"], first["answer"], first["reason"]) == (
+        "zero",
+        "Yes",
+        "yes",
+        "",
+    )
     assert first["raw"] == {"content": "Yes"}
     assert {record["reason"] for record in records(tmp_path)} == {"", "refused"}
     assert model.closed == 1
@@ -84,7 +110,9 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
 def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
     flaky = Scripted(lambda content: None if content == "q3" else "No")
     assert run(flaky, map(call, range(5)), tmp_path) == ExecutionSummary(4, 1, 0)
-    assert [each["row"] for each in records(tmp_path) if each["error"] == "nobody home"] == ["test:3"]
+    assert [each["row"] for each in records(tmp_path) if each["error"] == "nobody home"] == [
+        "test:3"
+    ]
     model = Scripted()
     assert run(model, map(call, range(7)), tmp_path) == ExecutionSummary(3, 0, 4)
     assert sorted(model.asked) == ["q3", "q5", "q6"]
@@ -103,7 +131,9 @@ def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path: Path
     with pytest.raises(ProviderError, match="no quota"):
         run(model, map(call, range(1000)), tmp_path, concurrency=8)
     assert len(model.asked) < 30
-    assert len(records(tmp_path)) == len(model.asked) - 1, "every other request that was sent is kept"
+    assert len(records(tmp_path)) == len(model.asked) - 1, (
+        "every other request that was sent is kept"
+    )
 
 
 def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path: Path) -> None:
@@ -124,7 +154,9 @@ class Instant(Scripted):
 def test_cancellation_is_heard_and_keeps_what_was_answered(tmp_path: Path, model: Scripted) -> None:
     async def go() -> None:
         with Journal(tmp_path) as journal:
-            task = asyncio.ensure_future(Execution(model, map(call, itertools.count()), journal).run())
+            task = asyncio.ensure_future(
+                Execution(model, map(call, itertools.count()), journal).run()
+            )
             while len(journal) < 20:
                 await asyncio.sleep(0.001)
             task.cancel()
@@ -145,9 +177,13 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
 
 
 class Reader(Scripted):
-    """A model in this process that takes a second for 100 characters, and keeps what it read before."""
+    """A model in this process that takes a second for 100 characters, and keeps what it read
+    before.
+    """
 
-    local, seconds, read = True, 0.0, ""
+    local = True
+    seconds = 0.0
+    read = ""
 
     async def ask(self, messages: Messages) -> Reply:
         prefix, row = (message["content"] for message in messages)
@@ -167,8 +203,14 @@ def test_the_time_left_holds_across_arms(tmp_path: Path, monkeypatch: pytest.Mon
     calls = [*of_arm("zero", 100), *of_arm("fwc", 8000), *of_arm("balanced", 6000)]
     calls = [calls[0], *calls]  # and one that was answered before
     seen: list[tuple[float, float]] = []
-    run(model, calls, tmp_path, progress=lambda state: seen.append((model.seconds, state.left or 0.0)),
-        concurrency=1, total=len(calls))  # fmt: skip
+    run(
+        model,
+        calls,
+        tmp_path,
+        progress=lambda state: seen.append((model.seconds, state.left or 0.0)),
+        concurrency=1,
+        total=len(calls),
+    )
     wrong = [left / (model.seconds - now) for now, left in seen if model.seconds - now > 20]
     assert len(wrong) > 50
     assert 0.99 < min(wrong) <= max(wrong) < 1.01
@@ -190,8 +232,12 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     assert objects(2000) - objects(200) < 500
 
 
-def test_the_time_left_follows_the_pace_of_the_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arms with examples are slower than zero-shot ones; their first question reads all examples."""
+def test_the_time_left_follows_the_pace_of_the_arm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arms with examples are slower than zero-shot ones; their first question reads all
+    examples.
+    """
     now = 0.0
     monkeypatch.setattr(execute_module, "time", SimpleNamespace(monotonic=lambda: now))
 
@@ -201,13 +247,21 @@ def test_the_time_left_follows_the_pace_of_the_arm(tmp_path: Path, monkeypatch: 
         return "Yes"
 
     seen: list[Progress] = []
-    run(Scripted(take_time), map(call, range(300)), tmp_path, progress=seen.append, total=600, concurrency=1)
+    run(
+        Scripted(take_time),
+        map(call, range(300)),
+        tmp_path,
+        progress=seen.append,
+        total=600,
+        concurrency=1,
+    )
     assert "0:25:00 left" in seen[-1].line(600)
 
 
 def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> None:
     """It answers 429 once, and asks for patience; no reply comes that would be reported."""
-    asked, lines = [0], list[str]()
+    asked = [0]
+    lines = list[str]()
 
     def service(request: HttpRequest) -> HttpReply:
         asked[0] += 1
@@ -220,7 +274,9 @@ def test_progress_says_when_the_service_makes_everybody_wait(tmp_path: Path) -> 
             model = ChatModel("m", base_url=f"{url}/v1")
             with Journal(tmp_path) as journal:
                 planned = [PlannedCall("zero", 0, "r", "", [{"role": "user", "content": "?"}])]
-                run = Execution(model, planned, journal, 1, lambda state: lines.append(state.line(1)))
+                run = Execution(
+                    model, planned, journal, 1, lambda state: lines.append(state.line(1))
+                )
                 await run.run()
 
     asyncio.run(go())

@@ -1,4 +1,6 @@
-"""A run's folder: what is written can be read, what was damaged is said, what is derived is made again."""
+"""A run's folder: what is written can be read, what was damaged is said, what is derived is made
+again.
+"""
 
 import json
 import os
@@ -24,9 +26,18 @@ from tests.faults.passage import N, plan, run_plan
 from tests.models.four_members import FourMembers
 
 HOSTILE = (
-    "Yes \ud800", "=cmd|'/c calc'!A0", "'=1", "''+1", "-no", "@x", "\tno", "x" * 200_000,
-    'Yes",\r\n"no', "\0", "",
-)  # fmt: skip
+    "Yes \ud800",
+    "=cmd|'/c calc'!A0",
+    "'=1",
+    "''+1",
+    "-no",
+    "@x",
+    "\tno",
+    "x" * 200_000,
+    'Yes",\r\n"no',
+    "\0",
+    "",
+)
 
 
 def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +47,9 @@ def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPat
 
 
 class Answers(FourMembers):
-    """A model that says `texts` in turn; `after` is called after each reply with how many there were."""
+    """A model that says `texts` in turn; `after` is called after each reply with how many there
+    were.
+    """
 
     def __init__(self, *texts: str, after: Callable[[int], None] = lambda count: None) -> None:
         self.texts, self.after, self.asked = texts or ("Yes", "No"), after, 0
@@ -128,9 +141,10 @@ def replaced(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "vanish", [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
+    "vanish",
+    [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
     ids=["deleted", "replaced", "journal deleted"],
-)  # fmt: skip
+)
 def test_a_folder_that_vanishes_ends_the_run(tmp_path: Path, vanish: Callable[[Path], Any]) -> None:
     folder = tmp_path / "run"
     model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
@@ -156,10 +170,18 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("name", "read"),
-    [("run.json", read_run), ("answers.csv", read_run), ("results.json", read_run), ("run.json", rescore),
-     ("journal.jsonl", rescore), ("questions.jsonl", rescore)],
-)  # fmt: skip
-def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str, read: Callable[[Path], object]) -> None:
+    [
+        ("run.json", read_run),
+        ("answers.csv", read_run),
+        ("results.json", read_run),
+        ("run.json", rescore),
+        ("journal.jsonl", rescore),
+        ("questions.jsonl", rescore),
+    ],
+)
+def test_a_pipe_is_not_waited_for(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     os.mkfifo(tmp_path / "run" / name)
@@ -169,9 +191,17 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str, read: Callable[[Pat
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("arms", [["zero"]]), ("arms", ["zero", "zero"]), ("settings", []), ("model", 7), ("simulated", "no"),
-     ("settings", {"n_test": "many", "repeats": 1, "seed": 0}), ("sources", [1]), ("calls", -1)],
-)  # fmt: skip
+    [
+        ("arms", [["zero"]]),
+        ("arms", ["zero", "zero"]),
+        ("settings", []),
+        ("model", 7),
+        ("simulated", "no"),
+        ("settings", {"n_test": "many", "repeats": 1, "seed": 0}),
+        ("sources", [1]),
+        ("calls", -1),
+    ],
+)
 def test_an_edited_description_is_refused(tmp_path: Path, key: str, value: object) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / "run.json"
@@ -188,12 +218,27 @@ def test_long_names_fit_into_a_file_system() -> None:
 
 
 def record(row: str, text: str | None, number: int, **others: Any) -> dict[str, Any]:
-    return {"request": f"{number:032x}", "arm": "zero", "repeat": 0, "row": row, "variant": "", "text": text,
-            "error": None if text else "gone", **others}  # fmt: skip
+    return {
+        "request": f"{number:032x}",
+        "arm": "zero",
+        "repeat": 0,
+        "row": row,
+        "variant": "",
+        "text": text,
+        "error": None if text else "gone",
+        **others,
+    }
 
 
 def question(row: str, repeat: int = 0) -> dict[str, Any]:
-    return {"arm": "zero", "repeat": repeat, "row": row, "variant": "", "group": "f", "label": "yes"}
+    return {
+        "arm": "zero",
+        "repeat": repeat,
+        "row": row,
+        "variant": "",
+        "group": "f",
+        "label": "yes",
+    }
 
 
 def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
@@ -208,6 +253,10 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     answers = [replies.row(question(row)) for row in rows]
     assert [row["answer"] for row in answers] == ["", "", "no", "yes", "", ""]
     assert (answers[2]["p_yes"], answers[2]["reply"], answers[2]["label"]) == (0.25, "No", "yes")
-    assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == ["gone", "", ""]
+    assert [replies.error(question(row)) for row in (rows[0], rows[2], "another")] == [
+        "gone",
+        "",
+        "",
+    ]
     assert replies.row(question(rows[3], 1))["reason"] == "error"
     assert replies.models == ["first", "second"]

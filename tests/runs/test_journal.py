@@ -1,4 +1,6 @@
-"""The journal: repaired when torn, refused when foreign or damaged, for one process, whole on a full disk."""
+"""The journal: repaired when torn, refused when foreign or damaged, for one process, whole on a
+full disk.
+"""
 
 import resource
 from pathlib import Path
@@ -94,9 +96,15 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) 
 
 @pytest.mark.parametrize(
     "damage",
-    [b"garbage\n", b"\xff\n", b"[]\n", b'{"request": "no id", "text": "Yes"}\n', b'{"request": "ab"}\n',
-     b'{"request": "ab", "text": "Yes", "usage": {"odd": 1}}\n'],
-)  # fmt: skip
+    [
+        b"garbage\n",
+        b"\xff\n",
+        b"[]\n",
+        b'{"request": "no id", "text": "Yes"}\n',
+        b'{"request": "ab"}\n',
+        b'{"request": "ab", "text": "Yes", "usage": {"odd": 1}}\n',
+    ],
+)
 def test_a_damaged_line_is_named_and_left_alone(tmp_path: Path, damage: bytes) -> None:
     lines = fill(tmp_path, 3).splitlines(keepends=True)
     lines[2] = damage

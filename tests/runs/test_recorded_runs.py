@@ -17,7 +17,9 @@ VERSIONS = sorted((CHECKOUT / "tests" / "recorded_runs").glob("v*"))
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda path: path.name)
-def recorded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def recorded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """A copy of what a version wrote, which is the current folder, and the numbers that it gave."""
     folder = shutil.copytree(request.param, tmp_path / "recorded")
     monkeypatch.chdir(folder)
@@ -62,10 +64,17 @@ def test_readers_of_answers_take_the_columns_that_they_know(fwc: Run, recorded: 
     answers = pd.read_csv("run/answers.csv", dtype=str, keep_default_na=False)
     later = answers[sorted(answers.columns.drop("simulated"))].assign(tokens="3")
     later.to_csv("run/answers.csv", index=False)
-    arms = json.loads(fwc("report", "run", "--format", "json", code=0).out)["runs"][0]["statistics"]["arms"]
+    arms = json.loads(fwc("report", "run", "--format", "json", code=0).out)["runs"][0][
+        "statistics"
+    ]["arms"]
     accuracy = {arm: values["accuracy"] for arm, values in recorded["statistics"].items()}
     assert {arm["arm"]: arm["accuracy"]["value"] for arm in arms} == pytest.approx(accuracy)
-    assert Result(Path("run"), read_json("run/results.json")).answers()["answer"].eq(answers["answer"]).all()
+    assert (
+        Result(Path("run"), read_json("run/results.json"))
+        .answers()["answer"]
+        .eq(answers["answer"])
+        .all()
+    )
 
 
 def test_a_recorded_audit_is_repeated(recorded: Any) -> None:

@@ -1,4 +1,6 @@
-"""Prompts that are asked several times, and several template sets: counted, continued, and told apart."""
+"""Prompts that are asked several times, and several template sets: counted, continued, and told
+apart.
+"""
 
 import json
 import random
@@ -23,7 +25,8 @@ from tests.people import make_people, write_people
 class Dice(FourMembers):
     """A model that says yes now and then; `most` requests are answered, then Ctrl-C is pressed."""
 
-    name, completion_limit = "dice", 1
+    name = "dice"
+    completion_limit = 1
 
     def __init__(self, most: int = 10**9, chance: float = 0.3) -> None:
         self.asked, self.most, self.chance, self.dice = 0, most, chance, random.Random(0)
@@ -65,7 +68,9 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
         evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
     rest = Dice()
     result = evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
-    assert result.data["requests"] == 2 * 20 * 3 * 2 * 2  # repeats, rows, samples, arms, told as the other
+    assert (
+        result.data["requests"] == 2 * 20 * 3 * 2 * 2
+    )  # repeats, rows, samples, arms, told as the other
     assert rest.asked == result.data["requests"] - 100
     assert (result.data["repeats"], result.data["samples"]) == (2, 3)
     assert [arm["n"] for arm in result.arms] == [120, 120]
@@ -78,7 +83,12 @@ def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) ->
 
 
 def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"n_test": 100, "base_parity": None, "samples": 5, "out": tmp_path / "run"}
+    options: dict[str, Any] = {
+        "n_test": 100,
+        "base_parity": None,
+        "samples": 5,
+        "out": tmp_path / "run",
+    }
     found = evaluate(task, Dice(), ("zero",), **options).audit().to_dict()
     (arm,) = found["arms"]
     again = arm["repetition"]
@@ -86,7 +96,8 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
     assert (again["times"], again["prompts"]) == (5, 100)
     assert again["changed"] == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
     assert again["probabilities"]["auc"] == pytest.approx(0.5, abs=0.15)
-    # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a little.
+    # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a
+    # little.
     assert arm["accuracy"]["high"] - arm["accuracy"]["low"] > 0.07
     assert any("Every prompt was asked 5 times" in note for note in found["notes"])
 
@@ -94,8 +105,14 @@ def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path:
 @pytest.mark.slow
 def test_each_template_set_makes_an_arm(task: Task, tmp_path: Path) -> None:
     own = shutil.copytree(resource_dir("prompts") / "default", tmp_path / "my, own")
-    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
-    result = evaluate(task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options)
+    options: dict[str, Any] = {
+        "settings": SMALL,
+        "orders": ("random", "given"),
+        "out": tmp_path / "run",
+    }
+    result = evaluate(
+        task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options
+    )
     names = [arm["arm"] for arm in result.arms]
     assert names == ["zero@default", "zero@my, own"] + [
         f"balanced@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")

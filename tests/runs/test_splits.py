@@ -16,7 +16,12 @@ from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import cell_counts, draw_split, hold_out, row_values
-from fwc_llm.runs.threshold_selection import NEVER, at_threshold, choose_thresholds, draw_validation_rows
+from fwc_llm.runs.threshold_selection import (
+    NEVER,
+    at_threshold,
+    choose_thresholds,
+    draw_validation_rows,
+)
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, default_task, load_task
 from tests.data.tables import small_task
@@ -30,13 +35,18 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
         for group, yes in (("a", 2), ("b", 3), ("c", 4))
         for k in range(30)
     ]
-    return small_task(tmp_path_factory.mktemp("splits"), "\n".join(["x,colour,sex,y", *rows, *rows]) + "\n")
+    return small_task(
+        tmp_path_factory.mktemp("splits"), "\n".join(["x,colour,sex,y", *rows, *rows]) + "\n"
+    )
 
 
 @pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 600), st.integers(0, 20))
-def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, twentieths: int) -> None:
-    groups, parity = [f"g{k}" for k in range(n_groups)], twentieths / 20
+def test_counts_are_exact_or_the_nearest_number_is_named(
+    n_groups: int, n: int, twentieths: int
+) -> None:
+    groups = [f"g{k}" for k in range(n_groups)]
+    parity = twentieths / 20
     try:
         counts = cell_counts(groups, n, parity)
     except FwcError as error:
@@ -49,7 +59,9 @@ def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, 
         return
     assert set(counts.sum(axis=1)) == {n // n_groups}
     rates = counts[:, 1] / (n // n_groups)
-    np.testing.assert_allclose(rates, np.linspace(0.5 - parity / 2, 0.5 + parity / 2, n_groups), atol=1e-12)
+    np.testing.assert_allclose(
+        rates, np.linspace(0.5 - parity / 2, 0.5 + parity / 2, n_groups), atol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -96,11 +108,13 @@ def test_an_example_without_a_value_is_refused(task: Task) -> None:
 @pytest.mark.parametrize(
     ("n", "parity", "words"),
     [
-        (24, 1.01, r"outside \[0, 1\]"), (24, float("nan"), r"outside \[0, 1\]"),
-        (0, 0.5, "at least 1"), (25, 0.5, "the nearest number that works is"),
+        (24, 1.01, r"outside \[0, 1\]"),
+        (24, float("nan"), r"outside \[0, 1\]"),
+        (0, 0.5, "at least 1"),
+        (25, 0.5, "the nearest number that works is"),
         (300, 0.0, "the cell sex = a, y = no has 40 rows to draw from, but 50 are needed"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_drawn_is_named(task: Task, n: int, parity: float, words: str) -> None:
     with pytest.raises(FwcError, match=words):
         draw_split(task, n, parity)
@@ -111,7 +125,12 @@ def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     adult = load_task("adult", data_dir)
     split = draw_split(adult, seed=0)
     counts = {key: int(n) for key, n in split.test.groupby(["sex", "income"]).size().items()}
-    assert counts == {("Female", "no"): 75, ("Female", "yes"): 25, ("Male", "no"): 25, ("Male", "yes"): 75}
+    assert counts == {
+        ("Female", "no"): 75,
+        ("Female", "yes"): 25,
+        ("Male", "no"): 25,
+        ("Male", "yes"): 75,
+    }
     assert len(split.pool) == 30_162  # all training rows stay in the table
     assert all(row.startswith("adult.test:") for row in split.test.index)
     held = set(row_values(adult, split.test))
@@ -138,7 +157,9 @@ def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
     """The settings of a plan with every default, for all three arms and two seeds."""
     plan = make_plan(task, ("zero", "balanced", "fwc"), Settings(repeats=2))
     assert all(len(repeat.split.test) == plan.settings.n_test for repeat in plan.repeats)
-    chosen = [shots.m for repeat in plan.repeats for arm, shots in repeat.shots.items() if arm != "zero"]
+    chosen = [
+        shots.m for repeat in plan.repeats for arm, shots in repeat.shots.items() if arm != "zero"
+    ]
     assert all(0 < m <= plan.settings.m for m in chosen)
     return plan.settings, plan.notes
 
@@ -158,7 +179,7 @@ def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
         ([(12, 4), (6, 9)], 15, None, 8),
         ([(60, 60)] * 9, 144, 0.5, 18),  # an example for every cell
     ],
-)  # fmt: skip
+)
 def test_every_table_comes_through_and_what_moved_is_said(
     tmp_path: Path, sizes: list[tuple[int, int]], n_test: int, parity: float | None, m: int
 ) -> None:
@@ -189,8 +210,11 @@ def test_a_number_that_is_given_is_rounded_to_whole_cells_or_refused(tmp_path: P
     assert make_plan(small, ["zero"], Settings(n_test=40)).settings.n_test == 40
     with pytest.raises(FwcError, match="no row is left for examples"):
         make_plan(small, ["zero"], Settings(n_test=490, base_parity=None))
-    assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(n_test=40, m=4, base_parity=0.5)
-    # An explicit parity is kept: the number of rows moves, and below it the draw says what is missing.
+    assert fit_defaults(small, Settings(n_test=40, m=4))[0] == Settings(
+        n_test=40, m=4, base_parity=0.5
+    )
+    # An explicit parity is kept: the number of rows moves, and below it the draw says what is
+    # missing.
     assert fit_defaults(small, Settings(base_parity=0.5))[0].base_parity == 0.5
     cells = cell_counts(small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5)
     assert cells[0, 1] <= 10
@@ -227,10 +251,14 @@ KEY = ("zero", 0)
 
 def chosen(rule: str, *rows: tuple[float | None, str, str]) -> dict[str, Any]:
     names = ("arm", "repeat", "p_yes", "label", "group")
-    return choose_thresholds(rule, [dict(zip(names, (*KEY, *row), strict=True)) for row in rows], [KEY])[KEY]
+    return choose_thresholds(
+        rule, [dict(zip(names, (*KEY, *row), strict=True)) for row in rows], [KEY]
+    )[KEY]
 
 
-def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_the_nearest_to_half() -> None:
+def test_fit_takes_the_most_accurate_threshold_then_that_of_the_least_gap_then_the_nearest_to_half() -> (
+    None
+):
     low = (0.1, "no", "a"), (0.2, "no", "b")
     found = chosen("fit", *low, (0.3, "yes", "a"), (0.3, "no", "b"), (0.4, "yes", "b"))
     assert (found["threshold"], found["accuracy"], found["accuracy_at_half"]) == (0.3, 0.8, 0.6)
@@ -248,10 +276,14 @@ def test_a_threshold_may_never_say_yes() -> None:
 
 
 def test_base_rate_says_yes_as_often_as_there_are_yes() -> None:
-    rows = [(place / 10, "yes" if place in {1, 2, 3} else "no", "ab"[place % 2]) for place in range(10)]
+    rows = [
+        (place / 10, "yes" if place in {1, 2, 3} else "no", "ab"[place % 2]) for place in range(10)
+    ]
     found = chosen("base-rate", *rows)
     assert (found["threshold"], found["share_of_yes"], found["base_rate"]) == (0.7, 0.3, 0.3)
-    tied = chosen("base-rate", (0.5, "yes", "a"), (0.5, "no", "b"), (0.5, "no", "a"), (0.1, "no", "b"))
+    tied = chosen(
+        "base-rate", (0.5, "yes", "a"), (0.5, "no", "b"), (0.5, "no", "a"), (0.1, "no", "b")
+    )
     assert tied["share_of_yes"] in {0.0, 0.75}  # ties leave nothing nearer to a quarter
 
 
@@ -269,12 +301,14 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
     ("options", "words"),
     [
         ({"threshold": 1.5}, "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5"),
-        ({"threshold": float("nan")}, "threshold.*nan"), ({"threshold": True}, "threshold.*True"),
-        ({"threshold": "median"}, "threshold.*median"), ({"threshold_rows": 40}, "is for a threshold"),
+        ({"threshold": float("nan")}, "threshold.*nan"),
+        ({"threshold": True}, "threshold.*True"),
+        ({"threshold": "median"}, "threshold.*median"),
+        ({"threshold_rows": 40}, "is for a threshold"),
         ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
         ({"threshold": 0.5, "threshold_rows": 40}, "is for a threshold of 'fit' or 'base-rate'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(FwcError, match=words):
         Settings(**options)
@@ -283,7 +317,9 @@ def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) ->
 def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:
     saved = select_shots(two, "random", m=8, seed=5)
     arms = ("balanced", "nearest", saved)
-    settings = Settings(m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16)
+    settings = Settings(
+        m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16
+    )
     plan = make_plan(two, arms, settings)
     assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (2 * 3 * 32, 96, 96)
     said = "--threshold fit adds 96 requests: 16 rows of the pool in each arm and repeat"
@@ -295,7 +331,9 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
         free = repeat.split.pool[repeat.split.candidates]
         assert not of_held & set(row_values(two, free))
         for shots in (*repeat.shots.values(), saved):
-            assert not of_held & set(row_values(two, [example.values for example in shots.examples]))
+            assert not of_held & set(
+                row_values(two, [example.values for example in shots.examples])
+            )
         # Drawn like the test rows: as many of each group and answer.
         for rows in (repeat.validation, repeat.split.test):
             assert (two.sensitive(rows) == "a").sum() == 8
@@ -305,7 +343,9 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
     assert calls[:96] == first
     assert {call.arm for call in first} == {arm.name for arm in plan.arms}
     learnt = set(first[0].asked.training().rows.index.astype(str))
-    assert not learnt & {call.row for call in calls if call.repeat == 0}  # neither held nor test rows
+    assert not learnt & {
+        call.row for call in calls if call.repeat == 0
+    }  # neither held nor test rows
 
 
 def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:

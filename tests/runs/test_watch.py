@@ -27,7 +27,11 @@ def short(body: Any) -> Any:
 
 
 def chatty(body: Any) -> str:
-    return '{"answer": "no"}' if "response_format" in body else "Well,\n that \x1b[2Jdepends " + "on it " * 90
+    return (
+        '{"answer": "no"}'
+        if "response_format" in body
+        else "Well,\n that \x1b[2Jdepends " + "on it " * 90
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,11 +44,14 @@ def chatty(body: Any) -> str:
 def test_the_remedy_is_named_and_helps(
     answer: Any, remedy: dict[str, Any], option: str, concurrency: int, tmp_path: Path
 ) -> None:
-    service, out = Service(answer), tmp_path / "run"
+    service = Service(answer)
+    out = tmp_path / "run"
     with serve_in_thread(service) as url:
         asked: Any = {**SMALL, "out": out, "base_url": f"{url}/v1", "concurrency": concurrency}
         for _ in range(2):  # the second time nothing is asked
-            with pytest.raises(UnreadError, match=rf"the first {FIRST} replies of .*{option}") as caught:
+            with pytest.raises(
+                UnreadError, match=rf"the first {FIRST} replies of .*{option}"
+            ) as caught:
                 evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked)
             assert (caught.value.exit_code, len(service.bodies)) == (
                 3,
@@ -66,7 +73,8 @@ def test_refusals_and_filters_are_findings_and_the_watch_can_be_left_out(tmp_pat
         (lambda body: filtered, {}, "filtered"),
         (chatty, {"no_watch": True}, "other"),
     ):
-        service, out = Service(answer), tmp_path / reason
+        service = Service(answer)
+        out = tmp_path / reason
         with serve_in_thread(service) as url:
             result = evaluate(
                 CENSUS, "some-model", ("zero",), out=out, base_url=f"{url}/v1", **SMALL, **options
@@ -86,7 +94,15 @@ def test_one_answer_among_the_first_is_enough(tmp_path: Path) -> None:
 def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path: Path) -> None:
     service = Service(lambda body: "Hm." if len(service.bodies) % 3 else "Yes")
     with serve_in_thread(service) as url:
-        words: Any = ("eval", "--task", "census", "--model", "some-model", "--base-url", f"{url}/v1")
+        words: Any = (
+            "eval",
+            "--task",
+            "census",
+            "--model",
+            "some-model",
+            "--base-url",
+            f"{url}/v1",
+        )
         words += ("--shots", "zero", "--n-test", 60, "--concurrency", 1, "--out", tmp_path / "run")
         done = fwc(*words, code=0)
         assert "Only 33% of the replies of zero" in done.out.splitlines()[1]
@@ -101,24 +117,43 @@ def test_a_low_coverage_is_said_first_and_strict_ends_with_4(fwc: Run, tmp_path:
     ("answer", "held", "trials"),
     [
         (lambda body: '{"answer": "yes"}' if "response_format" in body else "No", True, 0),
-        (lambda body: refusal(500, "literal_error") if "response_format" in body else "No", False, 3),
+        (
+            lambda body: refusal(500, "literal_error") if "response_format" in body else "No",
+            False,
+            3,
+        ),
         (lambda body: "No", False, 1),
-        (lambda body: refusal(400, "Unsupported parameter: 'response_format'", "unsupported_parameter",
-                              param="response_format") if "response_format" in body else "No", False, 1),
+        (
+            lambda body: (
+                refusal(
+                    400,
+                    "Unsupported parameter: 'response_format'",
+                    "unsupported_parameter",
+                    param="response_format",
+                )
+                if "response_format" in body
+                else "No"
+            ),
+            False,
+            1,
+        ),
     ],
     ids=["given", "500", "ignored", "refused"],
-)  # fmt: skip
+)
 def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
     answer: Any, held: bool, trials: int, tmp_path: Path
 ) -> None:
-    service, out = Service(answer), tmp_path / "auto"
+    service = Service(answer)
+    out = tmp_path / "auto"
     with serve_in_thread(service) as url:
         asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": out}
         result = evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
         forms = ["response_format" in body for body in service.bodies]
         assert sum(forms) == (20 if held else trials)
         assert len(forms) == 20 + trials
-        assert ("response_format" in json.loads((out / "run.json").read_text())["parameters"]) == held
+        assert (
+            "response_format" in json.loads((out / "run.json").read_text())["parameters"]
+        ) == held
         assert verify(out, CENSUS)["differs"] == 0
         assert {*result.answers()["answer"]} == {"yes" if held else "no"}
         evaluate(CENSUS, "some-model", ("zero", "balanced"), answer_format="auto", **asked)
@@ -131,11 +166,16 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
 
 def test_json_is_in_the_words_of_the_task(tmp_path: Path) -> None:
     task = replace(CENSUS, words={"yes": "bewilligt", "no": "abgelehnt"})
-    service = Service(lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein")
+    service = Service(
+        lambda body: '{"answer": "bewilligt"}' if "response_format" in body else "nein"
+    )
     with serve_in_thread(service) as url:
         asked: Any = {**SMALL, "n_test": 10, "base_url": f"{url}/v1", "out": tmp_path}
         result = evaluate(task, "some-model", ("zero",), answer_format="json", **asked)
     forms = [body["response_format"] for body in service.bodies]
     assert len(forms) == 10
-    assert forms[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["bewilligt", "abgelehnt"]
+    assert forms[0]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
+        "bewilligt",
+        "abgelehnt",
+    ]
     assert set(result.answers()["answer"]) == {"yes"}

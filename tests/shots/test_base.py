@@ -68,7 +68,12 @@ def test_a_mapping_becomes_a_certificate(two: Task) -> None:
 
 
 def test_thousands_of_examples_print_one_line() -> None:
-    long = {"rows": ["r"] * 5000, "weights": [1.0] * 5000, "fingerprint": "a" * 64, "more": [*range(5000)]}
+    long = {
+        "rows": ["r"] * 5000,
+        "weights": [1.0] * 5000,
+        "fingerprint": "a" * 64,
+        "more": [*range(5000)],
+    }
     certificate = {"objective": 1.25, "violation": 0.01, **long, "none": None}
     shots = Shots("fwc", "t", "0", 7, examples(5000), certificate)
     line = repr(shots)
@@ -80,7 +85,9 @@ def test_thousands_of_examples_print_one_line() -> None:
 
 
 def test_the_picture_shows_weights_and_escapes_cells() -> None:
-    shots = Shots(EVIL, EVIL, "0", 0, examples(50, 2.0, {EVIL: EVIL}), {EVIL: EVIL, "slots": [{"a": EVIL}]})
+    shots = Shots(
+        EVIL, EVIL, "0", 0, examples(50, 2.0, {EVIL: EVIL}), {EVIL: EVIL, "slots": [{"a": EVIL}]}
+    )
     for value in (shots.certificate, shots):
         tree = ElementTree.fromstring(value._repr_html_())  # type: ignore[union-attr]
         assert tree.find(".//script") is None
@@ -91,7 +98,11 @@ def test_the_picture_shows_weights_and_escapes_cells() -> None:
 
 any_examples = st.lists(
     st.tuples(st.sampled_from(["no", "yes"]), st.floats(0, 1)), min_size=0, max_size=12
-).map(lambda pairs: tuple(Example(f"t:{i}", {}, label, weight) for i, (label, weight) in enumerate(pairs)))  # type: ignore[arg-type]
+).map(
+    lambda pairs: tuple(
+        Example(f"t:{i}", {}, label, weight) for i, (label, weight) in enumerate(pairs)
+    )
+)  # type: ignore[arg-type]
 
 
 @given(any_examples, st.sampled_from(ORDERS), st.integers(0, 5))
@@ -114,7 +125,9 @@ def test_what_the_orders_mean(found: tuple[Example, ...]) -> None:
 
 def test_random_depends_on_the_seed() -> None:
     shots = shots_of(tuple(Example(f"t:{i}", {}, "no") for i in range(10)))
-    orders = {tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)}
+    orders = {
+        tuple(e.row for e in order_shots(shots, "random", seed).examples) for seed in range(5)
+    }
     assert len(orders) == 5
 
 
@@ -149,10 +162,14 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Pat
     some = np.arange(len(pool)) % 2 == 0
     kept_shots(task, "kmeans", 4)
     own = {"pool": older}, {"candidates": some}, {"pool": pool[some]}
-    for number, change in enumerate(({"m": 5}, {"epsilon": 0.5}, {"seed": 1}, {"max_iter": 2}, *own), 2):
+    for number, change in enumerate(
+        ({"m": 5}, {"epsilon": 0.5}, {"seed": 1}, {"max_iter": 2}, *own), 2
+    ):
         kept_shots(task, "kmeans", **{"m": 4, **change})  # type: ignore[arg-type]
         assert len(files(cache)) == number, change
-    kept_shots(task, "kmeans", 4, pool=pool, candidates=None)  # the task's own table: the same choice
+    kept_shots(
+        task, "kmeans", 4, pool=pool, candidates=None
+    )  # the task's own table: the same choice
     kept_shots(census_task(400, 50), "kmeans", 4)
     assert len(files(cache)) == 8
     kept_shots(census_task(400, 51), "kmeans", 4)

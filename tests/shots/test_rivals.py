@@ -1,4 +1,6 @@
-"""The strategies of the fairness literature: whom they choose, and that what is not true is marked."""
+"""The strategies of the fairness literature: whom they choose, and that what is not true is
+marked.
+"""
 
 import numpy as np
 import pytest
@@ -39,7 +41,9 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
     ages: dict[str, list[float]] = {}
     for pick in ("uniform", "surprising"):
         drawn = [select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick) for s in range(4)]
-        assert all(example.label == pool.loc[example.row, "y"] for one in drawn for example in one.examples)
+        assert all(
+            example.label == pool.loc[example.row, "y"] for one in drawn for example in one.examples
+        )
         # The old answer yes: a surprising yes is young, a surprising no is old.
         found = [example for one in drawn for example in one.examples]
         ages[pick] = [(1 if one.label == "no" else -1) * one.values["age"] for one in found]
@@ -52,11 +56,14 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
 @pytest.mark.parametrize(
     ("slots", "message"),
     [
-        ("a:no=1,a:yes=5", "slots sum to 6, but m=8"), ("a:no=4,a:no=4", "a:no is named twice"),
-        ("c:no=8", "no protected level 'c'; there are"), ("a:perhaps=8", "neither no nor yes"),
-        ("a:no=-8", "must be whole"), ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
+        ("a:no=1,a:yes=5", "slots sum to 6, but m=8"),
+        ("a:no=4,a:no=4", "a:no is named twice"),
+        ("c:no=8", "no protected level 'c'; there are"),
+        ("a:perhaps=8", "neither no nor yes"),
+        ("a:no=-8", "must be whole"),
+        ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
     ],
-)  # fmt: skip
+)
 def test_slots_that_do_not_read_are_refused_in_words(two: Task, slots: str, message: str) -> None:
     for strategy in ("fwc", "strata"):
         with pytest.raises(FwcError, match=message):

@@ -24,7 +24,9 @@ WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "
 
 
 def options_of(name: str, task: Task) -> dict[str, Any]:
-    return {"query": task.test().iloc[3].to_dict()} if name == "nearest" else {}
+    if name == "nearest":
+        return {"query": task.test().iloc[3].to_dict()}
+    return {}
 
 
 def cell(example: Example) -> tuple[str, str]:
@@ -33,15 +35,29 @@ def cell(example: Example) -> tuple[str, str]:
 
 def test_the_registry_has_every_strategy_of_the_issue() -> None:
     assert set(strategies()) >= {
-        "zero", "random", "balanced", "fwc", "strata", "nearest", "kmeans", "kmedoids", "kmedian-coreset",
-        "indfair-coreset", "fairlets", "reweighing", "ids",
-    }  # fmt: skip
+        "zero",
+        "random",
+        "balanced",
+        "fwc",
+        "strata",
+        "nearest",
+        "kmeans",
+        "kmedoids",
+        "kmedian-coreset",
+        "indfair-coreset",
+        "fairlets",
+        "reweighing",
+        "ids",
+    }
     assert None not in map(accepted_options, strategies())
 
 
 @pytest.mark.parametrize("name", CHOOSING)
-def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(name: str, two: Task) -> None:
-    pool, candidates = two.pool(), np.arange(240) % 2 == 0
+def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(
+    name: str, two: Task
+) -> None:
+    pool = two.pool()
+    candidates = np.arange(240) % 2 == 0
     shots = select_shots(two, name, m=12, seed=5, candidates=candidates, **options_of(name, two))
     assert {example.row for example in shots.examples} <= set(pool.index[candidates])
     assert len({example.row for example in shots.examples}) == shots.m == 12
@@ -65,17 +81,25 @@ def test_examples_are_distinct_candidates_with_all_that_a_prompt_shows(name: str
 @pytest.mark.parametrize("name", CHOOSING)
 def test_the_seed_decides(name: str, two: Task) -> None:
     def rows(seed: int) -> list[str]:
-        return [e.row for e in select_shots(two, name, 12, seed=seed, **options_of(name, two)).examples]
+        return [
+            e.row for e in select_shots(two, name, 12, seed=seed, **options_of(name, two)).examples
+        ]
 
     assert rows(1) == rows(1)
-    if name not in {"nearest", "fwc", "kmedoids"}:  # these may well find the same rows from another start
+    if name not in {
+        "nearest",
+        "fwc",
+        "kmedoids",
+    }:  # these may well find the same rows from another start
         assert rows(1) != rows(2)
 
 
 @pytest.mark.parametrize("name", CHOOSING)
 def test_three_protected_levels(name: str, three: Task) -> None:
     if name == "fairlets":
-        with pytest.raises(FwcError, match=r"fairlets are for two protected levels, .* has 3: a, b, c"):
+        with pytest.raises(
+            FwcError, match=r"fairlets are for two protected levels, .* has 3: a, b, c"
+        ):
             select_shots(three, name, 12)
         return
     assert select_shots(three, name, 12, **options_of(name, three)).m == 12
@@ -133,7 +157,9 @@ def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
     weights = {"age": 3.0, "job": 0.25}
     given: Any = select_shots(two, "fwc", 12, column_weights="age=3, job=0.25")
     assert given.options["column_weights"] == weights
-    own = replace(two, column_weights=weights | {"group": 2.0})  # which is protected, and no feature
+    own = replace(
+        two, column_weights=weights | {"group": 2.0}
+    )  # which is protected, and no feature
     assert select_shots(own, "fwc", 12).examples == given.examples
     plain: Any = select_shots(two, "fwc", 12)
     assert "column_weights" not in plain.options
@@ -143,7 +169,9 @@ def test_weights_of_columns_are_given_or_the_task_s(two: Task) -> None:
 def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
     free: Any = select_shots(two, "fwc", 12, epsilon=None)
     assert free.options["epsilon"] is None
-    assert free.certificate["violation"] > 0.05  # the groups' rates differ, and nothing evens them out
+    assert (
+        free.certificate["violation"] > 0.05
+    )  # the groups' rates differ, and nothing evens them out
 
 
 def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
@@ -153,8 +181,13 @@ def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
     assert Counter(map(cell, only)) == {("b", "yes"): 10}
     mixed = Counter(map(cell, select_shots(three, "strata", 12, group_share=0.5).examples))
     assert mixed == {
-        ("a", "no"): 3, ("a", "yes"): 3, ("b", "no"): 1, ("b", "yes"): 2, ("c", "no"): 2, ("c", "yes"): 1,
-    }  # fmt: skip
+        ("a", "no"): 3,
+        ("a", "yes"): 3,
+        ("b", "no"): 1,
+        ("b", "yes"): 2,
+        ("c", "no"): 2,
+        ("c", "yes"): 1,
+    }
 
 
 def test_nearest_is_nearest(two: Task) -> None:
@@ -164,7 +197,9 @@ def test_nearest_is_nearest(two: Task) -> None:
     numbers = np.column_stack([pool["age"], pool["hours"], pool["school"].map(rank)]).astype(float)
     asked = np.array([query["age"], query["hours"], rank[query["school"]]], float)
     distance = np.abs((numbers - asked) / numbers.std(axis=0)).sum(axis=1)
-    distance += (pool["job"] != query["job"]).to_numpy() * 1.0 + (pool["group"] != query["group"]).to_numpy()
+    distance += (pool["job"] != query["job"]).to_numpy() * 1.0 + (
+        pool["group"] != query["group"]
+    ).to_numpy()
     shots = select_shots(two, "nearest", 8, query=query)
     expected = pool.index[np.argsort(distance, kind="stable")[:8]]
     assert [example.row for example in shots.examples] == list(expected)
@@ -179,7 +214,9 @@ def test_nearest_is_nearest(two: Task) -> None:
 
 
 def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
-    """Ages on both sides of the query, and one mismatch or several, are as near but for rounding."""
+    """Ages on both sides of the query, and one mismatch or several, are as near but for
+    rounding.
+    """
     people = make_people(240, 2, seed=1)
     people["hours"], people["school"] = 40.0, "low"
     task = load_task(write_people(tmp_path, people))
@@ -204,9 +241,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
     "m no number": ("random", {"m": 2.5}, "m is 2.5: give a whole number"),
     "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
-    "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
+    "balanced, m below the cells": (
+        "balanced",
+        {"m": 3},
+        "at least one example in each of the 4 cells",
+    ),
     "weights of columns": ("fwc", {"column_weights": "age"}, "write COLUMN=WEIGHT"),
-    "cell too small": ("balanced", {"m": 200}, "the cell 'a', 'yes' is too small: 50 examples are needed"),
+    "cell too small": (
+        "balanced",
+        {"m": 200},
+        "the cell 'a', 'yes' is too small: 50 examples are needed",
+    ),
     "epsilon": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
     "seed": ("random", {"seed": -1}, "seed is -1"),
     "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),
@@ -214,9 +259,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "within": ("nearest", {"within": "x", "query": {}}, "within is 'x'"),
     "no query": ("nearest", {}, "nearest chooses examples for a queried row"),
     "query without feature": ("nearest", {"query": {"age": 3}}, "has no value for 'hours'"),
-    "query no number": ("nearest",
-                        {"query": {"age": "old", "hours": 1, "job": "cook", "school": "low", "group": "a"}},
-                        "'age' of the queried row is not numeric"),
+    "query no number": (
+        "nearest",
+        {"query": {"age": "old", "hours": 1, "job": "cook", "school": "low", "group": "a"}},
+        "'age' of the queried row is not numeric",
+    ),
     "share": ("strata", {"group_share": 1.5}, "group_share is 1.5"),
     "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
     "stratum": ("strata", {"m": 120}, r"the cell 'a', '\w+' is too small"),
@@ -227,11 +274,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
     "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),
     "no function": ("json:JSONDecoder", {}, "is not a function"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "options", "message"), REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_refused_in_words(name: str, options: dict[str, Any], message: str, two: Task) -> None:
+def test_bad_input_is_refused_in_words(
+    name: str, options: dict[str, Any], message: str, two: Task
+) -> None:
     with pytest.raises(FwcError, match=message):
         select_shots(two, name, **options)
 
@@ -265,15 +314,21 @@ def changed(request: Request, **fields: Any) -> Shots:
 
 NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
     "nothing": (lambda request: None, "returned NoneType, not Shots"),
-    "too many": (lambda request: make_shots(request, "own", range(5)), "5 examples, 4 were asked for"),
+    "too many": (
+        lambda request: make_shots(request, "own", range(5)),
+        "5 examples, 4 were asked for",
+    ),
     "one twice": (lambda request: make_shots(request, "own", [0, 0]), "occurs twice"),
     "no candidate": (lambda request: make_shots(request, "own", [9]), "which is not a candidate"),
     "unknown row": (lambda request: changed(request, row="nowhere:1"), "which is not in the pool"),
     "no label": (lambda request: changed(request, label="maybe"), "has the label 'maybe'"),
-    "wrong value": (lambda request: changed(request, values={"age": 1}), "differs from the table's"),
+    "wrong value": (
+        lambda request: changed(request, values={"age": 1}),
+        "differs from the table's",
+    ),
     "bad weight": (lambda request: changed(request, weight=-1.0), "has the weight -1.0"),
     "other task": (lambda request: replace(changed(request), task="other"), "of another task"),
-}  # fmt: skip
+}
 
 
 def nonsense(request: Request) -> Any:
@@ -295,7 +350,9 @@ def test_a_strategy_of_ones_own(two: Task) -> None:
     assert not is_per_row(own)
 
 
-def test_a_package_adds_a_strategy(two: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_adds_a_strategy(
+    two: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "first_rows.py").write_text(
         "from fwc_llm.shots.examples import make_shots\n"
         "def first(request):\n"

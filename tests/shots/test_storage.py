@@ -25,7 +25,8 @@ def any_shots(draw: st.DrawFn) -> Shots:
     n = len(rows)
     some = st.lists(st.floats(0, 1e6), min_size=n, max_size=n).filter(lambda w: any(w) or not w)
     weights = draw(st.none() | some) or [None] * n
-    values, labels = st.dictionaries(text, text | numbers, max_size=3), st.sampled_from(["no", "yes"])
+    values = st.dictionaries(text, text | numbers, max_size=3)
+    labels = st.sampled_from(["no", "yes"])
     pairs = zip(rows, weights, strict=True)
     examples = tuple(Example(row, draw(values), draw(labels), weight) for row, weight in pairs)
     known = st.dictionaries(text, text | numbers | st.lists(numbers, max_size=3), max_size=3)
@@ -34,7 +35,9 @@ def any_shots(draw: st.DrawFn) -> Shots:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
     save_shots(shots, tmp_path / "shots.json")
@@ -55,15 +58,23 @@ def load(folder: Path, content: Any, task: Task | None = None, **options: bool) 
     return load_shots(path, task, **options)
 
 
-def test_the_file_says_how_its_examples_were_chosen(saved: dict[str, Any], tmp_path: Path, two: Task) -> None:
-    assert load(tmp_path, saved, two).options == {"m": 8, "epsilon": 0.01, "slots": "balanced-positive"}
+def test_the_file_says_how_its_examples_were_chosen(
+    saved: dict[str, Any], tmp_path: Path, two: Task
+) -> None:
+    assert load(tmp_path, saved, two).options == {
+        "m": 8,
+        "epsilon": 0.01,
+        "slots": "balanced-positive",
+    }
     displayed = [example["displayed"] for example in saved["examples"]]
     assert (saved["format"], displayed[0]) == ("fwc-llm-shots/1", "1.00")
     assert "0.00" not in displayed
     assert saved["certificate"]["violation"] <= 0.01 + 1e-9
 
 
-def test_another_task_and_changed_data_are_refused(saved: dict[str, Any], tmp_path: Path, two: Task) -> None:
+def test_another_task_and_changed_data_are_refused(
+    saved: dict[str, Any], tmp_path: Path, two: Task
+) -> None:
     changed = {**saved, "fingerprint": "0" * 64}
     with pytest.raises(FwcError, match=r"another version of the table .*--allow-changed-data"):
         load(tmp_path, changed, two)
@@ -75,7 +86,9 @@ def test_another_task_and_changed_data_are_refused(saved: dict[str, Any], tmp_pa
     }
     for words, edit in edits.items():
         with pytest.raises(FwcError, match=words):
-            load(tmp_path, {**changed, "examples": [{**first, **edit}, *saved["examples"][1:]]}, two)
+            load(
+                tmp_path, {**changed, "examples": [{**first, **edit}, *saved["examples"][1:]]}, two
+            )
     assert load(tmp_path, changed, two, allow_changed_data=True).m == 8
     for allowed in (True, False):
         with pytest.raises(FwcError, match="is for the task 'adult', not 'people'"):
@@ -98,7 +111,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_examples(fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path) -> None:
+def test_wrong_examples(
+    fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path
+) -> None:
     content = json.loads(json.dumps(saved))
     content["examples"][1].update(fields)
     with pytest.raises(FwcError, match=message):

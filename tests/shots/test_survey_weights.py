@@ -20,7 +20,9 @@ CLOSE = ("fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset")
 def survey(n: int = 300) -> pd.DataFrame:
     """A table with a weight: farmers stand for a hundred people each, and some rows for nobody."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"work": rng.choice(["farm", "office"], n), "age": rng.integers(18, 80, n)})
+    frame = pd.DataFrame(
+        {"work": rng.choice(["farm", "office"], n), "age": rng.integers(18, 80, n)}
+    )
     frame["sex"], frame["hired"] = rng.choice(["f", "m"], n), rng.choice(["yes", "no"], n)
     return frame.assign(people=np.where(frame["work"] == "farm", 100, 1) * rng.integers(0, 3, n))
 
@@ -93,5 +95,8 @@ def test_a_comparison_is_by_weight(task: Task) -> None:
 def test_the_command_takes_a_column(fwc: Run) -> None:
     asked = ("shots", "--task", "census", "--strategy", "random", "--m", 4, "--weight")
     fwc(*asked, "fnlwgt", code=0)
-    for column, said in (("fnl", "did you mean 'fnlwgt'?"), ("age", 'must have kind = "numeric" and role')):
+    for column, said in (
+        ("fnl", "did you mean 'fnlwgt'?"),
+        ("age", 'must have kind = "numeric" and role'),
+    ):
         assert said in fwc(*asked, column, code=2).line

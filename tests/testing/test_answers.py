@@ -60,11 +60,16 @@ def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: A
 @pytest.mark.parametrize(
     ("source", "text", "probability"),
     [
-        ("Yes.", "Yes.", 1.0), ("no", "no", 0.0), (True, "yes", 1.0), (0.25, "no", 0.25), (1, "yes", 1.0),
+        ("Yes.", "Yes.", 1.0),
+        ("no", "no", 0.0),
+        (True, "yes", 1.0),
+        (0.25, "no", 0.25),
+        (1, "yes", 1.0),
         (Reply("Yes", logprobs=(("Yes", -0.5), ("No", -2.0))), "Yes", 0.817574),
-        ("Who knows", "Who knows", None), (Reply("I will not", refusal=True), None, None),
+        ("Who knows", "Who knows", None),
+        (Reply("I will not", refusal=True), None, None),
     ],
-)  # fmt: skip
+)
 def test_fixed_answers(source: Any, text: str | None, probability: float | None) -> None:
     with answers(source):
         message = chat().choices[0].message
@@ -74,12 +79,19 @@ def test_fixed_answers(source: Any, text: str | None, probability: float | None)
         if probability is None:
             assert (answer.type, answer.name) == ("refusal", "q")
         else:
-            assert (answer.type, answer.probability) == ("predicate", pytest.approx(probability, abs=1e-6))
+            assert (answer.type, answer.probability) == (
+                "predicate",
+                pytest.approx(probability, abs=1e-6),
+            )
 
 
 def test_system_one_is_answered_through_the_same_transport() -> None:
     """Whoever asks it has no SDK: one POST through httpx2, as our own client sends it."""
-    body = {"model": "jev", "state": "It is.", "questions": {"q": {"type": "noul", "instructions": "Is it?"}}}
+    body = {
+        "model": "jev",
+        "state": "It is.",
+        "questions": {"q": {"type": "noul", "instructions": "Is it?"}},
+    }
 
     def post(**changes: Any) -> httpx2.Response:
         return httpx2.post("https://api.example/v1/systemone", json=body | changes)
@@ -100,7 +112,9 @@ def test_a_function_sees_the_call() -> None:
     def answer(call: Call) -> Any:
         if call.question is not None:
             return 0.9 if call.question["name"] == "q" else 0.1
-        return "Yes" if "it" in call.messages[-1]["content"] else "No"
+        if "it" in call.messages[-1]["content"]:
+            return "Yes"
+        return "No"
 
     with answers(answer) as given:
         assert said() == "Yes"
@@ -144,7 +158,9 @@ def twice() -> None:
     ],
 )
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_unexpected_calls_fail(source: Any, act: Callable[[], Any], named: str, swallowed: bool) -> None:
+def test_unexpected_calls_fail(
+    source: Any, act: Callable[[], Any], named: str, swallowed: bool
+) -> None:
     """Also where the application catches whatever happens."""
 
     def application() -> None:
@@ -163,7 +179,11 @@ def test_unexpected_calls_fail(source: Any, act: Callable[[], Any], named: str, 
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [(3.5, "3.5 is not an answer"), (object(), "not a source of"), (Path("a.json"), "folder of a run")],
+    [
+        (3.5, "3.5 is not an answer"),
+        (object(), "not a source of"),
+        (Path("a.json"), "folder of a run"),
+    ],
 )
 def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words), answers(source):
@@ -184,7 +204,10 @@ def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> 
         with answers("inner"):
             assert said() == "inner"
         assert said() == "outer"
-    assert before == (httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request)
+    assert before == (
+        httpx2.HTTPTransport.handle_request,
+        httpx2.AsyncHTTPTransport.handle_async_request,
+    )
     assert "OPENAI_API_KEY" not in os.environ
 
 
@@ -192,13 +215,18 @@ def test_a_tests_own_server_is_still_reached() -> None:
     with serve_in_thread(lambda request: HttpReply("hello")) as url, answers("Yes") as given:
         assert httpx2.get(f"{url}/anything").text == "hello"
         client = openai.OpenAI(base_url=f"{url}/v1")
-        assert client.chat.completions.create(model="x", messages=HELLO).choices[0].message.content == "Yes"
+        assert (
+            client.chat.completions.create(model="x", messages=HELLO).choices[0].message.content
+            == "Yes"
+        )
         assert len(given.calls) == 1
 
 
 @pytest.mark.slow
 def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> None:
-    """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's address."""
+    """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's
+    address.
+    """
     there = evaluate("census", "gpt-4", ("zero",), n_test=16, logprobs=True, out=tmp_path / "a")
     here = evaluate("census", "surrogate", ("zero",), n_test=16, out=tmp_path / "b")
     assert there.data["arms"] == here.data["arms"]

@@ -1,4 +1,6 @@
-"""The surrogate's answers as OpenAI's client reads them: chats, responses, forms, tools and decisions."""
+"""The surrogate's answers as OpenAI's client reads them: chats, responses, forms, tools and
+decisions.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +15,8 @@ from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.testing import answers
 
 PERSON = (
-    "age 39, workclass Private, education {}, highest education level {}, marital status {}, occupation {}, "
+    "age 39, workclass Private, education {}, highest education level {}, marital status {}, "
+    "occupation {}, "
     "relationship Husband, race White, sex {}, capital gain 0, capital loss 0, hours per week 40, "
     "native country United-States"
 )
@@ -33,10 +36,16 @@ def ask(client: openai.OpenAI, messages: list[Message], **options: Any) -> Any:
     return client.chat.completions.create(model="surrogate", messages=messages, **options)  # type: ignore[arg-type]
 
 
-def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: openai.OpenAI) -> None:
+def test_openais_client_gets_an_answer_with_everything_a_completion_has(
+    client: openai.OpenAI,
+) -> None:
     completion = ask(client, MANAGER, temperature=0, max_tokens=20)
     choice = completion.choices[0]
-    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "yes", "stop")
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == (
+        "assistant",
+        "yes",
+        "stop",
+    )
     assert choice.logprobs is None
     assert ask(client, CLERK).choices[0].message.content == "no"
     assert (completion.model, completion.object) == ("surrogate (simulated)", "chat.completion")
@@ -44,12 +53,18 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: 
     assert completion.system_fingerprint.startswith("SIMULATED ")
     words = len(MANAGER[0]["content"].split())
     usage = completion.usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (words, 1, words + 1)
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (
+        words,
+        1,
+        words + 1,
+    )
 
 
 def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
     chunks = list(ask(client, MANAGER, stream=True, stream_options={"include_usage": True}))
-    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "yes"
+    assert (
+        "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "yes"
+    )
     assert [choice.finish_reason for chunk in chunks for choice in chunk.choices] == [None, "stop"]
     assert chunks[-1].usage.completion_tokens == 1
     assert {chunk.model for chunk in chunks} == {"surrogate (simulated)"}
@@ -59,7 +74,11 @@ def test_the_responses_api_answers_as_the_chat_does(client: openai.OpenAI) -> No
     text: str = MANAGER[0]["content"]
     asked: Any = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
     whole: Any = client.responses.create(model="surrogate", input=text, **asked)
-    assert (whole.output_text, whole.status, whole.model) == ("yes", "completed", "surrogate (simulated)")
+    assert (whole.output_text, whole.status, whole.model) == (
+        "yes",
+        "completed",
+        "surrogate (simulated)",
+    )
     assert whole.metadata["system_fingerprint"].startswith("SIMULATED")
     assert len(whole.output[0].content[0].logprobs[0].top_logprobs) == 2
     assert whole.usage.input_tokens == len(text.split())
@@ -78,22 +97,35 @@ class Reasoned(BaseModel):
     high_income: bool
 
 
-TOOL: Any = {"type": "function", "function": {"name": "decide", "parameters": Decision.model_json_schema()}}
+TOOL: Any = {
+    "type": "function",
+    "function": {"name": "decide", "parameters": Decision.model_json_schema()},
+}
 
 
 def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.OpenAI) -> None:
     wanted = Decision(high_income=True, answer="Yes")
     chat: Any = {"model": "surrogate", "messages": MANAGER}
     answer: Any = {"model": "surrogate", "input": MANAGER}
-    assert client.chat.completions.parse(**chat, response_format=Decision).choices[0].message.parsed == wanted
+    assert (
+        client.chat.completions.parse(**chat, response_format=Decision).choices[0].message.parsed
+        == wanted
+    )
     assert client.responses.parse(**answer, text_format=Decision).output_parsed == wanted
     for choice in ("required", {"type": "function", "function": {"name": "decide"}}):
-        (call,) = ask(client, MANAGER, tools=[TOOL], tool_choice=choice).choices[0].message.tool_calls
+        (call,) = (
+            ask(client, MANAGER, tools=[TOOL], tool_choice=choice).choices[0].message.tool_calls
+        )
         assert Decision.model_validate_json(call.function.arguments) == wanted
-    answer |= {"tools": [{"type": "function", **TOOL["function"], "strict": True}], "tool_choice": "required"}
+    answer |= {
+        "tools": [{"type": "function", **TOOL["function"], "strict": True}],
+        "tool_choice": "required",
+    }
     (item,) = client.responses.create(**answer).output
     assert Decision.model_validate_json(item.arguments) == wanted
-    assert ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
+    assert (
+        ask(client, MANAGER, tools=[TOOL], tool_choice="auto").choices[0].message.content == "yes"
+    )
     with pytest.raises(openai.BadRequestError, match="'reason'"):
         client.chat.completions.parse(**chat, response_format=Reasoned)
     other = {"type": "function", "function": {"name": "other"}}
@@ -102,7 +134,9 @@ def test_structured_answers_and_tools_are_honoured_or_refused(client: openai.Ope
             ask(client, MANAGER, **refused)
 
 
-def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: openai.OpenAI) -> None:
+def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(
+    client: openai.OpenAI,
+) -> None:
     schema = {"type": "object", "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}}}
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     asked: Any = {"response_format": form, "logprobs": True, "top_logprobs": 2}
@@ -113,7 +147,8 @@ def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: op
     assert "".join(token.token for token in tokens) == first.message.content
     assert {top.token for top in tokens[1].top_logprobs} == {"yes", "no"}
     drawn = {
-        ask(client, CLERK, temperature=2, n=20, seed=seed).choices[0].message.content for seed in range(9)
+        ask(client, CLERK, temperature=2, n=20, seed=seed).choices[0].message.content
+        for seed in range(9)
     }
     each = ask(client, CLERK, temperature=2, n=20)
     assert drawn == {choice.message.content for choice in each.choices} == {"yes", "no"}
@@ -123,9 +158,14 @@ def test_an_answer_in_a_form_comes_with_its_probability_and_n_of_them(client: op
 def test_an_unreadable_prompt_is_refused() -> None:
     def application() -> None:
         with answers(), openai.OpenAI(max_retries=0) as client:
-            with pytest.raises(openai.BadRequestError, match=r"did not find 'age'.* in 'hi'") as unreadable:
+            with pytest.raises(
+                openai.BadRequestError, match=r"did not find 'age'.* in 'hi'"
+            ) as unreadable:
                 ask(client, [{"role": "user", "content": "hi"}])
-            assert (unreadable.value.code, unreadable.value.param) == ("unreadable_prompt", "messages")
+            assert (unreadable.value.code, unreadable.value.param) == (
+                "unreadable_prompt",
+                "messages",
+            )
 
     with pytest.raises(AssertionError, match="the surrogate cannot read the prompt"):
         application()
@@ -135,6 +175,8 @@ def test_a_decision_has_the_chats_probability(client: openai.OpenAI) -> None:
     question = {"type": "predicate", "name": "q", "instructions": "Is the income high?"}
     inputs: Any = (MANAGER, MANAGER[0]["content"])
     for given in inputs:
-        (answer,) = client.decisions.create(model="surrogate", input=given, questions=[question]).answers
+        (answer,) = client.decisions.create(
+            model="surrogate", input=given, questions=[question]
+        ).answers
         assert (answer.type, answer.name) == ("predicate", "q")
         assert answer.probability == pytest.approx(Surrogate().p_yes(MANAGER), abs=1e-6)

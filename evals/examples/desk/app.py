@@ -1,4 +1,5 @@
-"""A web service that decides with a language model, saved examples and a frozen task; it has no table.
+"""A web service that decides with a language model, saved examples and a frozen task; it has no
+table.
 
 fwc-llm task freeze census -o evals/examples/desk/task.json
 fwc-llm shots --task census --strategy fwc --m 8 -o evals/examples/desk/shots.json
@@ -18,11 +19,14 @@ from fwc_llm.answers import parse_answer
 FOLDER = Path(__file__).parent
 TASK = load_task(FOLDER / "task.json")
 SHOTS = load_shots(FOLDER / "shots.json", TASK)
-app, client = FastAPI(), cache(lambda: OpenAI(timeout=20.0))
+app = FastAPI()
+client = cache(lambda: OpenAI(timeout=20.0))
 
 
 def decide(person: dict[str, Any]) -> str | None:
-    """Return "yes", "no", or None where the model does not decide. `FwcError`: no such row was evaluated."""
+    """Return "yes", "no", or None where the model does not decide. `FwcError`: no such row was
+    evaluated.
+    """
     messages = build_prompt(TASK, person, SHOTS)
     create = client().chat.completions.create
     reply = create(model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20)

@@ -7,11 +7,20 @@ from fastapi.testclient import TestClient
 from evals.examples.desk.app import app
 
 PERSON = {
-    "age": 41, "workclass": "Private", "education": "Bachelors", "education-num": 13,
-    "marital-status": "Never-married", "occupation": "Prof-specialty", "relationship": "Not-in-family",
-    "race": "White", "sex": "Female", "capital-gain": 0, "capital-loss": 0, "hours-per-week": 38,
+    "age": 41,
+    "workclass": "Private",
+    "education": "Bachelors",
+    "education-num": 13,
+    "marital-status": "Never-married",
+    "occupation": "Prof-specialty",
+    "relationship": "Not-in-family",
+    "race": "White",
+    "sex": "Female",
+    "capital-gain": 0,
+    "capital-loss": 0,
+    "hours-per-week": 38,
     "native-country": "United-States",
-}  # fmt: skip
+}
 
 
 def post(person: Any) -> tuple[int, str]:

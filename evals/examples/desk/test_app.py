@@ -9,7 +9,10 @@ from fwc_llm.testing import Answers, Failure
 
 
 def test_the_desk_decides(fwc_openai: Answers) -> None:
-    assert post(PERSON) in {(200, "yes"), (200, "no")}  # the surrogate, which reads the prompt, answers
+    assert post(PERSON) in {
+        (200, "yes"),
+        (200, "no"),
+    }  # the surrogate, which reads the prompt, answers
     (call,) = fwc_openai.calls
     assert len(call.messages) == 2 + 2 * 8  # eight examples, each with its answer
     assert "hours per week: 38" in call.messages[-1]["content"]
@@ -23,7 +26,11 @@ def test_what_is_no_decision_goes_to_a_person(fwc_openai: Answers) -> None:
 
 def test_what_was_never_evaluated_is_the_callers_mistake(fwc_openai: Answers) -> None:
     lacking = {name: value for name, value in PERSON.items() if name != "age"}
-    for person, column in ((lacking, "age"), (PERSON | {"sex": "F"}, "sex"), (PERSON | {"age": -41}, "age")):
+    for person, column in (
+        (lacking, "age"),
+        (PERSON | {"sex": "F"}, "sex"),
+        (PERSON | {"age": -41}, "age"),
+    ):
         status, detail = post(person)
         assert status == 422
         assert f"'{column}'" in detail

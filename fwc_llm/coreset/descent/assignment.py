@@ -1,15 +1,18 @@
 """Compiled kernels that find each row's nearest representative in every cell.
 
-Bounds make most distances unnecessary. Results are the same for any number of threads. Bounds are distances
-in a metric (for root L2, the root of the cost). For row i and cell g two numbers are kept:
+Bounds make most distances unnecessary. Results are the same for any number of threads. Bounds are
+distances in a metric (for root L2, the root of the cost). For row i and cell g two numbers are
+kept:
 
-    cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last iteration
-    second[i, g]  lower bound of the distance to all other ones of g, in the iteration that `packed` notes
+    cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last
+                  iteration
+    second[i, g]  lower bound of the distance to all other ones of g, in the iteration that `packed`
+                  notes
 
-An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is lowered by
-the longest move of any representative of g since the noted iteration (Hamerly 2010, per cell and iteration).
-Bounds may be wrong by the rounding of float32; the kernels may then choose another representative that is
-equally near within this rounding.
+An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is
+lowered by the longest move of any representative of g since the noted iteration (Hamerly 2010, per
+cell and iteration). Bounds may be wrong by the rounding of float32; the kernels may then choose
+another representative that is equally near within this rounding.
 """
 
 from typing import Any, NamedTuple
@@ -19,18 +22,26 @@ import numpy as np
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
 
-# States of a cost: lower bound; up to date; up to date, but the nearest is in doubt; to be computed.
-STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
+# States of a cost: lower bound; up to date; up to date, but the nearest is in doubt; to be
+# computed.
+STALE = 0
+FRESH = 1
+DOUBTFUL = 2
+WANTED = 3
 BOUNDED, EVERY = -1, -2  # which pairs to compute: those that bounds do not exclude, all, or WANTED
 AGES = 16  # iterations for which the points of the representatives are kept
-# The lowest BITS of `packed` hold iteration (modulo AGES) and state, the others the index within the cell.
-BITS, STATES = 6, 4
+# The lowest BITS of `packed` hold iteration (modulo AGES) and state, the others the index within
+# the cell.
+BITS = 6
+STATES = 4
 
 FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
 
 
 class Rows(NamedTuple):
-    """Rows `x` (n, p) float32, their `cell` (n,), and the state of each pair of a row and a cell."""
+    """Rows `x` (n, p) float32, their `cell` (n,), and the state of each pair of a row and a
+    cell.
+    """
 
     x: Any
     cell: Any
@@ -50,14 +61,16 @@ class Representatives(NamedTuple):
     first: Any  # (G + 1,) first representative of each cell
     step: Any  # (m,) distance moved since the last iteration
     now: int  # this iteration modulo AGES
-    come: Any  # (AGES, G) longest distance that a representative of the cell moved since each iteration
+    # (AGES, G) longest distance that a representative of the cell moved since each iteration
+    come: Any
 
 
 class Costs(NamedTuple):
-    """The ground cost, and bounds of float32's relative error and of its absolute error in the inputs.
+    """The ground cost, and bounds of float32's relative error and of its absolute error in the
+    inputs.
 
-    With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with errors of 0,
-    float32 decides.
+    With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with
+    errors of 0, float32 decides.
     """
 
     features: Any  # `FeatureCost`
@@ -77,9 +90,12 @@ def _error(value, root, relative, absolute):  # type: ignore[no-untyped-def]
 
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number in doubt."""
+    """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number
+    in doubt.
+    """
     x, cell, _, cost, packed, second = rows
-    begin, root = reps.first[g], costs.features.root
+    begin = reps.first[g]
+    root = costs.features.root
     block, out, best, next_best, place = work
     for lane in range(ROWS):
         i = queue[g, lane if lane < count else 0]  # loops of fixed length are faster
@@ -100,7 +116,8 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
     doubtful = 0
     for lane in range(count):
         i = queue[g, lane]
-        near, far = best[lane], next_best[lane]
+        near = best[lane]
+        far = next_best[lane]
         error = _error(near, root, costs.relative, costs.absolute)
         error += _error(far, root, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
@@ -116,30 +133,40 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
     """Compute those costs of rows low … high − 1 that can matter.
 
-    Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs are compared
-    at the prices (G,): if the lower bound of a pair exceeds the value of the row's chosen cell by more than
-    `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only
-    pairs in that state. `queue` (G, ROWS) holds rows that wait for `_scan`, `waiting` (G,) their numbers.
+    Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs
+    are compared at the prices (G,): if the lower bound of a pair exceeds the value of the row's
+    chosen cell by more than `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY
+    computes all pairs, WANTED only pairs in that state. `queue` (G, ROWS) holds rows that wait for
+    `_scan`, `waiting` (G,) their numbers.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
-    points, tile_start, first = reps.points, reps.tile_start, reps.first
-    step, now, come = reps.step, reps.now, reps.come
+    points = reps.points
+    tile_start = reps.tile_start
+    first = reps.first
+    step = reps.step
+    now = reps.now
+    come = reps.come
     features, root, move = costs.features, costs.features.root, costs.move
-    cells, doubtful = len(prices), 0
+    cells = len(prices)
+    doubtful = 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
-        own, chose = cell[i], chosen[i]
+        own = cell[i]
+        chose = chosen[i]
         limit = np.float32(0)
         full = row == high - 1
         for turn in range(cells):
-            g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
+            g = np.uintp(
+                chose if turn == 0 else turn - (turn <= chose)
+            )  # the chosen cell sets the limit
             word = packed[i, g]
             state = word % STATES
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
                 continue
             if which == BOUNDED:
-                j, age = first[g] + np.uintp(word >> BITS), np.uintp((word // STATES) % AGES)
+                j = first[g] + np.uintp(word >> BITS)
+                age = np.uintp((word // STATES) % AGES)
                 other = max(second[i, g] - come[age, g], np.float32(0))
                 if age == now:  # AGES iterations old: `come` forgets it now
                     second[i, g] = other
@@ -172,14 +199,18 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
 
 @kernel
 def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """For each row of `values` (d, p), find the nearest of the `points` (m, p) start[q] … stop[q] − 1.
+    """For each row of `values` (d, p), find the nearest of the `points` (m, p) start[q] …
+    stop[q] − 1.
 
-    `place` (d,) gets the index, the first on ties, and `least` (d,) the cost; −1 and inf without points.
+    `place` (d,) gets the index, the first on ties, and `least` (d,) the cost; −1 and inf without
+    points.
     """
     for q in range(len(values)):
-        best, nearest = np.inf, -1
+        best = np.inf
+        nearest = -1
         for j in range(start[q], stop[q]):
             total = exact_cost(values, q, points, j, cost)
             if total < best:
-                best, nearest = total, j
+                best = total
+                nearest = j
         place[q], least[q] = nearest, best

@@ -1,6 +1,7 @@
 """The descent: assign rows, solve the inner problem, move representatives.
 
-Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md, "The problem").
+Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md, "The
+problem").
 """
 
 from dataclasses import dataclass, replace
@@ -17,11 +18,17 @@ from fwc_llm.coreset.transport.inner_problem import Transport
 from fwc_llm.coreset.weights import Masses
 
 _IDLE = 5  # iterations without a gain that end a descent
-_LARGE = 4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
+_LARGE = (
+    4  # rows from which a representative moves twice as far; with fewer rows it could lose them all
+)
 
 
-def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> RowAssignment:
-    """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in every cell."""
+def share_out(
+    inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None
+) -> RowAssignment:
+    """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in
+    every cell.
+    """
     parts = inner.split_row, label[inner.split_cell, inner.split_row], inner.split_share
     nearest = label[inner.cell, np.arange(len(inner.cell))]
     return RowAssignment(nearest, *parts, m, masses, inner.row_mass)
@@ -41,7 +48,9 @@ class Steps:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without points."""
+        """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without
+        points.
+        """
         problem = self.problem
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
@@ -56,14 +65,18 @@ class Steps:
         return cost.T + problem.move[problem.cells.cell], label
 
     def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
-        """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and to points."""
+        """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and
+        to points.
+        """
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
-        """Return the objective of the inner problem for the representatives `points` (m, p), and its plan."""
+        """Return the objective of the inner problem for the representatives `points` (m, p), and
+        its plan.
+        """
         inner, shares = self.certify(points)
         return inner.objective, shares
 
@@ -75,7 +88,9 @@ class Steps:
         return self._centres.move(shares, points)
 
     def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """Return (m,) the candidates of least cost among the rows that each representative carries."""
+        """Return (m,) the candidates of least cost among the rows that each representative
+        carries.
+        """
         return medoids(self.problem, shares, rows)
 
 
@@ -94,7 +109,9 @@ class Descent:
         return self.history[-1]
 
     def after(self, earlier: "Descent") -> "Descent":
-        """This descent with the history of an earlier one, which ended at a higher objective, in front."""
+        """This descent with the history of an earlier one, which ended at a higher objective, in
+        front.
+        """
         lower = tuple(objective for objective in self.history if objective < earlier.objective)
         return replace(self, history=earlier.history + lower)
 
@@ -102,22 +119,28 @@ class Descent:
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
     """Move the representatives at most `max_iter` times, from rows (m,) or points (m, p).
 
-    The descent ends when no representative moves, when an iteration lowers the objective by less than the
-    share `tolerance`, or after five iterations in a row without a gain. With a tolerance, free points first
-    move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
+    The descent ends when no representative moves, when an iteration lowers the objective by less
+    than the share `tolerance`, or after five iterations in a row without a gain. With a tolerance,
+    free points first move twice as far, to avoid poor local optima (over-relaxation; Xiao 2010).
     """
     table = steps.problem.table
-    rows = start if steps.problem.support != "free" else None
+    if steps.problem.support != "free":
+        rows = start
+    else:
+        rows = None
     far = tolerance > 0 and rows is None
     points = points_at(table, start)
     objective, shares = steps.solve(points)
-    best, history = (points, rows), [objective]
-    converged, idle = False, 0
+    best = (points, rows)
+    history = [objective]
+    converged = False
+    idle = 0
     for _ in range(max_iter):
         if rows is not None:
             moved_rows = steps.move_rows(shares, rows)
             converged = bool((moved_rows == rows).all())
-            rows, moved = moved_rows, points_at(table, moved_rows)
+            rows = moved_rows
+            moved = points_at(table, moved_rows)
         else:
             moved = steps.move_points(shares, points)
             if far:
@@ -133,7 +156,8 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
         objective, shares = steps.solve(points)
         gain = history[-1] - objective
         if gain > 0:
-            best, idle = (points, rows), 0
+            best = (points, rows)
+            idle = 0
             history.append(objective)
         else:
             idle += 1
@@ -150,4 +174,6 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
 
 def points_at(table: EncodedTable, start: np.ndarray) -> np.ndarray:
     """Return points (m, p) as float64, from points or from rows (m,) of the table."""
-    return table.values_of(start) if start.ndim == 1 else np.array(start, dtype=np.float64)
+    if start.ndim == 1:
+        return table.values_of(start)
+    return np.array(start, dtype=np.float64)

@@ -1,8 +1,8 @@
 """The steps of an iteration in compiled code, for large tables.
 
-Rows and representatives are compared in float32. A pair of a row and a cell that cannot matter keeps a lower
-bound as its cost. If the plan uses such pairs, their costs are computed and the inner problem is solved
-again. `certify` computes all pairs in float64.
+Rows and representatives are compared in float32. A pair of a row and a cell that cannot matter
+keeps a lower bound as its cost. If the plan uses such pairs, their costs are computed and the inner
+problem is solved again. `certify` computes all pairs in float64.
 """
 
 from collections.abc import Iterable
@@ -42,19 +42,24 @@ class CompiledSteps(Steps):
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
-        table, cells = problem.table, problem.cells
+        table = problem.table
+        cells = problem.cells
         self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._cell = cells.cell.astype(np.int16)
         terms = problem.feature_cost, problem.move.astype(np.float32)
         self._costs = Costs(*terms, relative=np.float32(0), absolute=np.float32(0))
         self._reps: Representatives | None = None
         own = [np.flatnonzero(problem.cell_of == g).astype(np.int32) for g in range(cells.n_cells)]
-        tiles = [np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own]
+        tiles = [
+            np.pad(j, (0, -len(j) % WIDTH), constant_values=-1).reshape(-1, WIDTH) for j in own
+        ]
         self._tiles = np.concatenate(tiles), np.cumsum([0, *map(len, tiles)])
         self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
-        self._before: list[np.ndarray] = []  # (m, p) the representatives in each of the last AGES iterations
+        self._before: list[
+            np.ndarray
+        ] = []  # (m, p) the representatives in each of the last AGES iterations
         self._drift = np.inf
         self._objective = 0.0
         self._changes = Changes()
@@ -82,7 +87,10 @@ class CompiledSteps(Steps):
     def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
         """See `Steps`."""
         reps, which = self._place(points)
-        margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
+        if self._small:
+            margin = np.inf
+        else:
+            margin = 2 * self._drift + 0.01 * self._objective
         self._assign(self._costs, reps, which, margin)
         while True:
             inner = self.problem.transport(self._rows.cost, self.prices)
@@ -94,7 +102,10 @@ class CompiledSteps(Steps):
             parts = packed[inner.split_row, inner.split_cell] % STATES == STALE
             if not len(rows) and not parts.any():
                 break
-            for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
+            for pairs in (
+                (rows, inner.cell[rows]),
+                (inner.split_row[parts], inner.split_cell[parts]),
+            ):
                 packed[pairs] += WANTED - packed[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
             self._assign(self._costs, reps, WANTED, starts=chunks * _FEW)
@@ -109,12 +120,20 @@ class CompiledSteps(Steps):
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Steps`."""
-        table, reps = self.problem.table, self._place(points)[0]
+        table = self.problem.table
+        reps = self._place(points)[0]
         # The errors of rounding to float32, and of sums in float32.
-        x, root = table.single, self.problem.feature_cost.root
+        x = table.single
+        root = self.problem.feature_cost.root
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
-        rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
-        absolute = np.sqrt((rounding**2).sum()) if root else rounding.sum()
+        if table.is_single:
+            rounding = np.zeros(table.p)
+        else:
+            rounding = 2 * _HALF_ULP * largest
+        if root:
+            absolute = np.sqrt((rounding**2).sum())
+        else:
+            absolute = rounding.sum()
         relative = np.float32((table.p + 4) * _HALF_ULP)
         costs = self._costs._replace(relative=relative, absolute=np.float32(absolute))
         self._assign(costs, reps, EVERY, np.inf)
@@ -131,10 +150,12 @@ class CompiledSteps(Steps):
                 word, first, last = label[low:high, g], *self._first[g : g + 2]
                 doubtful = word % STATES == DOUBTFUL
                 own = first + (word >> BITS)
-                start, stop = np.where(doubtful, first, own), np.where(doubtful, last, own + 1)
+                start = np.where(doubtful, first, own)
+                stop = np.where(doubtful, last, own + 1)
                 if first == last:
                     stop = start
-                place, least = np.empty(high - low, np.int64), np.empty(high - low)
+                place = np.empty(high - low, np.int64)
+                least = np.empty(high - low)
                 find_exactly(values, exact, start, stop, self.problem.feature_cost, place, least)
                 label[low:high, g] = place
                 cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
@@ -148,12 +169,22 @@ class CompiledSteps(Steps):
         return float((self._rows.packed % STATES == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, int]:
-        """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful bounds."""
-        cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
+        """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful
+        bounds.
+        """
+        cell_of = self.problem.cell_of
+        cells = self.problem.cells.n_cells
         near = np.ascontiguousarray(points - self._shift, np.float32)
-        old, now = self._reps, (self._iteration + 1) % AGES
-        step = np.full(len(points), np.inf) if old is None else self._measure_ways(near, old.points)
-        typical = np.sqrt(self._objective) if self.problem.feature_cost.root else self._objective
+        old = self._reps
+        now = (self._iteration + 1) % AGES
+        if old is None:
+            step = np.full(len(points), np.inf)
+        else:
+            step = self._measure_ways(near, old.points)
+        if self.problem.feature_cost.root:
+            typical = np.sqrt(self._objective)
+        else:
+            typical = self._objective
         everything = old is None or bool(step.max() > typical / 2)
         come = np.zeros((AGES, cells), np.float32)
         if everything:
@@ -170,7 +201,9 @@ class CompiledSteps(Steps):
         return self._reps, EVERY if everything else BOUNDED
 
     def _measure_ways(self, near: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """Distance (m,) from each earlier point in `before` (m, p) to its new point in `near` (m, p)."""
+        """Distance (m,) from each earlier point in `before` (m, p) to its new point in `near`
+        (m, p).
+        """
         ways = self.problem.feature_cost.between(near.T.astype(np.float64), before.T)
         return np.sqrt(ways) if self.problem.feature_cost.root else ways
 
@@ -182,16 +215,26 @@ class CompiledSteps(Steps):
         margin: float = 0.0,
         starts: Iterable[int] | None = None,
     ) -> None:
-        """Update the costs of all rows, or of `_FEW` rows from each of the `starts`, by `assign_rows`."""
+        """Update the costs of all rows, or of `_FEW` rows from each of the `starts`, by
+        `assign_rows`.
+        """
         (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
-        chunk = self._threads.share(n) if starts is None else _FEW
+        if starts is None:
+            chunk = self._threads.share(n)
+        else:
+            chunk = _FEW
         arguments = (self._rows, reps, costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> None:
-            queue, waiting = np.empty((len(prices), ROWS), np.int32), np.zeros(len(prices), np.int64)
+            queue = np.empty((len(prices), ROWS), np.int32)
+            waiting = np.zeros(len(prices), np.int64)
             # Separate arrays, because LLVM cannot see that parts of one array do not overlap.
             work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
-            nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+            nearest = (
+                np.empty(ROWS, np.float32),
+                np.empty(ROWS, np.float32),
+                np.empty(ROWS, np.int32),
+            )
             assign_rows(*arguments, queue, waiting, (*work, *nearest), low, min(low + chunk, n))
 
         self._threads.over(assign, range(0, n, chunk) if starts is None else starts)
@@ -203,7 +246,11 @@ class CompiledSteps(Steps):
         return self._last_rows.copy()
 
 
-def nearest_points(problem: Problem, points: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in each cell."""
+def nearest_points(
+    problem: Problem, points: np.ndarray, threads: Threads
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
+    each cell.
+    """
     steps = CompiledSteps(problem, threads) if problem.table.fits_single else Steps(problem)
     return steps.nearest(points)

@@ -31,7 +31,9 @@ class RowAssignment:
     row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
-        """(m,) share of all mass that each representative carries; if `row_mass` is None, number of rows."""
+        """(m,) share of all mass that each representative carries; if `row_mass` is None, number
+        of rows.
+        """
         if self.row_mass is not None:
             own = np.ones(len(self.label))
             np.subtract.at(own, self.part_row, self.part_weight)
@@ -44,8 +46,11 @@ class RowAssignment:
         return total
 
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
-        """Sum mass by representative and `code` (n,): (m, width) int64, in units of `Groups.unit`."""
-        keys, part = self.label * width + code, self.part_units()
+        """Sum mass by representative and `code` (n,): (m, width) int64, in units of
+        `Groups.unit`.
+        """
+        keys = self.label * width + code
+        part = self.part_units()
         if self.masses is None:
             total = np.bincount(keys, minlength=self.m * width) * UNIT
         else:
@@ -57,27 +62,42 @@ class RowAssignment:
 
     def part_units(self) -> np.ndarray:
         """(s,) int64 mass of the parts, in units of `Groups.unit`."""
-        unit = UNIT if self.masses is None else self.masses.units[self.part_row]
+        if self.masses is None:
+            unit = UNIT
+        else:
+            unit = self.masses.units[self.part_row]
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
     def grouped(self, wanted: np.ndarray | None = None) -> Groups:
-        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every one)."""
+        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every
+        one).
+        """
         if wanted is None:
             wanted = np.arange(self.m)
-        group = np.full(self.m, len(wanted), np.min_scalar_type(self.m))  # the last group is not wanted
+        group = np.full(
+            self.m, len(wanted), np.min_scalar_type(self.m)
+        )  # the last group is not wanted
         group[wanted] = np.arange(len(wanted))
         mine = group[self.label] < len(wanted)
         mine[self.part_row] = True
-        rows, part = np.flatnonzero(mine), self.part_units()
-        rest = np.full(len(rows), UNIT, np.int64) if self.masses is None else self.masses.units[rows]
+        rows = np.flatnonzero(mine)
+        part = self.part_units()
+        if self.masses is None:
+            rest = np.full(len(rows), UNIT, np.int64)
+        else:
+            rest = self.masses.units[rows]
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
         label = np.concatenate([group[self.label[rows]], group[self.part_label]])
-        row, units = np.concatenate([rows, self.part_row]), np.concatenate([rest, part])
+        row = np.concatenate([rows, self.part_row])
+        units = np.concatenate([rest, part])
         label[units <= 0] = len(wanted)
         order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
         start = np.searchsorted(label[order], np.arange(len(wanted) + 1, dtype=label.dtype))
         order = order[: start[-1]]
-        unit = 1 / UNIT if self.masses is None else self.masses.unit
+        if self.masses is None:
+            unit = 1 / UNIT
+        else:
+            unit = self.masses.unit
         return Groups(row[order], units[order], start, unit)
 
 
@@ -106,8 +126,8 @@ class Changes:
 class Centres:
     """Moves points to the centres of their rows; the centres of unchanged rows are kept.
 
-    Every value between the lower and the upper median is equally good: a point moves to the nearest of these.
-    Of equally heavy categories the current one stays.
+    Every value between the lower and the upper median is equally good: a point moves to the nearest
+    of these. Of equally heavy categories the current one stays.
     """
 
     def __init__(self, table: EncodedTable, cost: str, m: int, threads: Threads) -> None:
@@ -141,11 +161,15 @@ class Centres:
 def medoids(
     problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
 ) -> np.ndarray:
-    """Move the representatives `only` (None: all) to the best candidates among the rows that they carry.
+    """Move the representatives `only` (None: all) to the best candidates among the rows that
+    they carry.
 
-    Returns the rows (m,). Representatives move one after another and stay distinct by `problem.ids`.
+    Returns the rows (m,). Representatives move one after another and stay distinct by
+    `problem.ids`.
     """
-    table, moved, groups = problem.table, rows.copy(), shares.grouped(only)
+    table = problem.table
+    moved = rows.copy()
+    groups = shares.grouped(only)
     place = np.full(problem.m, -1)
     place[np.arange(problem.m) if only is None else only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
@@ -157,7 +181,8 @@ def medoids(
             carried, weight = groups.of(place[j])
             if not len(carried):
                 continue
-            places, weight = np.append(rows[j], carried), np.append(0.0, weight)
+            places = np.append(rows[j], carried)
+            weight = np.append(0.0, weight)
             costs = problem.feature_cost.at_rows(table, places, weight)
             taken[problem.ids[moved[own]]] = True
             costs[1:][taken[problem.ids[carried]] | ~allowed[carried]] = np.inf

@@ -1,7 +1,8 @@
 """Read Parquet files, pyarrow datasets, memory maps and Dask as blocks of rows.
 
-Threads work on the blocks. The blocks of a Dask collection are its partitions, and Dask runs the work on
-them: on the workers of the current client, else on the scheduler that Dask is set to. No cluster is started.
+Threads work on the blocks. The blocks of a Dask collection are its partitions, and Dask runs the
+work on them: on the workers of the current client, else on the scheduler that Dask is set to. No
+cluster is started.
 """
 
 import glob
@@ -34,7 +35,9 @@ MERGED = 8  # lists of parts that are joined at once
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows in memory, from position `first` on, or no rows; errors call the table `where`."""
+    """Consecutive rows in memory, from position `first` on, or no rows; errors call the table
+    `where`.
+    """
 
     first: int
     where: str
@@ -61,8 +64,8 @@ class BlockTable:
     ) -> list[Part]:
         """Return `task(block)` for every block, in order.
 
-        This thread reads, the others run the tasks. `shrink` now and then replaces the results of consecutive
-        blocks by smaller results. `task` and `shrink` can be pickled.
+        This thread reads, the others run the tasks. `shrink` now and then replaces the results of
+        consecutive blocks by smaller results. `task` and `shrink` can be pickled.
         """
         parts: list[Part] = []
         waiting: deque[tuple[int, Future[Part]]] = deque()
@@ -91,11 +94,13 @@ def block_rows(columns: int) -> int:
 def open_table(columns: Columns, n_jobs: int | None = None) -> BlockTable | None:
     """Open a table as blocks; return None for an ordinary table in memory.
 
-    X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a pyarrow
-    `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column names;
-    for a memory map, arrays (n,); for a dask.array, dask collections with the same partitions.
+    X is a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files; a
+    pyarrow `Dataset`; a memory map; a dask.dataframe or a dask.array. Labels and weights are column
+    names; for a memory map, arrays (n,); for a dask.array, dask collections with the same
+    partitions.
     """
-    X, threads = columns.X, n_jobs or count_threads()
+    X = columns.X
+    threads = n_jobs or count_threads()
     if is_dask(X):
         return DaskTable(columns)
     if isinstance(X, np.memmap) and X.ndim == 2:
@@ -127,8 +132,13 @@ def _map_table(columns: Columns, threads: int) -> BlockTable:
         for low in range(0, n, step):
             yield some(low, low + step)
             for part in columns:
-                # Pages that were read would stay in memory. Pages of mode "c" may hold changes: keep these.
-                if isinstance(part, np.memmap) and part.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+                # Pages that were read would stay in memory. Pages of mode "c" may hold changes:
+                # keep these.
+                if (
+                    isinstance(part, np.memmap)
+                    and part.mode != "c"
+                    and hasattr(mmap, "MADV_DONTNEED")
+                ):
                     part._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
     name = str(getattr(columns.X, "filename", None) or "X")
@@ -163,7 +173,8 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Blo
                 buffered += batch.num_rows
             while buffered >= step or (batch is None and buffered):
                 table = pa.Table.from_batches(waiting)
-                waiting, buffered = table.slice(step).to_batches(), max(buffered - step, 0)
+                waiting = table.slice(step).to_batches()
+                buffered = max(buffered - step, 0)
                 table = table.slice(0, step).unify_dictionaries()
                 yield named(table.to_pandas(split_blocks=True, ignore_metadata=True))
                 del table
@@ -171,7 +182,9 @@ def _dataset_table(dataset: Any, name: str, roles: Columns, threads: int) -> Blo
     index = (dataset.schema.pandas_metadata or {}).get("index_columns", ())
     columns = [column for column in dataset.schema.names if column not in index]
     if not named(pd.DataFrame(columns=columns)).X.shape[1]:
-        raise InputError(f"{name} has no columns besides y, sensitive and weights: it needs a feature")
+        raise InputError(
+            f"{name} has no columns besides y, sensitive and weights: it needs a feature"
+        )
     with _reading(name):
         n = int(dataset.count_rows())
     if not n:
@@ -190,7 +203,8 @@ def _reading(name: str) -> Iterator[None]:
         lines = str(error).splitlines() or [type(error).__name__]
         told = replace_invisible(truncate(lines[0], 300))
         raise InputError(
-            f"{name} cannot be read: {told}; only Parquet files are read by path, others as a pyarrow Dataset"
+            f"{name} cannot be read: {told}; only Parquet files are read by path, others as a "
+            f"pyarrow Dataset"
         ) from error
 
 
@@ -201,7 +215,9 @@ def _open_files(X: Any) -> tuple[Any, str]:
         import pyarrow.dataset as ds
     except ImportError:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
-    expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
+    expanded = [
+        os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])
+    ]
     name = truncate(", ".join(expanded), 300)
     paths: Any = [file for path in expanded for file in _files(path)]
     if len(expanded) == 1 and os.path.isdir(expanded[0]):
@@ -216,36 +232,50 @@ def _open_files(X: Any) -> tuple[Any, str]:
 
 def _files(path: str) -> list[str]:
     """List the Parquet files of a path, a pattern or a folder."""
-    names = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if os.path.exists(path):
+        names = [path]
+    else:
+        names = sorted(glob.glob(path, recursive=True))
     if not names:
         raise InputError(
-            f"{path}: there is no such file, and no file matches it as a pattern; pass files in other "
+            f"{path}: there is no such file, and no file matches it as a pattern; pass files in "
+            f"other "
             "places as a pyarrow Dataset"
         )
     files: list[str] = []
     for name in names:
-        inside = sorted(Path(name).rglob("*.parquet")) if os.path.isdir(name) else [Path(name)]
+        if os.path.isdir(name):
+            inside = sorted(Path(name).rglob("*.parquet"))
+        else:
+            inside = [Path(name)]
         files += [str(file) for file in inside if file.is_file()]
     return files
 
 
 class DaskTable(BlockTable):
-    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned like it."""
+    """A dask.dataframe or dask.array (n, p); labels are its columns, or collections partitioned
+    like it.
+    """
 
     def __init__(self, columns: Columns) -> None:
         X = columns.X
         if not (_is_frame(X) or _is_array(X)) or X.ndim != 2:
-            raise InputError(f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)")
+            raise InputError(
+                f"X is a dask {type(X).__name__}: pass a dask.dataframe or a dask.array (n, p)"
+            )
         self.name = name = "the dask DataFrame" if _is_frame(X) else "the dask array"
         self._names = Columns(None, *(None if is_dask(part) else part for part in columns[1:]))
         labels = columns.labels().items()
         if _is_frame(X):
             empty = pd.DataFrame(columns=list(X.columns))
             if not take_named(empty, *self._names[1:], only_names=True).X.shape[1]:
-                raise InputError("every column of X is named as a label or weight: no feature is left")
+                raise InputError(
+                    "every column of X is named as a label or weight: no feature is left"
+                )
         elif plain := [(role, values) for role, values in labels if not is_dask(values)]:
             raise InputError(
-                f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: pass one with "
+                f"{plain[0][0]} is of type {type(plain[0][1]).__name__} but X is a dask.array: "
+                f"pass one with "
                 "the same chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
             )
         else:
@@ -264,11 +294,16 @@ class DaskTable(BlockTable):
         import dask
 
         count = dask.delayed(len)
-        narrow = X if _is_array(X) else X[list(X.columns[:1])]
+        if _is_array(X):
+            narrow = X
+        else:
+            narrow = X[list(X.columns[:1])]
         return tuple(self._compute([count(part) for part in _parts(narrow)]))
 
     def _whole(self) -> Columns:
-        values = dict(zip(self._collections, self._compute(list(self._collections.values())), strict=True))
+        values = dict(
+            zip(self._collections, self._compute(list(self._collections.values())), strict=True)
+        )
         return _named(values, self._names)
 
     def read(
@@ -280,15 +315,25 @@ class DaskTable(BlockTable):
         if not self.n:
             raise InputError(f"{self.name} has no rows: pass at least one")
         shared = dask.delayed(task, traverse=False)
-        run, join = dask.delayed(_run, pure=False), dask.delayed(_join, pure=False)
+        run = dask.delayed(_run, pure=False)
+        join = dask.delayed(_join, pure=False)
         firsts = np.cumsum([0, *self.lengths]).tolist()
         columns = {role: _parts(values) for role, values in self._collections.items()}
         parts = [
-            run(shared, self.name, firsts[k], length, self._names, {r: c[k] for r, c in columns.items()})
+            run(
+                shared,
+                self.name,
+                firsts[k],
+                length,
+                self._names,
+                {r: c[k] for r, c in columns.items()},
+            )
             for k, length in enumerate(self.lengths)
         ]
         while len(parts) > 1:
-            parts = [join(shrink, parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)]
+            parts = [
+                join(shrink, parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)
+            ]
         joined: list[Part] = self._compute(parts)[0]
         tick(1.0)
         return joined
@@ -306,12 +351,19 @@ class DaskTable(BlockTable):
 
 
 def _run(
-    task: Callable[[Block], Part], name: str, first: int, length: int, names: Columns, values: dict[str, Any]
+    task: Callable[[Block], Part],
+    name: str,
+    first: int,
+    length: int,
+    names: Columns,
+    values: dict[str, Any],
 ) -> list[Part]:
     """Run the task on one partition, on a worker."""
     for role, part in values.items():
         if len(part) != length:
-            raise InputError(f"{role} has {len(part)} rows in a partition of {length}: align it with X")
+            raise InputError(
+                f"{role} has {len(part)} rows in a partition of {length}: align it with X"
+            )
     return [task(Block(first, name, _named(values, names)))]
 
 
@@ -321,7 +373,9 @@ def _join(shrink: Callable[[list[Part]], list[Part]], lists: list[list[Part]]) -
 
 def _named(values: dict[str, Any], names: Columns) -> Columns:
     """The columns of a partition: labels are its named columns, or separate collections."""
-    return take_named(values["X"], *names[1:])._replace(**{r: v for r, v in values.items() if r != "X"})
+    return take_named(values["X"], *names[1:])._replace(
+        **{r: v for r, v in values.items() if r != "X"}
+    )
 
 
 _is_array = partial(is_dask, module="dask.array")
@@ -348,5 +402,7 @@ def _aligned(values: Any, role: str, X: Any) -> Any:
             return values.rechunk({0: X.chunks[0]})
     count, wanted = (len(_parts(c)) for c in (values, X))
     if count != wanted:
-        raise InputError(f"{role} has {count} partitions but X has {wanted}: give both the same ones")
+        raise InputError(
+            f"{role} has {count} partitions but X has {wanted}: give both the same ones"
+        )
     return values

@@ -1,10 +1,10 @@
 """The second pass: solve the inner problem of the whole table exactly.
 
-At the sample's prices, most rows have one cell that is cheapest by more than a margin. In each cell these
-rows become one heavy row, an *anchor*. In all other cells, cost minus price of the anchor is higher by the
-margin alone, so the anchor costs at most what its rows cost. The problem of the anchors and the rows in doubt
-is thus a relaxation. If no anchor moves, its plan is optimal for the table; else the next pass has a wider
-margin.
+At the sample's prices, most rows have one cell that is cheapest by more than a margin. In each cell
+these rows become one heavy row, an *anchor*. In all other cells, cost minus price of the anchor is
+higher by the margin alone, so the anchor costs at most what its rows cost. The problem of the
+anchors and the rows in doubt is thus a relaxation. If no anchor moves, its plan is optimal for the
+table; else the next pass has a wider margin.
 """
 
 import warnings
@@ -45,8 +45,8 @@ def _summarise(
 ) -> tuple[np.ndarray, ...]:
     """Summarise a block at fixed prices; `terms` has the problem's parameters, but no rows.
 
-    Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,); of the rows
-    in doubt, costs and labels (d, G) and masses (d,).
+    Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,);
+    of the rows in doubt, costs and labels (d, G) and masses (d,).
     """
     used, mass = weights_of(block)
     if not len(used):
@@ -65,9 +65,12 @@ def _summarise(
     rows = np.arange(len(used))
     cell, least, second = two_cheapest(cost, prices)
     if not np.isfinite(least).all():
-        raise InputError(f"{block.where} holds numbers whose costs exceed double precision: scale X")
+        raise InputError(
+            f"{block.where} holds numbers whose costs exceed double precision: scale X"
+        )
     sure = second > least + margin
-    own, at = label[cell[sure], rows[sure]], cell[sure]
+    own = label[cell[sure], rows[sure]]
+    at = cell[sure]
     carried = np.bincount(own, mass[sure], terms.m)
     paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(prices))
     doubt = np.flatnonzero(~sure)
@@ -75,20 +78,26 @@ def _summarise(
 
 
 def certify_table(
-    sample_pass: SamplePass, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
+    sample_pass: SamplePass,
+    problem: Problem,
+    points: np.ndarray,
+    tick: Callable[[int, float], None],
 ) -> tuple[Any, float, float]:
-    """Solve the whole table's inner problem for representatives at `points` (m, p), in X's precision.
+    """Solve the whole table's inner problem for representatives at `points` (m, p), in X's
+    precision.
 
-    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the sample's.
-    `tick` gets the number of this pass, from 1, and the share of rows read so far.
+    Return the mass (m,) of each representative, the objective and its lower bound. `problem` is the
+    sample's. `tick` gets the number of this pass, from 1, and the share of rows read so far.
     """
     cost = nearest_points(problem, points, Threads(1))[0]
     inner = problem.transport(cost, None)
-    prices, margin = np.zeros(problem.cells.n_cells), -np.inf
+    prices = np.zeros(problem.cells.n_cells)
+    margin = -np.inf
     if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
     terms = replace(problem, masses=None).subset(np.zeros(0, int))  # workers need no rows of it
-    table, before = sample_pass.table, float(problem.cells.sizes.sum())
+    table = sample_pass.table
+    before = float(problem.cells.sizes.sum())
     for number in count(1):
         given = terms, points, prices, margin, sample_pass.rows.encoder, sample_pass.cell_of
         _check_room(sample_pass, cost, prices, margin)
@@ -101,19 +110,24 @@ def certify_table(
             raise _changed(table.name, "other rows or weights than before")
         if problem.parity_set:
             solved, weights = _solve(terms, doubt, carried, paid, prices, margin)
-            objective, lower_bound = solved.objective, solved.lower_bound
+            objective = solved.objective
+            lower_bound = solved.lower_bound
         else:
-            weights, objective = carried, float(paid.sum()) / total
+            weights = carried
+            objective = float(paid.sum()) / total
             lower_bound = objective
         if weights is not None:
             break
         moved = float(np.ptp(solved.prices - prices))
-        prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
+        prices = solved.prices
+        margin = max(_WIDER * margin, 2 * moved)
     if missed(objective, inner.objective, problem.table.n / problem.m):
         warnings.warn(
             f"the objective of the whole table is {objective / inner.objective:.3g} times the "
-            "sample's: some rows lie far from all others, and the sample lacks them; the certificate holds, "
-            "but other representatives can be much nearer: raise sample, or scale or clip the columns in "
+            "sample's: some rows lie far from all others, and the sample lacks them; the "
+            "certificate holds, "
+            "but other representatives can be much nearer: raise sample, or scale or clip the "
+            "columns in "
             "which these rows lie far out",
             SampleWarning,
             outside(),
@@ -122,11 +136,15 @@ def certify_table(
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
-    """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in doubt."""
+    """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in
+    doubt.
+    """
     gap = _gaps(cost, prices)
     tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
     share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)
-    return float(np.quantile(gap[gap > tie], share)) if (gap > tie).any() else tie
+    if (gap > tie).any():
+        return float(np.quantile(gap[gap > tie], share))
+    return tie
 
 
 def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
@@ -136,32 +154,45 @@ def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
 
 
 def _solve(
-    terms: Problem, doubt: Any, carried: np.ndarray, paid: np.ndarray, prices: np.ndarray, margin: float
+    terms: Problem,
+    doubt: Any,
+    carried: np.ndarray,
+    paid: np.ndarray,
+    prices: np.ndarray,
+    margin: float,
 ) -> tuple[Any, np.ndarray | None]:
-    """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor moves."""
+    """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor
+    moves.
+    """
     costs, labels, mass = doubt
     by_cell = np.bincount(terms.cell_of, carried, len(prices))
     cells = np.flatnonzero(by_cell > 0)
     anchors = (paid[cells] / by_cell[cells] - prices[cells])[:, None] + prices + margin
     anchors[np.arange(len(cells)), cells] -= margin
-    solved = terms.transport(np.concatenate([costs, anchors]), prices, np.concatenate([mass, by_cell[cells]]))
+    solved = terms.transport(
+        np.concatenate([costs, anchors]), prices, np.concatenate([mass, by_cell[cells]])
+    )
     first = len(costs)
     if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
         return solved, None
     weights = carried + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
-    row, part = solved.split_row, solved.split_share * mass[solved.split_row]
+    row = solved.split_row
+    part = solved.split_share * mass[solved.split_row]
     np.subtract.at(weights, labels[row, solved.cell[row]], part)
     np.add.at(weights, labels[row, solved.split_cell], part)
     return solved, np.maximum(weights, 0.0)
 
 
-def _check_room(sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
+def _check_room(
+    sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float
+) -> None:
     """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
     rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:
         raise InputError(
-            f"about {rows:,.0f} rows cost nearly the same in two cells and would have to be kept in memory "
+            f"about {rows:,.0f} rows cost nearly the same in two cells and would have to be kept "
+            f"in memory "
             f"({size / 2**30:.1f} GB): raise cost_sensitive or cost_outcome"
         )
 

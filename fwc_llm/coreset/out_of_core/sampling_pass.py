@@ -1,8 +1,8 @@
 """The first pass: sums per group of labels, and a random sample of rows.
 
-A row's key is a random number divided by the row's weight; the seed and the row's position fix the number.
-The rows with the smallest keys are the sample (priority sampling: Duffield, Lund and Thorup 2007). The sample
-does not depend on blocks, threads or workers.
+A row's key is a random number divided by the row's weight; the seed and the row's position fix the
+number. The rows with the smallest keys are the sample (priority sampling: Duffield, Lund and Thorup
+2007). The sample does not depend on blocks, threads or workers.
 """
 
 from dataclasses import dataclass, replace
@@ -40,27 +40,40 @@ class SamplePass:
 def run_sampling_pass(
     table: BlockTable, terms: ProblemParams, sample: int, least: int, seed: int, tick: Tick
 ) -> SamplePass:
-    """Read a table once, and draw about `sample` rows: of every group of labels at least `least`, or all."""
+    """Read a table once, and draw about `sample` rows: of every group of labels at least
+    `least`, or all.
+    """
     look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
-        raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
+        raise InputError(
+            "sample_weight is zero for every row: give at least one row a positive weight"
+        )
     keys = dict.fromkeys(key for part in parts for key in part.sums)
     place = {key: k for k, key in enumerate(keys)}
-    counts, sums = np.zeros(len(place), np.int64), np.zeros(len(place))
+    counts = np.zeros(len(place), np.int64)
+    sums = np.zeros(len(place))
     for part in parts:
         for key, (count, mass) in part.sums.items():
             counts[place[key]] += count
             sums[place[key]] += mass
     drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
-    columns = Columns(*(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True)))
+    columns = Columns(
+        *(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True))
+    )
     group = np.array([place[key] for key in drawn["group"]], np.int64)
     equal = columns.sample_weight is None
-    weight = None if equal else np.asarray(columns.sample_weight, float)
+    if equal:
+        weight = None
+    else:
+        weight = np.asarray(columns.sample_weight, float)
     chosen, masses = _choose(look, drawn["key"].to_numpy(), weight, group, counts, sums)
     positions = drawn["position"].to_numpy()[chosen]
     columns = columns.each(lambda part: _some(part, chosen))
-    X = columns.X.set_axis(positions, axis=0) if is_frame(columns.X) else columns.X
+    if is_frame(columns.X):
+        X = columns.X.set_axis(positions, axis=0)
+    else:
+        X = columns.X
     rows = terms.read(columns._replace(X=X, sample_weight=masses))
     if parts[0].moments:
         encoder = _of_whole_table(rows.encoder, parts)
@@ -68,7 +81,10 @@ def run_sampling_pass(
     cell_of = np.empty(len(place), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
     whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
-    sizes = whole if equal else np.bincount(cell_of, sums, rows.cells.n_cells)
+    if equal:
+        sizes = whole
+    else:
+        sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
     rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
     return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table)
 
@@ -81,35 +97,48 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
         weights = np.asarray(block.columns.sample_weight, np.float64)
         read_weights(np.append(weights, 1.0), block.n + 1)  # all weights of a block may be 0
     except (InputError, TypeError, ValueError) as error:
-        raise InputError(f"{error} (in {block.where}, whose row 0 is row {block.first} of X)") from None
+        raise InputError(
+            f"{error} (in {block.where}, whose row 0 is row {block.first} of X)"
+        ) from None
     used = np.flatnonzero(weights)
     return used, weights[used]
 
 
 def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
-    """Return the groups of labels in a block, and the index (u,) of the group of each row in `used`."""
+    """Return the groups of labels in a block, and the index (u,) of the group of each row in
+    `used`.
+    """
     labels: list[Any] = [[0]]
-    codes: dict[Any, Any] = {0: np.zeros(len(used), np.int64)}  # without labels, all rows are one group
+    codes: dict[Any, Any] = {
+        0: np.zeros(len(used), np.int64)
+    }  # without labels, all rows are one group
     for role in ("y", "sensitive"):
         values = getattr(block.columns, role)
         for column in [] if values is None else label_columns(values):
             if len(column) != block.n:
-                raise InputError(f"{role} has {len(column)} rows but X has {block.n} in {block.where}")
+                raise InputError(
+                    f"{role} has {len(column)} rows but X has {block.n} in {block.where}"
+                )
             code, distinct = pd.factorize(_some(column, used))
             if (code < 0).any():
                 row = block.first + used[int((code < 0).argmax())]
                 raise InputError(
-                    f"{role} has no value in row {row} of {block.where}: drop such rows or give them a level "
+                    f"{role} has no value in row {row} of {block.where}: drop such rows or give "
+                    f"them a level "
                     "of their own"
                 )
             if len(distinct) > _MOST_GROUPS:
-                raise InputError(f"{role} holds more than {_MOST_GROUPS:,} different values: bin them")
+                raise InputError(
+                    f"{role} holds more than {_MOST_GROUPS:,} different values: bin them"
+                )
             codes[len(codes)] = code
             labels.append(distinct.tolist())
     frame = pd.DataFrame(codes)
     keys = [
         tuple(names[code] for names, code in zip(labels, row, strict=True))
-        for row in frame.drop_duplicates().sort_values(list(codes)).itertuples(index=False, name=None)
+        for row in frame.drop_duplicates()
+        .sort_values(list(codes))
+        .itertuples(index=False, name=None)
     ]
     return keys, frame.groupby(list(codes)).ngroup().to_numpy()
 
@@ -124,7 +153,9 @@ class _Part:
     columns: Columns  # the caller's values of these rows
 
     def take(self, rows: np.ndarray) -> "_Part":
-        return replace(self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows)))
+        return replace(
+            self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows))
+        )
 
 
 @dataclass(frozen=True)
@@ -140,14 +171,21 @@ class _Look:
     def __call__(self, block: Block) -> _Part:
         used, weights = weights_of(block)
         keys, group = groups_of(block, used)
-        counts, sums = np.bincount(group, minlength=0), np.bincount(group, weights)
+        counts = np.bincount(group, minlength=0)
+        sums = np.bincount(group, weights)
         totals = dict(zip(keys, zip(counts.tolist(), sums.tolist(), strict=True), strict=True))
         key = self._uniform(block.first, block.n)[used] / weights
         # More rows than needed have keys below this limit; with weights, no limit is known.
-        limit = 1.1 * self._most / self.n if block.columns.sample_weight is None else np.inf
+        if block.columns.sample_weight is None:
+            limit = 1.1 * self._most / self.n
+        else:
+            limit = np.inf
         rows = np.flatnonzero((key < limit) | (_rank(key, group) < self.least))
         columns = block.columns.each(lambda part: _some(part, used[rows]))
-        moments = _moments(block, used, weights, self.scale) if len(used) else {}
+        if len(used):
+            moments = _moments(block, used, weights, self.scale)
+        else:
+            moments = {}
         own = pd.Series([keys[k] for k in group[rows]], dtype=object)
         drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
         return _Part(totals, moments, drawn, columns)
@@ -160,7 +198,9 @@ class _Look:
 
     @property
     def _most(self) -> int:
-        """Number of smallest keys to keep: `_choose` may need more rows of a group than `sample` holds."""
+        """Number of smallest keys to keep: `_choose` may need more rows of a group than `sample`
+        holds.
+        """
         return self.sample + self.sample // 4 + 1000
 
     def shrink(self, parts: list[_Part]) -> list[_Part]:
@@ -177,9 +217,15 @@ class _Look:
 
 
 def _choose(
-    look: _Look, key: np.ndarray, weight: Any, group: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    look: _Look,
+    key: np.ndarray,
+    weight: Any,
+    group: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Choose the sample from the rows drawn; return their indices and masses, None for equal masses.
+    """Choose the sample from the rows drawn; return their indices and masses, None for equal
+    masses.
 
     The sampled masses of a group are in proportion to the group's mass in the table, `sums`.
     """
@@ -196,7 +242,8 @@ def _choose(
     own = group[chosen]
     if weight is None and (np.abs(wanted - len(own) * counts / n) <= 1).all():
         return chosen, None
-    # Priority sampling: a row's mass is at least 1 / (the smallest key of its group that was not chosen).
+    # Priority sampling: a row's mass is at least 1 / (the smallest key of its group that was not
+    # chosen).
     beyond = np.full(len(counts), np.inf)
     next_one = rank == wanted[group]
     beyond[group[next_one]] = key[next_one]
@@ -205,21 +252,28 @@ def _choose(
     return chosen, mass * (len(own) / mass.sum())
 
 
-def _moments(block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str) -> dict[Any, np.ndarray]:
+def _moments(
+    block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str
+) -> dict[Any, np.ndarray]:
     """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
-    X, moments = block.columns.X, {}
+    X = block.columns.X
+    moments = {}
     scaled = scale is True or (scale == "auto" and is_frame(X))
     if not (is_frame(X) or scaled) and np.isfinite(X.sum(dtype=np.float64)):
         return {}
     for name, column in X.items() if is_frame(X) else enumerate(X.T):
-        kind = column_kind(column) if is_frame(X) else "numeric"
+        if is_frame(X):
+            kind = column_kind(column)
+        else:
+            kind = "numeric"
         if kind == "categorical":
             continue
         values = np.asarray(column.cat.codes if kind == "ordinal" else column, np.float64)[used]
         if not np.isfinite(values).all():
             row = block.first + used[int((~np.isfinite(values)).argmax())]
             raise InputError(
-                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: drop or "
+                f"column {name!r} has no value or an infinite value in row {row} of {block.where}: "
+                f"drop or "
                 "fill such rows"
             )
         if scaled:
@@ -240,7 +294,9 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
                 centre = float(mean @ mass / mass.sum())
                 spread = float(((squares + mass * (mean - centre) ** 2).sum() / mass.sum()) ** 0.5)
             if not np.isfinite(spread):
-                raise InputError(f"column {column.name!r} is too large for double precision: scale it")
+                raise InputError(
+                    f"column {column.name!r} is too large for double precision: scale it"
+                )
             constant = spread <= _SAME * abs(centre)
             column = replace(column, mean=centre, scale=np.inf if constant else spread)
         columns.append(column)
@@ -254,7 +310,9 @@ def _rank(key: Any, group: Any) -> np.ndarray:
 
 def _some(part: Any, rows: np.ndarray) -> Any:
     """Copy some rows."""
-    return part.iloc[rows] if hasattr(part, "iloc") else np.asarray(part)[rows]
+    if hasattr(part, "iloc"):
+        return part.iloc[rows]
+    return np.asarray(part)[rows]
 
 
 def _stacked(parts: list[Any]) -> Any:
@@ -266,5 +324,7 @@ def _stacked(parts: list[Any]) -> Any:
     for name in joint.columns if is_frame(joint) else ():
         dtypes = {part[name].dtype for part in parts if name in part}
         if len(dtypes) > 1 and any(getattr(dtype, "ordered", False) for dtype in dtypes):
-            raise InputError(f"the ordered categories of column {name!r} differ: give them one order")
+            raise InputError(
+                f"the ordered categories of column {name!r} differ: give them one order"
+            )
     return joint

@@ -14,7 +14,13 @@ Slots: TypeAlias = str | Sequence[Any] | np.ndarray | Mapping[Any, int]
 
 
 def count_slots(
-    slots: Slots, m: int, cells: Cells, available: np.ndarray, *, constrained: bool, positive: Any = 1
+    slots: Slots,
+    m: int,
+    cells: Cells,
+    available: np.ndarray,
+    *,
+    constrained: bool,
+    positive: Any = 1,
 ) -> np.ndarray:
     """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 
@@ -35,12 +41,15 @@ def count_slots(
         if len(wrong):
             g = int(wrong[0])
             raise InputError(
-                f"slots gives {seats[g]} representatives to the cell {cells.name(g)}: give it at least 1, "
+                f"slots gives {seats[g]} representatives to the cell {cells.name(g)}: give it at "
+                f"least 1, "
                 f"and at most one for each of its {cells.counts[g]} rows"
             )
         return seats
     if m < needed.sum():
-        raise InputError(f"m={m} is too small, as each of the {int(needed.sum())} cells needs one: raise m")
+        raise InputError(
+            f"m={m} is too small, as each of the {int(needed.sum())} cells needs one: raise m"
+        )
     if m > available.sum():
         raise InputError(
             f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m"
@@ -59,16 +68,21 @@ def count_slots(
 
 
 def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """Divide m seats in proportion to `sizes` (G,); a cell gets at least 1 and at most `available`."""
+    """Divide m seats in proportion to `sizes` (G,); a cell gets at least 1 and at most
+    `available`.
+    """
     return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
 
 
 def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
     """Give every level the same number k of positives; the other cells share the rest by size."""
-    matches = np.flatnonzero([bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes])
+    matches = np.flatnonzero(
+        [bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes]
+    )
     if len(matches) != 1:
         raise InputError(
-            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "
+            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is "
+            f"not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
     is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)
@@ -85,7 +99,9 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
         k = -(-(m - int(available[others].sum())) // n_positive)
         rest = m - k * n_positive
         if k > available[is_positive].min() or rest < others.sum():
-            raise InputError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
+            raise InputError(
+                f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m"
+            )
     seats = np.where(is_positive, k, 0).astype(np.int64)
     if rest:
         seats += _by_share(cells.sizes * others, rest, np.where(others, available, 0))
@@ -106,9 +122,12 @@ def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
                 )
             counts[place] = count
     else:
-        counts, shape = np.asarray(slots, dtype=float), (cells.n_levels, cells.n_outcomes)
+        counts = np.asarray(slots, dtype=float)
+        shape = (cells.n_levels, cells.n_outcomes)
         if counts.shape not in {shape, (cells.n_cells,)}:
-            raise InputError(f"slots has shape {counts.shape}: give counts as {shape}, level by outcome")
+            raise InputError(
+                f"slots has shape {counts.shape}: give counts as {shape}, level by outcome"
+            )
         counts = counts.ravel()
     if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.round(counts)).any():
         raise InputError(f"slots {counts.tolist()}: counts must be whole and not negative")

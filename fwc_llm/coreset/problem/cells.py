@@ -65,40 +65,60 @@ class Cells:
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
     """Return the cells of `n` rows; rows without mass are left out.
 
-    `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all rows.
+    `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all
+    rows.
     """
     alike = np.zeros(n, np.int8)
     own = _labels(alike if y is None else y, "y", n, columns=False)[0]
     columns = _labels(alike if sensitive is None else sensitive, "sensitive", n, columns=True)
     if masses is not None and masses.positive is not None:
-        own, columns = own[masses.positive], [column[masses.positive] for column in columns]
-        n, masses = len(own), masses.take(masses.positive)
+        own = own[masses.positive]
+        columns = [column[masses.positive] for column in columns]
+        n = len(own)
+        masses = masses.take(masses.positive)
     outcomes, y_code = np.unique(own, return_inverse=True)
     _check_not_continuous(outcomes, "y")
-    members, codes = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
+    members, codes = zip(
+        *(np.unique(column, return_inverse=True) for column in columns), strict=True
+    )
     for values in members:
         _check_not_continuous(values, "sensitive")
     shape = tuple(map(len, members))
     present, d_code = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
     # Attributes of numbers and attributes of text keep their types.
-    kind = np.result_type(*members) if len({values.dtype.kind for values in members}) == 1 else object
-    kept = [values[code] for values, code in zip(members, np.unravel_index(present, shape), strict=True)]
-    levels = kept[0] if len(kept) == 1 else np.stack([values.astype(kind) for values in kept], axis=1)
+    kind = (
+        np.result_type(*members) if len({values.dtype.kind for values in members}) == 1 else object
+    )
+    kept = [
+        values[code] for values, code in zip(members, np.unravel_index(present, shape), strict=True)
+    ]
+    if len(kept) == 1:
+        levels = kept[0]
+    else:
+        levels = np.stack([values.astype(kind) for values in kept], axis=1)
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
 
 def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np.ndarray]:
     counts = np.bincount(cell, minlength=n_cells)
-    sizes = counts if masses is None else np.bincount(cell, masses.values, n_cells)
+    if masses is None:
+        sizes = counts
+    else:
+        sizes = np.bincount(cell, masses.values, n_cells)
     return {"counts": counts, "sizes": sizes}
 
 
 def _check_not_continuous(labels: np.ndarray, what: str) -> None:
     """Refuse measurements as labels: more than 30 distinct numbers, not all of them whole."""
-    if len(labels) > _MOST_FRACTIONS and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+    if (
+        len(labels) > _MOST_FRACTIONS
+        and labels.dtype.kind == "f"
+        and (labels != np.floor(labels)).any()
+    ):
         raise InputError(
-            f"{what} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as groups and "
+            f"{what} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as "
+            f"groups and "
             "outcomes are labels"
         )
 
@@ -108,12 +128,18 @@ def label_columns(values: Any) -> list[Any]:
     values = as_pandas(values)
     if is_frame(values):
         return [values.iloc[:, k] for k in range(values.shape[1])]
-    values = values if hasattr(values, "iloc") else np.asarray(values)
-    return list(values.T) if values.ndim == 2 else [values]
+    if hasattr(values, "iloc"):
+        values = values
+    else:
+        values = np.asarray(values)
+    if values.ndim == 2:
+        return list(values.T)
+    return [values]
 
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
-    """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per column.
+    """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per
+    column.
 
     Numbers of several types become one type; other labels of several types become text.
     """
@@ -127,14 +153,18 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
     for k, column in enumerate(arrays):
         if column.dtype.kind == "c":
             raise InputError(f"{what} holds complex numbers: pass labels")
-        if (missing := np.asarray(pd.isna(column))).any():
+        missing = np.asarray(pd.isna(column))
+        if missing.any():
             raise InputError(
-                f"{what} has no value in row {int(missing.argmax())}: drop such rows or give them a level of "
+                f"{what} has no value in row {int(missing.argmax())}: drop such rows or give them "
+                f"a level of "
                 "their own"
             )
         if column.dtype.kind == "O":
             kinds = {type(v) for v in column}
-            if kinds == {str} or len(kinds) > 1:  # keep a single type: outputs have the type of the input
+            if (
+                kinds == {str} or len(kinds) > 1
+            ):  # keep a single type: outputs have the type of the input
                 numbers = all(issubclass(kind, Real) for kind in kinds)
                 arrays[k] = np.array(column.tolist()) if numbers else column.astype(str)
     return arrays
@@ -142,11 +172,15 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
 
 def as_known(label: Any, labels: np.ndarray) -> Any:
     """Return a caller's label as it is in `labels`: as text if these became text."""
-    return str(label) if labels.dtype.kind == "U" else label
+    if labels.dtype.kind == "U":
+        return str(label)
+    return label
 
 
 def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
-    """Names of the levels that have a limit: crossed levels or, if not `crossed`, each attribute's levels."""
+    """Names of the levels that have a limit: crossed levels or, if not `crossed`, each
+    attribute's levels.
+    """
     if crossed or levels.ndim == 1:
         return [" & ".join(map(str, np.atleast_1d(level))) for level in levels]
     names = [(k, str(value)) for k, column in enumerate(levels.T) for value in np.unique(column)]
@@ -155,27 +189,41 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
 
 
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
-    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits overlap."""
+    """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits
+    overlap.
+    """
     if crossed or levels.ndim == 1:
         return None
-    return np.array([column == value for column in levels.T for value in np.unique(column)], np.float64)
+    return np.array(
+        [column == value for column in levels.T for value in np.unique(column)], np.float64
+    )
 
 
 def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np.ndarray) -> None:
-    """Refuse limits of single attributes at which some level can have no mass in the cells `carried` (G,)."""
-    groups, names = groups_of(cells.levels, crossed=False), level_names(cells.levels, crossed=False)
+    """Refuse limits of single attributes at which some level can have no mass in the cells
+    `carried` (G,).
+    """
+    groups = groups_of(cells.levels, crossed=False)
+    names = level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
         return  # one attribute, or no limit
     for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
         raise InputError(
-            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but parity needs rows of "
+            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but parity "
+            f"needs rows of "
             "every outcome in every level: merge or drop levels, or use epsilon=None"
         )
-    least = least_limit(GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried)
+    least = least_limit(
+        GroupedParitySet(target, limits_of(epsilon, cells.levels, False), groups), carried
+    )
     if least != 0:
-        use = "epsilon=None" if least is None else f"at least epsilon={ceil(1000 * least) / 1000:g}"
+        if least is None:
+            use = "epsilon=None"
+        else:
+            use = f"at least epsilon={ceil(1000 * least) / 1000:g}"
         raise InputError(
-            f"epsilon={epsilon} cannot be met: some crossings lack an outcome, so that one of the levels "
+            f"epsilon={epsilon} cannot be met: some crossings lack an outcome, so that one of the "
+            f"levels "
             f"{', '.join(names)} would have no mass; use {use}"
         )
 
@@ -186,10 +234,14 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
         return epsilon
     names = level_names(levels, crossed)
     limits = {" & ".join(map(str, np.atleast_1d(level))): limit for level, limit in epsilon.items()}
-    for what, lacking in (("no limit", set(names) - set(limits)), ("a limit", set(limits) - set(names))):
+    for what, lacking in (
+        ("no limit", set(names) - set(limits)),
+        ("a limit", set(limits) - set(names)),
+    ):
         if lacking:
             raise InputError(
-                f"epsilon has {what} for {', '.join(sorted(lacking))}: give one limit for each of the levels "
+                f"epsilon has {what} for {', '.join(sorted(lacking))}: give one limit for each of "
+                f"the levels "
                 f"{', '.join(names)}"
             )
     return np.array([limits[name] for name in names], np.float64)
@@ -197,15 +249,21 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
 
 def empty_cell(cells: Cells, g: int) -> InputError:
     """Make the error for a cell that needs mass but has no rows."""
-    lacking = "no rows" if cells.sizes is cells.counts else "no rows of positive weight"
+    if cells.sizes is cells.counts:
+        lacking = "no rows"
+    else:
+        lacking = "no rows of positive weight"
     return InputError(
-        f"cell {cells.name(g)} has {lacking}, but parity needs rows of every outcome in every level: merge "
+        f"cell {cells.name(g)} has {lacking}, but parity needs rows of every outcome in every "
+        f"level: merge "
         "or drop levels, or use epsilon=None"
     )
 
 
 def overall_target(cells: Cells, target: Any) -> np.ndarray:
-    """Return p_T (|Y|,): the caller's target (sorted by outcome, or {outcome: p}), or that of the rows."""
+    """Return p_T (|Y|,): the caller's target (sorted by outcome, or {outcome: p}), or that of
+    the rows.
+    """
     if target is None:
         by_outcome = cells.sizes.reshape(cells.n_levels, cells.n_outcomes).sum(0)
         return np.asarray(by_outcome / by_outcome.sum())
@@ -214,7 +272,8 @@ def overall_target(cells: Cells, target: Any) -> np.ndarray:
         unknown = [key for key in target if key not in set(cells.outcomes.tolist())]
         if unknown or len(target) != cells.n_outcomes:
             raise InputError(
-                f"target names {list(target)}: give a probability for each of {cells.outcomes.tolist()}"
+                f"target names {list(target)}: give a probability for each of "
+                f"{cells.outcomes.tolist()}"
             )
         target = [target[value] for value in cells.outcomes.tolist()]
     return check_target(target, cells.n_outcomes)

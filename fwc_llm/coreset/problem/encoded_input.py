@@ -70,32 +70,45 @@ class ProblemParams:
     def read(self, columns: Columns) -> EncodedInput:
         """Check and encode rows; those of weight 0 are checked, then left out."""
         X, y, sensitive, sample_weight = take_named(*columns)
-        encoder, table, masses = encode(X, self.scale, sample_weight, self.column_weights, self.cost)
+        encoder, table, masses = encode(
+            X, self.scale, sample_weight, self.column_weights, self.cost
+        )
         n = table.n
         constrained = is_constrained(self)
         if constrained and n == 1:
-            raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
+            raise InputError(
+                "X has 1 sample, but a parity limit compares at least two protected levels"
+            )
         if constrained and y is None:
             raise InputError(
-                "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "
+                "a parity limit requires y to be passed, but the target y is None: pass y, or "
+                "epsilon=None "
                 "for no limit"
             )
         if constrained and sensitive is None:
             raise InputError(
-                "a parity limit needs the protected levels: pass sensitive, one level a row (in a pipeline, "
+                "a parity limit needs the protected levels: pass sensitive, one level a row (in a "
+                "pipeline, "
                 "by metadata routing), or epsilon=None for no limit"
             )
         cells = find_cells(y, sensitive, n, masses)
         if constrained and cells.n_levels == 1:
             raise InputError(
-                f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
+                f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least "
+                f"two: "
                 "pass another attribute, or epsilon=None"
             )
-        used = None if masses is None else masses.positive
+        if masses is None:
+            used = None
+        else:
+            used = masses.positive
         if masses is not None and used is not None:
-            table, masses = table.take(used), masses.take(used)
+            table = table.take(used)
+            masses = masses.take(used)
         check_costs(table, self.cost)
-        return EncodedInput(X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None)
+        return EncodedInput(
+            X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None
+        )
 
 
 def is_constrained(terms: Any) -> bool:

@@ -8,7 +8,9 @@ import numpy as np
 
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
-_SAFE = 1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
+_SAFE = (
+    1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
+)
 _BLOCK = 16_384  # rows at once
 Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a range
 
@@ -46,7 +48,9 @@ class EncodedTable:
     @cached_property
     def values(self) -> np.ndarray:
         """(n, p) numbers, then codes, as one matrix of floats; free points have the same form."""
-        return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
+        if self.codes.shape[1]:
+            return np.column_stack([self.numbers, self.codes])
+        return self.numbers
 
     def numbers_of(self, rows: Which) -> np.ndarray:
         """Copy the numbers of some rows as (r, k) float64."""
@@ -55,18 +59,24 @@ class EncodedTable:
     def values_of(self, rows: Which) -> np.ndarray:
         """Copy the numbers and codes of some rows as (r, p) float64."""
         numbers = self.numbers_of(rows)
-        return np.hstack([numbers, self.codes[rows]]) if self.codes.shape[1] else numbers
+        if self.codes.shape[1]:
+            return np.hstack([numbers, self.codes[rows]])
+        return numbers
 
     @property
     def is_single(self) -> bool:
         """Whether `values` is a C-ordered float32 matrix in memory."""
         numbers = self.numbers
-        return self.p == self.n_numeric and numbers.dtype == np.float32 and numbers.flags.c_contiguous
+        return (
+            self.p == self.n_numeric and numbers.dtype == np.float32 and numbers.flags.c_contiguous
+        )
 
     @cached_property
     def single(self) -> np.ndarray:
         """(n, p) float32: `values` without a copy if `is_single`, else minus the `centre`."""
-        return self.numbers if self.is_single else self.about(self.centre)
+        if self.is_single:
+            return self.numbers
+        return self.about(self.centre)
 
     def about(self, point: np.ndarray) -> np.ndarray:
         """Copy `values` minus a point (p,) as (n, p) float32."""
@@ -85,19 +95,27 @@ class EncodedTable:
     def span(self) -> np.ndarray:
         """(k,) largest difference within each numeric column; inf if it exceeds float64."""
         with np.errstate(over="ignore"):
-            return np.asarray(np.subtract(self.numbers.max(axis=0), self.numbers.min(axis=0), dtype=float))
+            return np.asarray(
+                np.subtract(self.numbers.max(axis=0), self.numbers.min(axis=0), dtype=float)
+            )
 
     @property
     def fits_single(self) -> bool:
         """Whether float32 can hold all differences within columns, and their squares."""
         # float32 numbers are used as they are, float64 ones minus the centre.
-        single, span = self.numbers.dtype == np.float32, self.span.max(initial=0.0)
-        offset = max(-self.numbers.min(initial=0.0), self.numbers.max(initial=0.0)) if single else 0.0
+        single = self.numbers.dtype == np.float32
+        span = self.span.max(initial=0.0)
+        if single:
+            offset = max(-self.numbers.min(initial=0.0), self.numbers.max(initial=0.0))
+        else:
+            offset = 0.0
         return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
 
     def take(self, rows: Which) -> Self:
         """Return the table of some rows."""
-        return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
+        return replace(
+            self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows]
+        )
 
 
 def value_ids(table: EncodedTable) -> np.ndarray:
@@ -110,6 +128,8 @@ def value_ids(table: EncodedTable) -> np.ndarray:
         keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factor
         keys ^= keys >> np.uint64(32)
     ordered = np.sort(keys)
-    if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: this check is faster than np.unique
+    if (
+        ordered[1:] != ordered[:-1]
+    ).all():  # no two rows are equal: this check is faster than np.unique
         return np.arange(table.n, dtype=whole)
     return np.unique(keys, return_inverse=True)[1].astype(whole)

@@ -1,7 +1,7 @@
 """Encode a DataFrame or an array as numbers and codes.
 
-Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
-equality. See docs/method.md, "Ground cost and scaling".
+Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only
+for equality. See docs/method.md, "Ground cost and scaling".
 """
 
 import sys
@@ -31,22 +31,32 @@ class ColumnCode:
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
+    values: np.ndarray = field(
+        default_factory=lambda: np.empty(0, object)
+    )  # of ordinals and categories
     mean: float = 0.0
-    scale: float = 1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    scale: float = (
+        1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
+    )
     factor: float = 1.0  # multiplies the scaled numbers or, in a categorical column, `MISMATCH`
 
     @property
     def step(self) -> float:
-        """Difference in the units of X for an encoded difference of 1; 0 if the column does not count."""
-        return 0.0 if np.isinf(self.size) else self.size
+        """Difference in the units of X for an encoded difference of 1; 0 if the column does not
+        count.
+        """
+        if np.isinf(self.size):
+            return 0.0
+        return self.size
 
     @property
     def size(self) -> float:
         """Divisor that encodes the numbers; infinite if the column does not count."""
         if self.kind == "categorical":
             return 1.0
-        return self.scale / self.factor if self.factor else np.inf
+        if self.factor:
+            return self.scale / self.factor
+        return np.inf
 
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """Indices (m,) in `self.values` (ordinal, categorical) nearest to encoded `values` (m,)."""
@@ -58,9 +68,10 @@ class ColumnCode:
 class Encoder:
     """Encodes a DataFrame or an array X, and decodes points to the form of X.
 
-    In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical
-    dtype, replaced by the rank of the category) are z-scored over the rows given; a constant column becomes
-    0. Everything else (text, booleans, unordered categoricals) is categorical.
+    In a DataFrame, numeric columns (numbers, decimals) and ordinal columns (pandas' ordered
+    categorical dtype, replaced by the rank of the category) are z-scored over the rows given; a
+    constant column becomes 0. Everything else (text, booleans, unordered categoricals) is
+    categorical.
     """
 
     columns: tuple[ColumnCode, ...]
@@ -74,19 +85,22 @@ class Encoder:
             return self._encode_array(points, what)
         if not is_frame(points):
             raise InputError(
-                f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the columns "
+                f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the "
+                f"columns "
                 f"{', '.join(map(repr, self.order))}"
             )
         if not len(points):
             raise InputError(f"{what} has no rows: pass at least one")
-        numbers, codes = [], []
+        numbers = []
+        codes = []
         for column in self.columns:
             values: Any = _checked_column(points, column.name, what)
             kind = column_kind(values)  # refuses values of no column kind
             if column.kind == "numeric":
                 if kind != "numeric" and values.dtype != bool:  # booleans count as 1 and 0
                     raise InputError(
-                        f"column {column.name!r} of {what} is not numeric, but in X it is: pass numbers"
+                        f"column {column.name!r} of {what} is not numeric, but in X it is: pass "
+                        f"numbers"
                     )
                 _check_finite(values, np.asarray(values, dtype=float), what)
             else:
@@ -94,7 +108,8 @@ class Encoder:
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
                     raise InputError(
-                        f"column {column.name!r} of {what} holds {unknown!r}, which does not occur in X"
+                        f"column {column.name!r} of {what} holds {unknown!r}, which does not occur "
+                        f"in X"
                     )
                 values = places
             if column.kind == "categorical":
@@ -102,18 +117,26 @@ class Encoder:
             else:
                 numbers.append((np.asarray(values, dtype=float) - column.mean) / column.size)
         none = np.empty((len(points), 0))
-        encoded = np.column_stack([none, *numbers]), np.column_stack([none, *codes]).astype(np.int32)
+        encoded = (
+            np.column_stack([none, *numbers]),
+            np.column_stack([none, *codes]).astype(np.int32),
+        )
         return EncodedTable(*encoded, units=self.units)
 
     def _encode_array(self, points: Any, what: str) -> EncodedTable:
-        table, p = encode_array(points), len(self.columns)
+        table = encode_array(points)
+        p = len(self.columns)
         if table.p != p:
             raise InputError(
                 f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
             )
-        mean, size = (np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size"))
+        mean, size = (
+            np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size")
+        )
         as_given = not mean.any() and (size == 1).all()
-        return table if as_given else EncodedTable((table.numbers - mean) / size, table.codes)
+        if as_given:
+            return table
+        return EncodedTable((table.numbers - mean) / size, table.codes)
 
     @property
     def units(self) -> np.ndarray:
@@ -134,7 +157,9 @@ class Encoder:
     def decode(self, points: np.ndarray) -> Any:
         """Turn encoded points (m, p) into the units of X: a DataFrame, or an array of X's dtype."""
         if self.dtype is not None:
-            step, mean = (np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean"))
+            step, mean = (
+                np.array([getattr(c, name) for c in self.columns]) for name in ("step", "mean")
+            )
             return np.asarray(points * step + mean).astype(self.dtype, copy=False)
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
@@ -161,12 +186,17 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
     codes: list[np.ndarray] = []
     labels: Any
     # The sort is stable: numbers first, each kind in the order of X.
-    for own, kind in sorted(zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"):
+    for own, kind in sorted(
+        zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"
+    ):
         if kind == "categorical":
             places, labels = pd.factorize(own.astype(object), sort=False)
             codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
         else:
-            labels = own.cat.categories if kind == "ordinal" else []
+            if kind == "ordinal":
+                labels = own.cat.categories
+            else:
+                labels = []
             raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
             _check_finite(own, raw, "X")
             numbers[:, len(columns)] = raw
@@ -178,32 +208,47 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
 def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
     """Return a column; refuse it if it is absent, occurs twice or has missing values."""
     if name not in frame.columns:
-        raise InputError(f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X")
+        raise InputError(
+            f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X"
+        )
     values: Any = frame[name]
     if values.ndim > 1:
         raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
-    if (missing := values.isna().to_numpy()).any():
+    missing = values.isna().to_numpy()
+    if missing.any():
         row = row_name(frame.index, int(missing.argmax()))
-        raise InputError(f"column {name!r} of {what} has no value in row {row}: drop or fill such rows")
+        raise InputError(
+            f"column {name!r} of {what} has no value in row {row}: drop or fill such rows"
+        )
     return values  # type: ignore[no-any-return]
 
 
 def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> None:
     if not np.isfinite(numbers).all():
         row = row_name(values.index, int((~np.isfinite(numbers)).argmax()))
-        raise InputError(f"column {values.name!r} of {what} is infinite in row {row}: clip or drop it")
+        raise InputError(
+            f"column {values.name!r} of {what} is infinite in row {row}: clip or drop it"
+        )
 
 
 def _z_scores(
     column: ColumnCode, numbers: np.ndarray, masses: Masses | None
 ) -> tuple[ColumnCode, np.ndarray]:
-    """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do not count."""
-    used = numbers if masses is None else numbers[masses.values > 0]
+    """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do
+    not count.
+    """
+    if masses is None:
+        used = numbers
+    else:
+        used = numbers[masses.values > 0]
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
-    size, mean, spread = float(np.abs(used).max()), 0.0, 0.0
+    size = float(np.abs(used).max())
+    mean = 0.0
+    spread = 0.0
     if used.min() < used.max():
         if masses is None:
-            mean, spread = float((numbers / size).mean()), float((numbers / size).std())
+            mean = float((numbers / size).mean())
+            spread = float((numbers / size).std())
         else:
             share = masses.values[masses.values > 0] / masses.total
             mean = float(share @ (used / size))
@@ -214,12 +259,19 @@ def _z_scores(
 
 
 def encode_array(x: Any) -> EncodedTable:
-    """Encode a plain (n, p) array as unscaled numbers: float32 stays float32, all else becomes float64."""
+    """Encode a plain (n, p) array as unscaled numbers: float32 stays float32, all else becomes
+    float64.
+    """
     array = plain_array(x)
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
-        kind = "NaN" if np.isnan(array[row, column]) else "infinity"
-        raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
+        if np.isnan(array[row, column]):
+            kind = "NaN"
+        else:
+            kind = "infinity"
+        raise InputError(
+            f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows"
+        )
     return EncodedTable(array, np.empty((len(array), 0), np.int32))
 
 
@@ -230,9 +282,11 @@ def _weighted(
     encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
 ) -> tuple[Encoder, EncodedTable]:
     """Multiply each column's part of the cost by the column's weight."""
-    columns, numbers = [], table.numbers.astype(np.float64)
+    columns = []
+    numbers = table.numbers.astype(np.float64)
     for k, column in enumerate(encoder.columns):
-        factor, mean = weights[column.name], column.mean
+        factor = weights[column.name]
+        mean = column.mean
         if column.kind != "categorical":
             factor = COSTS[cost].scale(factor)
             mean += 0.0 if factor else float(numbers[:, k].mean(dtype=np.float64)) * column.step
@@ -248,17 +302,25 @@ def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
     if not isinstance(weights, Mapping):
         if isinstance(weights, str) or np.ndim(weights) != 1 or len(weights) != len(names):
             raise InputError(
-                f"column_weights={weights!r}: give {{column: weight}}, or one weight for each of {columns}"
+                f"column_weights={weights!r}: give {{column: weight}}, or one weight for each of "
+                f"{columns}"
             )
         weights = dict(zip(names, weights, strict=True))
-    if unknown := [name for name in weights if name not in names]:
+    unknown = [name for name in weights if name not in names]
+    if unknown:
         raise InputError(
-            f"column_weights names {unknown[0]!r}, not a column of the features: these are {columns}"
+            f"column_weights names {unknown[0]!r}, not a column of the features: these are "
+            f"{columns}"
         )
     for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) <= _HEAVIEST:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, Real)
+            or not 0 <= float(weight) <= _HEAVIEST
+        ):
             raise InputError(
-                f"column_weights[{name!r}] is {weight!r}: give a number from 0 (left out) to {_HEAVIEST:,}"
+                f"column_weights[{name!r}] is {weight!r}: give a number from 0 (left out) to "
+                f"{_HEAVIEST:,}"
             )
     if not any(weights.get(name, 1.0) for name in names):
         raise InputError("column_weights are all 0: give at least one column a weight above 0")
@@ -272,7 +334,9 @@ def encode(
     column_weights: ColumnWeights = None,
     cost: str = "l1",
 ) -> tuple[Encoder, EncodedTable, Masses | None]:
-    """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the masses."""
+    """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the
+    masses.
+    """
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
@@ -285,26 +349,35 @@ def encode(
     masses = read_weights(sample_weight, table.n)
     if scale is True or (scale == "auto" and is_frame(X)):
         scaled = list(encoder.columns)
-        numbers = table.numbers if is_frame(X) else np.empty(table.numbers.shape)
+        if is_frame(X):
+            numbers = table.numbers
+        else:
+            numbers = np.empty(table.numbers.shape)
         for k, raw in enumerate(table.numbers.T):
             scaled[k], numbers[:, k] = _z_scores(scaled[k], raw.astype(np.float64), masses)
-        encoder, table = replace(encoder, columns=tuple(scaled)), replace(table, numbers=numbers)
+        encoder = replace(encoder, columns=tuple(scaled))
+        table = replace(table, numbers=numbers)
     elif scale == "auto" and column_weights is None:
         warn_of_sizes(table)
     if column_weights is not None:
-        encoder, table = _weighted(encoder, table, _column_weights(column_weights, encoder.order), cost)
+        encoder, table = _weighted(
+            encoder, table, _column_weights(column_weights, encoder.order), cost
+        )
     return encoder, table, masses
 
 
 def pick(X: Any, rows: Which) -> Any:
     """Return some rows of X, a DataFrame or an array."""
-    return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
+    if is_frame(X):
+        return X.iloc[rows]
+    return plain_array(X)[rows]
 
 
 def warn_of_sizes(table: EncodedTable) -> None:
     """Issue a `ScaleWarning` if some columns are so large that they decide nearly all distances."""
     some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
-    low, high = some.min(axis=1), some.max(axis=1)
+    low = some.min(axis=1)
+    high = some.max(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.abs(some - np.median(some, axis=1)[:, None]).mean(axis=1)
         # A column of two values has half their difference as its size, even if one is rare.
@@ -313,11 +386,14 @@ def warn_of_sizes(table: EncodedTable) -> None:
     size[(size == 0) | ~np.isfinite(size)] = np.nan
     if np.isnan(size).all():
         return
-    least, most = np.nanargmin(size), np.nanargmax(size)
+    least = np.nanargmin(size)
+    most = np.nanargmax(size)
     if size[most] / _APART > size[least]:
         warnings.warn(
-            f"columns of X differ by orders of magnitude (column {most} typically by {size[most]:.3g}, "
-            f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; the "
+            f"columns of X differ by orders of magnitude (column {most} typically by "
+            f"{size[most]:.3g}, "
+            f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
+            f"the "
             "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
             "or a DataFrame, or scale=False if they are meant as they are",
             ScaleWarning,
@@ -327,7 +403,9 @@ def warn_of_sizes(table: EncodedTable) -> None:
 
 def outside() -> int:
     """Return the `stacklevel`, for `warnings.warn`, of the code that called the solver."""
-    frame, level = sys._getframe(1), 1
+    frame = sys._getframe(1)
+    level = 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     return level

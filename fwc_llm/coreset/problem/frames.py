@@ -11,7 +11,9 @@ from fwc_llm.errors import InputError, InputTypeError
 
 
 class Columns(NamedTuple):
-    """The caller's features, outcomes, protected levels and weights of the rows; None if not given."""
+    """The caller's features, outcomes, protected levels and weights of the rows; None if not
+    given.
+    """
 
     X: Any
     y: Any = None
@@ -24,14 +26,18 @@ class Columns(NamedTuple):
 
     def labels(self) -> dict[str, Any]:
         """Return the labels and weights by name, without those that are None."""
-        return {name: part for name, part in self._asdict().items() if name != "X" and part is not None}
+        return {
+            name: part for name, part in self._asdict().items() if name != "X" and part is not None
+        }
 
 
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table with Arrow's C stream, such as Polars', to pandas; return all else as it is."""
+    """Convert a table with Arrow's C stream, such as Polars', to pandas; return all else as it
+    is.
+    """
     if hasattr(table, "collect"):
         raise InputError(f"{type(table).__name__} is a lazy table: pass what its collect() returns")
     if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
@@ -41,7 +47,8 @@ def as_pandas(table: Any) -> Any:
         return frames.from_arrow(table)
     except ImportError:
         raise InputError(
-            f"to read a table of type {type(table).__name__} takes pyarrow: pip install 'fwc-llm[parquet]', "
+            f"to read a table of type {type(table).__name__} takes pyarrow: pip install "
+            f"'fwc-llm[parquet]', "
             "or pass a pandas DataFrame"
         ) from None
 
@@ -59,7 +66,8 @@ def row_name(index: Any, place: int) -> str:
 
 def column_kind(series: "pd.Series[Any]") -> str:
     """Return "numeric" (also for numbers in a column of objects), "ordinal" or "categorical"."""
-    dtype, types = series.dtype, pd.api.types
+    dtype = series.dtype
+    types = pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
         return "ordinal" if dtype.ordered else "categorical"
     if types.is_bool_dtype(dtype) or isinstance(dtype, pd.StringDtype):
@@ -68,13 +76,18 @@ def column_kind(series: "pd.Series[Any]") -> str:
         return "numeric"
     values = types.infer_dtype(series.astype(object), skipna=True)
     if values.startswith(("date", "time", "period")):
-        raise InputError(f"column {series.name!r} holds {values}: turn times into numbers, such as days")
+        raise InputError(
+            f"column {series.name!r} holds {values}: turn times into numbers, such as days"
+        )
     if values == "complex":
-        raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
+        raise InputError(
+            f"column {series.name!r} holds complex numbers: pass their parts as columns"
+        )
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
-                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a single value"
+                f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a "
+                f"single value"
             )
     return "numeric" if values in _NUMBERS else "categorical"
 
@@ -99,16 +112,21 @@ def take_named(
 ) -> Columns:
     """Look up columns that y, sensitive and sample_weight name; drop them from X.
 
-    `sensitive` may also be a list of names; a list as long as X counts as values (unless `only_names`).
-    Arguments that are values are returned as they are; `only_names` refuses them.
+    `sensitive` may also be a list of names; a list as long as X counts as values (unless
+    `only_names`). Arguments that are values are returned as they are; `only_names` refuses them.
     """
     X = as_pandas(X)
     _check_in_memory(X)
     taken: set[Any] = set()
 
     def column(values: Any, role: str) -> Any:
-        names = [values] if _is_name(values, X) else []
-        listed = not names and role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
+        if _is_name(values, X):
+            names = [values]
+        else:
+            names = []
+        listed = (
+            not names and role == "sensitive" and is_frame(X) and isinstance(values, list | tuple)
+        )
         if listed and (only_names or len(values) != len(X)) and all(_is_name(v, X) for v in values):
             names = list(values)
         if not names:
@@ -118,22 +136,31 @@ def take_named(
                 )
             return values
         if not is_frame(X):
-            raise InputError(f"{role}={values!r}: the columns of {what} have no names; pass the values")
-        if lacking := [name for name in names if name not in X.columns]:
+            raise InputError(
+                f"{role}={values!r}: the columns of {what} have no names; pass the values"
+            )
+        lacking = [name for name in names if name not in X.columns]
+        if lacking:
             raise InputError(
                 f"{role} names the column {lacking[0]!r}, which {what} does not have: it has "
                 f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
             )
         taken.update(names)
-        return X[values] if names == [values] else X[names]
+        if names == [values]:
+            return X[values]
+        return X[names]
 
     labels = column(y, "y"), column(sensitive, "sensitive"), column(sample_weight, "sample_weight")
     return Columns(X.drop(columns=list(taken)) if taken else X, *labels)
 
 
 def _is_name(value: Any, X: Any) -> bool:
-    """Whether a value names a column: any text, or an integer or tuple that is a column label of X."""
-    return isinstance(value, str) or (is_frame(X) and isinstance(value, int | tuple) and value in X.columns)
+    """Whether a value names a column: any text, or an integer or tuple that is a column label of
+    X.
+    """
+    return isinstance(value, str) or (
+        is_frame(X) and isinstance(value, int | tuple) and value in X.columns
+    )
 
 
 def is_dask(X: Any, module: str = "dask") -> bool:
@@ -148,15 +175,22 @@ def is_dataset(X: Any) -> bool:
 
 def are_paths(X: Any) -> bool:
     """Whether X is a path or a list of paths."""
-    paths = X if isinstance(X, list | tuple) else [X]
+    if isinstance(X, list | tuple):
+        paths = X
+    else:
+        paths = [X]
     return bool(paths) and all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def _check_in_memory(X: Any) -> None:
     """Refuse files, datasets and frames of Dask, which `FairCoreset.fit` alone can read."""
     if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
-        what = f"names files ({X!r})" if are_paths(X) else f"is a {type(X).__name__}"
+        if are_paths(X):
+            what = f"names files ({X!r})"
+        else:
+            what = f"is a {type(X).__name__}"
         raise InputError(
-            f"X {what}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such as "
+            f"X {what}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such "
+            f"as "
             "pandas.read_parquet(path) or X.compute(), if need be in several calls"
         )

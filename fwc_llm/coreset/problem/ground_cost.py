@@ -2,14 +2,14 @@
 
 See docs/method.md, "Ground cost and scaling".
 
-    c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠ x'_k]
-                                 + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
+    c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical v_k [x_k ≠
+                                 x'_k] + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
-`column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that the solver
-knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in `_term`.
-`FeatureCost` is the first line of the formula; kernels take it as an argument. `tile_costs` and `pair_cost`
-are its compiled forms, for rows of numbers followed by codes. All agree
-(tests/coreset/problem/test_ground_cost.py).
+`column_weights` are included: in the encoded numbers, and in v_k of a categorical column. All that
+the solver knows of a cost of numbers is in its class (`L1`, `SquaredL2`) and, for compiled code, in
+`_term`. `FeatureCost` is the first line of the formula; kernels take it as an argument.
+`tile_costs` and `pair_cost` are its compiled forms, for rows of numbers followed by codes. All
+agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,8 @@ class GroundCost(ABC):
 
     kind: int  # of `_term`
     root: bool  # whether the triangle inequality holds for the cost's root, not for the cost
-    sampled: int  # rows of a sample per representative, with which a fit is within 0.1 % of one of all rows
+    # rows of a sample per representative, with which a fit is within 0.1 % of one of all rows
+    sampled: int
 
     @abstractmethod
     def of(self, difference: np.ndarray) -> np.ndarray:
@@ -46,7 +47,9 @@ class GroundCost(ABC):
         """The factor of a column's numbers that multiplies its cost by `weight`."""
 
     @abstractmethod
-    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    def centres(
+        self, numbers: np.ndarray, groups: Groups, threads: Threads
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The least and the largest points (g, k) of least cost for the rows of each group."""
 
     @abstractmethod
@@ -69,7 +72,9 @@ class L1(GroundCost):
         """See `GroundCost`."""
         return weight
 
-    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    def centres(
+        self, numbers: np.ndarray, groups: Groups, threads: Threads
+    ) -> tuple[np.ndarray, np.ndarray]:
         """See `GroundCost`."""
         return medians(numbers, groups, threads)
 
@@ -99,7 +104,9 @@ class SquaredL2(GroundCost):
         """See `GroundCost`."""
         return float(weight**0.5)
 
-    def centres(self, numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    def centres(
+        self, numbers: np.ndarray, groups: Groups, threads: Threads
+    ) -> tuple[np.ndarray, np.ndarray]:
         """See `GroundCost`."""
         means = np.zeros((groups.count, numbers.shape[1]))
 
@@ -113,7 +120,9 @@ class SquaredL2(GroundCost):
     def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """See `GroundCost`."""
         squares = values * values
-        return np.asarray((weight.sum() * squares + (weight * squares).sum(1, keepdims=True)).sum(0))
+        return np.asarray(
+            (weight.sum() * squares + (weight * squares).sum(1, keepdims=True)).sum(0)
+        )
 
 
 COSTS: dict[str, GroundCost] = {"l1": L1(), "sqeuclidean": SquaredL2()}
@@ -127,7 +136,8 @@ def check_costs(table: EncodedTable, cost: str) -> None:
     if total > _LARGEST:
         k = int(costs.argmax())
         raise InputError(
-            f"the numbers of column {k} of X are up to {table.span[k]:.3g} apart: the costs are too large "
+            f"the numbers of column {k} of X are up to {table.span[k]:.3g} apart: the costs are "
+            f"too large "
             "for double precision; scale that column"
         )
 
@@ -141,7 +151,9 @@ class FeatureCost(NamedTuple):
 
     @classmethod
     def of(cls, table: EncodedTable, cost: str) -> "FeatureCost":
-        """Make the cost of a table's columns; "l2" is "sqeuclidean", of which callers take the root."""
+        """Make the cost of a table's columns; "l2" is "sqeuclidean", of which callers take the
+        root.
+        """
         numbers = COSTS["sqeuclidean" if cost == "l2" else cost]
         return cls(numbers.kind, numbers.root, read_only(table.mismatch))
 
@@ -151,7 +163,9 @@ class FeatureCost(NamedTuple):
         return next(cost for cost in COSTS.values() if cost.kind == self.kind)
 
     def between(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return costs (n,) of rows `values` (p, n) to one point (p,), or to a point for each row (p, n)."""
+        """Return costs (n,) of rows `values` (p, n) to one point (p,), or to a point for each
+        row (p, n).
+        """
         k = len(values) - len(self.unit)
         points = points.reshape(len(values), -1)
         total = self.numbers.of(values[:k] - points[:k]).sum(0, dtype=np.float64)
@@ -160,7 +174,9 @@ class FeatureCost(NamedTuple):
         return np.asarray(total)
 
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same rows."""
+        """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same
+        rows.
+        """
         total = weight.sum()
         numbers = np.ascontiguousarray(table.numbers[rows].T, np.float64)
         numbers -= (weight * numbers).sum(1, keepdims=True) / total  # so that sums do not cancel
@@ -172,7 +188,8 @@ class FeatureCost(NamedTuple):
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
     """(n, m) feature costs of every row to every point, encoded by the same encoder."""
-    matrix, feature_cost = np.empty((rows.n, points.n)), FeatureCost.of(rows, cost)
+    matrix = np.empty((rows.n, points.n))
+    feature_cost = FeatureCost.of(rows, cost)
     for block in blocks(rows.n):
         values = np.ascontiguousarray(rows.values[block].T)
         for j, point in enumerate(points.values):
@@ -189,12 +206,15 @@ def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> n
     """(G, G) cost of moving a row from one cell to another, without the feature cost."""
     level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
     return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
+        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome),
+        dtype=float,
     )
 
 
 def in_groups(values: np.ndarray, size: int) -> np.ndarray:
-    """Group points (q, p) as (ceil(q / size), p, size); copies of the last point fill the last group."""
+    """Group points (q, p) as (ceil(q / size), p, size); copies of the last point fill the last
+    group.
+    """
     count = -(-len(values) // size)
     places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
     return np.ascontiguousarray(values[places].transpose(0, 2, 1))
@@ -203,14 +223,17 @@ def in_groups(values: np.ndarray, size: int) -> np.ndarray:
 @part(forceinline=True)
 def _term(difference, kind):  # type: ignore[no-untyped-def]
     """Return the cost of a difference of numbers."""
-    return difference * difference if kind == 1 else abs(difference)
+    if kind == 1:
+        return difference * difference
+    return abs(difference)
 
 
 @part(forceinline=True)
 def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
     """Set `out` (WIDTH, ROWS): costs from `block` (p, ROWS) to tile t of `tiles` (T, p, WIDTH).
 
-    Four columns are added in one inner loop, in their order: `out` is then read and written once for them.
+    Four columns are added in one inner loop, in their order: `out` is then read and written once
+    for them.
     """
     n_numeric = len(block) - len(cost.unit)
     fours = n_numeric // 4 * 4
@@ -219,8 +242,10 @@ def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
         for lane in range(ROWS):
             out[w, lane] = 0
         for k in range(0, fours, 4):
-            first, second = tiles[t, k, w], tiles[t, k + 1, w]
-            third, fourth = tiles[t, k + 2, w], tiles[t, k + 3, w]
+            first = tiles[t, k, w]
+            second = tiles[t, k + 1, w]
+            third = tiles[t, k + 2, w]
+            fourth = tiles[t, k + 3, w]
             for lane in range(ROWS):
                 total = out[w, lane] + _term(block[k, lane] - first, kind)
                 total += _term(block[k + 1, lane] - second, kind)
@@ -239,7 +264,8 @@ def tile_costs(block, tiles, t, cost, out):  # type: ignore[no-untyped-def]
 
 def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
     """Return the feature cost between the rows `x[i]` and `points[j]`."""
-    total, n_numeric = x.dtype.type(0), x.shape[1] - len(cost.unit)
+    total = x.dtype.type(0)
+    n_numeric = x.shape[1] - len(cost.unit)
     for k in range(n_numeric):
         total += _term(x[i, k] - points[j, k], cost.kind)
     for k in range(n_numeric, x.shape[1]):

@@ -1,8 +1,8 @@
 """Weighted medians of every numeric column for groups of rows, in one compiled call.
 
-The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the numbers,
-and compare faster. Passes over the keys narrow the range of a median, by interpolation of the numbers or by
-halving the range of keys, to values that occur, until one is left.
+The bits of numbers, read as integers and changed for negative ones (`keys`), have the order of the
+numbers, and compare faster. Passes over the keys narrow the range of a median, by interpolation of
+the numbers or by halving the range of keys, to values that occur, until one is left.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,9 @@ class Groups:
 
 
 def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and the upper median (g, k) of `numbers` (n, k); a group without rows gets 0."""
+    """Return the lower and the upper median (g, k) of `numbers` (n, k); a group without rows
+    gets 0.
+    """
     size = numbers.dtype.itemsize
     whole = np.dtype(f"i{size}")
     largest = whole.type(np.iinfo(whole).max)
@@ -66,8 +68,9 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
 def find_medians(bits, units, start, sign, largest, keys, word, number, low, high):  # type: ignore[no-untyped-def]
     """Write the keys of the medians of groups to `low` and `high` (g, k).
 
-    `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for the rows of
-    the largest group. `word` and `number` (1,) are the same memory, to turn keys into numbers.
+    `bits` (n, k) are the numbers of the groups' rows, read as integers; `keys` (k, r) is room for
+    the rows of the largest group. `word` and `number` (1,) are the same memory, to turn keys into
+    numbers.
     """
     key = keys.dtype.type
     columns = np.uintp(bits.shape[1])
@@ -83,12 +86,14 @@ def find_medians(bits, units, start, sign, largest, keys, word, number, low, hig
                 found = bits[begin + i, c]
                 keys[c, i] = found ^ ((found >> sign) & largest)
         for c in range(columns if count > 0 else np.uintp(0)):
-            least, most = largest, key(~largest)
+            least = largest
+            most = key(~largest)
             for i in range(count):
                 least = min(least, keys[c, i])
                 most = max(most, keys[c, i])
             # The mass of the values below `least`, and of those up to `most`.
-            under, upto = np.int64(0), total
+            under = np.int64(0)
+            upto = total
             turn = 0
             while least < most:
                 middle = key((least & most) + ((least ^ most) >> 1))
@@ -101,7 +106,8 @@ def find_medians(bits, units, start, sign, largest, keys, word, number, low, hig
                     middle = key(word[0] ^ ((word[0] >> sign) & largest))
                     middle = min(max(middle, least), key(most - 1))
                 turn += 1
-                above, below = largest, least
+                above = largest
+                below = least
                 if even:
                     values = key(0)
                     for i in range(count):
@@ -118,9 +124,11 @@ def find_medians(bits, units, start, sign, largest, keys, word, number, low, hig
                         above = min(above, value if value > middle else largest)
                         below = max(below, value if value <= middle else least)
                 if 2 * mass >= total:
-                    most, upto = below, mass
+                    most = below
+                    upto = mass
                 else:
-                    least, under = above, mass
+                    least = above
+                    under = mass
             low[j, c] = least
             high[j, c] = least
             if 2 * upto <= total:

@@ -7,7 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells, check_attributes, groups_of, limits_of, overall_target
+from fwc_llm.coreset.problem.cells import (
+    Cells,
+    check_attributes,
+    groups_of,
+    limits_of,
+    overall_target,
+)
 from fwc_llm.coreset.problem.encoded_input import EncodedInput
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
@@ -35,22 +41,45 @@ class Problem:
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
     masses: Masses | None = None  # positive; None: 1 per row
     penalty: float | None = None  # soft limit, instead of `epsilon`
-    groups: np.ndarray | None = None  # (L, |D|) marks the levels that share a limit, if attributes overlap
+    groups: np.ndarray | None = (
+        None  # (L, |D|) marks the levels that share a limit, if attributes overlap
+    )
 
     @classmethod
     def of(
-        cls, rows: EncodedInput, params: Any, support: str, cell_of: np.ndarray, pools: Any, ids: np.ndarray
+        cls,
+        rows: EncodedInput,
+        params: Any,
+        support: str,
+        cell_of: np.ndarray,
+        pools: Any,
+        ids: np.ndarray,
     ) -> Self:
         """Make the problem of encoded rows with `params`, a `ProblemParams` or an estimator."""
         cells = rows.cells
-        target, groups = overall_target(cells, params.target), groups_of(cells.levels, params.crossed)
+        target = overall_target(cells, params.target)
+        groups = groups_of(cells.levels, params.crossed)
         if not params.crossed:
-            check_attributes(params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target)
+            check_attributes(
+                params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target
+            )
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
         move = between_cells(cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
         terms = rows.encoder.to_ranks if ordinal else None, rows.masses, params.penalty, groups
-        return cls(rows.table, cells, cell_of, target, limits, params.cost, support, move, pools, ids, *terms)
+        return cls(
+            rows.table,
+            cells,
+            cell_of,
+            target,
+            limits,
+            params.cost,
+            support,
+            move,
+            pools,
+            ids,
+            *terms,
+        )
 
     @property
     def m(self) -> int:
@@ -70,11 +99,15 @@ class Problem:
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """Return the problem of some `rows` (n',), renumbered 0, 1, …
 
-        With the `priority` (n,) by which the rows were sampled, their masses also represent the other rows.
+        With the `priority` (n,) by which the rows were sampled, their masses also represent the
+        other rows.
         """
         masses = self.masses
         if masses is not None:
-            masses = masses.take(rows) if priority is None else masses.sampled(rows, priority)
+            if priority is None:
+                masses = masses.take(rows)
+            else:
+                masses = masses.sampled(rows, priority)
         place = np.full(self.table.n, -1)
         place[rows] = np.arange(len(rows))
         return replace(
@@ -87,12 +120,19 @@ class Problem:
         )
 
     def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
-        """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for equal masses."""
-        return None if self.masses is None else self.masses.values / (1.0 - rng.random(self.table.n))
+        """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for
+        equal masses.
+        """
+        if self.masses is None:
+            return None
+        return self.masses.values / (1.0 - rng.random(self.table.n))
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a row per distinct candidate value of each cell with slots, and the cells of these rows."""
-        rows, cells = [], []
+        """Return a row per distinct candidate value of each cell with slots, and the cells of
+        these rows.
+        """
+        rows = []
+        cells = []
         for g in np.unique(self.cell_of):
             pool = self.pools[g]
             _, first = np.unique(self.ids[pool], return_index=True)
@@ -102,11 +142,22 @@ class Problem:
 
     @cached_property
     def parity_set(self) -> ParitySet | None:
-        """The set of fair cell masses, or the charge on unfair ones; None without limit and penalty."""
+        """The set of fair cell masses, or the charge on unfair ones; None without limit and
+        penalty.
+        """
         return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 
-    def transport(self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None) -> Transport:
-        """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of the rows."""
+    def transport(
+        self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None
+    ) -> Transport:
+        """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of
+        the rows.
+        """
         terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
-        mass = self.masses if masses is None else masses
-        return fair_transport(cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups)
+        if masses is None:
+            mass = self.masses
+        else:
+            mass = masses
+        return fair_transport(
+            cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups
+        )

@@ -1,6 +1,7 @@
 """Rivals of Fair Wasserstein Coresets: arrays in, weighted points out.
 
-All rivals have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names them.
+All rivals have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` names
+them.
 """
 
 from fwc_llm.coreset.rivals.base import Coreset
@@ -9,7 +10,14 @@ from fwc_llm.coreset.rivals.fairlet_clustering import fairlets
 from fwc_llm.coreset.rivals.sampling import indfair_coreset, kmedian_coreset, reweigh, reweighing
 
 __all__ = [
-    "RIVALS", "Coreset", "fairlets", "indfair_coreset", "kmeans", "kmedian_coreset", "kmedoids", "reweigh",
+    "RIVALS",
+    "Coreset",
+    "fairlets",
+    "indfair_coreset",
+    "kmeans",
+    "kmedian_coreset",
+    "kmedoids",
+    "reweigh",
     "reweighing",
-]  # fmt: skip
+]
 RIVALS = ("kmedian_coreset", "indfair_coreset", "fairlets", "kmedoids", "kmeans", "reweighing")

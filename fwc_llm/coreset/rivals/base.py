@@ -1,8 +1,8 @@
 """Shared parts of the rivals: rows as points (x, d, y), and `Coreset`.
 
-All but fairlets take row weights `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an (n, p) float
-array, which is not scaled, or a DataFrame of mixed columns, scaled as in `FairCoreset` (docs/method.md,
-"Ground cost and scaling"). docs/baselines.md has the rivals' sources and formulas.
+All but fairlets take row weights `sample_weight` (n,) (docs/method.md, "Weighted rows"). X is an
+(n, p) float array, which is not scaled, or a DataFrame of mixed columns, scaled as in `FairCoreset`
+(docs/method.md, "Ground cost and scaling"). docs/baselines.md has the rivals' sources and formulas.
 """
 
 from dataclasses import dataclass, replace
@@ -28,10 +28,11 @@ DISTANCES = ("l1", "l2")
 class Coreset:
     """m weighted points that represent n rows.
 
-    `points` (m, p) are in the units of X, a DataFrame if X was one. `rows` (m,) are the points' positions in
-    X; None for free points. `sensitive` (m,) and `y` (m,) are the points' levels and outcomes. `weights` (m,)
-    are the numbers of rows (of mean weight) that the points represent: they sum to n, for sensitivity
-    sampling only in expectation. `note` names any deviation from the method.
+    `points` (m, p) are in the units of X, a DataFrame if X was one. `rows` (m,) are the points'
+    positions in X; None for free points. `sensitive` (m,) and `y` (m,) are the points' levels and
+    outcomes. `weights` (m,) are the numbers of rows (of mean weight) that the points represent:
+    they sum to n, for sensitivity sampling only in expectation. `note` names any deviation from the
+    method.
     """
 
     points: "np.ndarray | pd.DataFrame"
@@ -42,16 +43,25 @@ class Coreset:
     note: str = ""
 
     def __repr__(self) -> str:
-        kind = "free points" if self.rows is None else "rows"
-        note = f"; {self.note}" if self.note else ""
+        if self.rows is None:
+            kind = "free points"
+        else:
+            kind = "rows"
+        if self.note:
+            note = f"; {self.note}"
+        else:
+            note = ""
         return (
-            f"<Coreset of {len(self.weights):,} {kind} with weights that sum to {self.weights.sum():g}{note}>"
+            f"<Coreset of {len(self.weights):,} {kind} with weights that sum to "
+            f"{self.weights.sum():g}{note}>"
         )
 
 
 @dataclass(frozen=True)
 class LabelledTable(EncodedTable):
-    """A table whose last two `codes` are d and y, as indices in `levels` and `outcomes`, and its source."""
+    """A table whose last two `codes` are d and y, as indices in `levels` and `outcomes`, and its
+    source.
+    """
 
     levels: np.ndarray
     outcomes: np.ndarray
@@ -72,12 +82,16 @@ class LabelledTable(EncodedTable):
     @property
     def mass(self) -> np.ndarray | None:
         """(n,) row weights; None: 1 per row."""
-        return None if self.masses is None else self.masses.values
+        if self.masses is None:
+            return None
+        return self.masses.values
 
     @property
     def total(self) -> float:
         """The mass of all rows."""
-        return float(self.n) if self.masses is None else self.masses.total
+        if self.masses is None:
+            return float(self.n)
+        return self.masses.total
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -100,12 +114,16 @@ class LabelledTable(EncodedTable):
 
     def take(self, rows: Which) -> Self:
         """Return the table of some rows, with their source."""
-        masses = None if self.masses is None else self.masses.take(rows)
+        if self.masses is None:
+            masses = None
+        else:
+            masses = self.masses.take(rows)
         return replace(super().take(rows), source=pick(self.source, rows), masses=masses)
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """Make the coreset of these rows."""
-        points, weights = pick(self.source, rows), np.asarray(weights, float)
+        points = pick(self.source, rows)
+        weights = np.asarray(weights, float)
         return Coreset(points, rows, self.sensitive[rows], self.y[rows], weights, note)
 
 
@@ -113,16 +131,29 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
     """Encode rows as points (x, d, y)."""
     encoder, table, masses = encode(X, sample_weight=sample_weight)
     cells = find_cells(y, sensitive, table.n)
-    codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(np.int32)
-    source = X if encoder.dtype is None else table.numbers
+    codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(
+        np.int32
+    )
+    if encoder.dtype is None:
+        source = X
+    else:
+        source = table.numbers
     numbers = table.numbers.astype(np.float64)
     return LabelledTable(numbers, codes, cells.levels, cells.outcomes, source, encoder, masses)
 
 
 def prepare(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int, candidates: Any = None, sample_weight: Any = None
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int,
+    candidates: Any = None,
+    sample_weight: Any = None,
 ) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
-    """Return the encoded rows, the positions of the rows that may be chosen (at least m), and a generator."""
+    """Return the encoded rows, the positions of the rows that may be chosen (at least m), and a
+    generator.
+    """
     rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
     allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))

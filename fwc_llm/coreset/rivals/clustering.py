@@ -1,7 +1,7 @@
 """k-means and k-medoids.
 
-k-means is scikit-learn's (Lloyd 1982; Arthur, Vassilvitskii 2007). k-medoids is `fwc_llm.coreset.fasterpam`
-with one cell and prices of 0 (Schubert, Rousseeuw 2021).
+k-means is scikit-learn's (Lloyd 1982; Arthur, Vassilvitskii 2007). k-medoids is
+`fwc_llm.coreset.fasterpam` with one cell and prices of 0 (Schubert, Rousseeuw 2021).
 """
 
 import warnings
@@ -20,19 +20,27 @@ _MOST_CANDIDATES = 100_000
 
 
 def kmeans(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300, sample_weight: Any = None
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    max_iter: int = 300,
+    sample_weight: Any = None,
 ) -> Coreset:
     """m k-means centres of the points (x, d, y), weighted by their clusters' rows.
 
-    Distances are squared L2. A centre's protected level, outcome and categorical features are the most
-    frequent ones of its cluster.
+    Distances are squared L2. A centre's protected level, outcome and categorical features are the
+    most frequent ones of its cluster.
     """
     rows, _, _ = prepare(X, y, sensitive, m, seed, sample_weight=sample_weight)
     clusters = lloyd(rows.squared_points(), m, seed, max_iter, rows.mass)
     return rounded_coreset(rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows))
 
 
-def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None) -> Any:
+def lloyd(
+    points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None
+) -> Any:
     """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,), None: 1 per row.
 
     One thread, because sums over several threads depend on their order.
@@ -43,18 +51,24 @@ def lloyd(points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.n
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than centres
-        return KMeans(k, n_init=1, max_iter=max_iter, random_state=seed).fit(points, sample_weight=mass)
+        return KMeans(k, n_init=1, max_iter=max_iter, random_state=seed).fit(
+            points, sample_weight=mass
+        )
 
 
 def rounded_coreset(rows: LabelledTable, centres: np.ndarray, weights: np.ndarray) -> Coreset:
-    """Make a coreset of centres (m, q): every one-hot part becomes the code of its largest entry."""
+    """Make a coreset of centres (m, q): every one-hot part becomes the code of its largest
+    entry.
+    """
     k = rows.n_numeric
     parts = np.split(centres[:, k:], np.cumsum(rows.sizes)[:-1], axis=1)
     codes = [part.argmax(axis=1) for part in parts]
     points: Any = np.column_stack([centres[:, :k].astype(float), *codes[:-2]])
     if rows.encoder.dtype is None:
         points = rows.encoder.decode(points)
-    return Coreset(points, None, rows.levels[codes[-2]], rows.outcomes[codes[-1]], weights.astype(float))
+    return Coreset(
+        points, None, rows.levels[codes[-2]], rows.outcomes[codes[-1]], weights.astype(float)
+    )
 
 
 def kmedoids(
@@ -70,9 +84,10 @@ def kmedoids(
 ) -> Coreset:
     """m rows with the least summed distance to all rows, weighted by cluster size.
 
-    Distances are L1 or (not squared) L2. The search ends in a local optimum, where no swap of one medoid for
-    one candidate lowers the sum, or after `max_passes` passes over all candidates. Of more than 100,000
-    candidates a seeded sample of 100,000 (or m) is tried, and the coreset's note says so.
+    Distances are L1 or (not squared) L2. The search ends in a local optimum, where no swap of one
+    medoid for one candidate lowers the sum, or after `max_passes` passes over all candidates. Of
+    more than 100,000 candidates a seeded sample of 100,000 (or m) is tried, and the coreset's note
+    says so.
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     note = ""
@@ -86,16 +101,28 @@ def kmedoids(
 
 
 def swap_medoids(
-    rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
+    rows: LabelledTable,
+    m: int,
+    rng: np.random.Generator,
+    metric: str,
+    max_passes: int,
+    allowed: np.ndarray,
 ) -> Exchanged:
-    """Run FasterPAM from random medoids among `allowed` (positions); `rows` (m,) are the last medoids."""
+    """Run FasterPAM from random medoids among `allowed` (positions); `rows` (m,) are the last
+    medoids.
+    """
     if metric not in DISTANCES:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
-    mass = None if rows.mass is None else rows.mass.astype(np.float32)
+    if rows.mass is None:
+        mass = None
+    else:
+        mass = rows.mass.astype(np.float32)
     single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
     space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
     order = rng.permutation(allowed)
     points = Points(values[order[:m]], np.zeros(m, int), order[:m])
-    exchanged = exchange(space, points, order, np.zeros(len(order), int), order, Threads(), max_passes)
+    exchanged = exchange(
+        space, points, order, np.zeros(len(order), int), order, Threads(), max_passes
+    )
     return replace(exchanged, rows=np.where(exchanged.rows < 0, order[:m], exchanged.rows))

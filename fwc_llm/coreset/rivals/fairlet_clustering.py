@@ -1,8 +1,8 @@
 """Fairlets: clusters that are balanced in two protected levels.
 
-Backurs et al., *Scalable Fair Clustering*, ICML 2019. The rows are divided into small balanced fairlets,
-whose centres are clustered, by k-medoids without a distance matrix or by k-means. Every fairlet joins the
-cluster of its centre.
+Backurs et al., *Scalable Fair Clustering*, ICML 2019. The rows are divided into small balanced
+fairlets, whose centres are clustered, by k-medoids without a distance matrix or by k-means. Every
+fairlet joins the cluster of its centre.
 """
 
 import math
@@ -36,13 +36,14 @@ def fairlets(
 ) -> Coreset:
     """m medoids (or k-means centroids) of the fairlets' centres, weighted by rows.
 
-    A weight is the number of rows in the cluster. `clustering` is "kmedoids" or "kmeans". `balance=(p, q)` or
-    "p/q", p ≤ q: in every fairlet the rarer level has at least p/q times as many rows as the other. The
-    default is the largest fraction that the table allows with q ≤ 5, or with q up to the ratio of the levels
-    if that is above 5. The tree is built on features and outcome.
+    A weight is the number of rows in the cluster. `clustering` is "kmedoids" or "kmeans".
+    `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level has at least p/q times as
+    many rows as the other. The default is the largest fraction that the table allows with q ≤ 5, or
+    with q up to the ratio of the levels if that is above 5. The tree is built on features and
+    outcome.
 
-    Raises `InputError`: other than two protected levels, a balance that the table does not allow, or fewer
-    than m fairlets whose centre is a candidate.
+    Raises `InputError`: other than two protected levels, a balance that the table does not allow,
+    or fewer than m fairlets whose centre is a candidate.
     """
     if clustering not in {"kmedoids", "kmeans"}:
         raise InputError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
@@ -57,7 +58,8 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if not 1 <= m <= len(possible):
         raise InputError(
-            f"m is {m}: give a number from 1 to {len(possible)}, as so many fairlets have a candidate as "
+            f"m is {m}: give a number from 1 to {len(possible)}, as so many fairlets have a "
+            f"candidate as "
             "centre"
         )
     among = rows.take(centres)
@@ -66,7 +68,9 @@ def fairlets(
         weights = np.bincount(clusters.labels_, weights=sizes, minlength=m)
         return rounded_coreset(among, clusters.cluster_centers_, weights)
     medoids = swap_medoids(among, m, rng, metric, 20, possible)
-    return rows.chosen(centres[medoids.rows], np.bincount(medoids.labels, weights=sizes, minlength=m), NOTE)
+    return rows.chosen(
+        centres[medoids.rows], np.bincount(medoids.labels, weights=sizes, minlength=m), NOTE
+    )
 
 
 def decompose(
@@ -85,21 +89,33 @@ def decompose(
 
 
 def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple[int, int]:
-    """Return (p, q), coprime: `wanted`, if the counts allow it; None: the largest p/q that they allow."""
-    few, many = min(red, blue), max(red, blue)
+    """Return (p, q), coprime: `wanted`, if the counts allow it; None: the largest p/q that they
+    allow.
+    """
+    few = min(red, blue)
+    many = max(red, blue)
     if wanted is None:
         largest = max(_DENOMINATORS, -(-many // few))
-        p, q = max(((few * q // many, q) for q in range(1, largest + 1)), key=lambda pair: pair[0] / pair[1])
+        p, q = max(
+            ((few * q // many, q) for q in range(1, largest + 1)),
+            key=lambda pair: pair[0] / pair[1],
+        )
     else:
         try:
-            p, q = (int(part) for part in (wanted.split("/") if isinstance(wanted, str) else wanted))
+            p, q = (
+                int(part) for part in (wanted.split("/") if isinstance(wanted, str) else wanted)
+            )
         except (TypeError, ValueError):
-            p, q = 0, 0
+            p = 0
+            q = 0
         if not 1 <= p <= q:
-            raise InputError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
+            raise InputError(
+                f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'"
+            )
         if few * q < many * p:
             raise InputError(
-                f"the levels have {few} and {many} rows: no fairlets of balance {p}/{q}; lower p or raise q"
+                f"the levels have {few} and {many} rows: no fairlets of balance {p}/{q}; lower p "
+                f"or raise q"
             )
     divisor = math.gcd(p, q)
     return p // divisor, q // divisor
@@ -117,8 +133,8 @@ def fairlet_decomposition(
 ) -> list[np.ndarray]:
     """Partition n rows into fairlets, arrays of positions of at most p + q rows each.
 
-    A fairlet has both colours, the rarer one at least p/q times as often as the other. `points` (n, k) do not
-    include the colour; `red` (n,) is bool; p ≤ q are coprime. The whole table must have
+    A fairlet has both colours, the rarer one at least p/q times as often as the other. `points` (n,
+    k) do not include the colour; `red` (n,) is bool; p ≤ q are coprime. The whole table must have
     min(reds, blues) / max(reds, blues) ≥ p/q.
     """
     codes = _cells(points, rng)
@@ -126,7 +142,11 @@ def fairlet_decomposition(
     waiting = [(np.arange(len(points)), 0)]
     while waiting:
         rows, level = waiting.pop()
-        while level < len(codes) and len(rows) > 1 and np.all(codes[level][rows] == codes[level][rows[0]]):
+        while (
+            level < len(codes)
+            and len(rows) > 1
+            and np.all(codes[level][rows] == codes[level][rows[0]])
+        ):
             level += 1  # an only child has the rows of its parent
         if level == len(codes) or len(rows) == 1:
             fairlets += _basic(rows[red[rows]], rows[~red[rows]], p, q)
@@ -139,21 +159,29 @@ def fairlet_decomposition(
 
 
 def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """The node of each row, (n,) uint64 (hashed coordinates), for every level of the tree below the root.
+    """The node of each row, (n,) uint64 (hashed coordinates), for every level of the tree below
+    the root.
 
-    Each level halves all dimensions of a randomly shifted box, until the longest side is at most `LEAF_SIDE`.
+    Each level halves all dimensions of a randomly shifted box, until the longest side is at most
+    `LEAF_SIDE`.
     """
     low = points.min(axis=0).astype(float)
     span = points.max(axis=0).astype(float) - low
     varying = span > 0
-    low, span = low[varying], span[varying]
+    low = low[varying]
+    span = span[varying]
     place = (points[:, varying] - low + rng.random(len(span)) * span) / (2.0 * span)  # in [0, 1]
-    depth = max(1, math.ceil(math.log2(2.0 * span.max() / LEAF_SIDE))) if len(span) else 0
+    if len(span):
+        depth = max(1, math.ceil(math.log2(2.0 * span.max() / LEAF_SIDE)))
+    else:
+        depth = 0
     factor = rng.integers(1, 2**63, len(span), dtype=np.uint64) | np.uint64(1)
     codes = []
     for level in range(1, depth + 1):
         coordinates = np.floor(place * 2.0**level).astype(np.uint64)
-        codes.append((coordinates * factor).sum(axis=1, dtype=np.uint64))  # overflow is harmless in a hash
+        codes.append(
+            (coordinates * factor).sum(axis=1, dtype=np.uint64)
+        )  # overflow is harmless in a hash
     return codes
 
 
@@ -162,8 +190,8 @@ def _take(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the rows that a node takes from its children, and the rows that each child keeps.
 
-    The rows taken, and those of each child, are (p, q)-balanced. `rows` are sorted by child (`code`), blue
-    before red.
+    The rows taken, and those of each child, are (p, q)-balanced. `rows` are sorted by child
+    (`code`), blue before red.
     """
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(rows)])
@@ -186,7 +214,9 @@ def _take(
             if _missing((before - stay).sum(axis=1), p, q)[1] == 0:
                 break
     position = np.arange(len(rows)) - np.repeat(starts, sizes)
-    blue_stay, red_stay, blues = (np.repeat(values, sizes) for values in (stay[0], stay[1], before[0]))
+    blue_stay, red_stay, blues = (
+        np.repeat(values, sizes) for values in (stay[0], stay[1], before[0])
+    )
     stays = np.where(red, position - blues < red_stay, position < blue_stay)
     remaining = rows[stays]
     ends = np.cumsum(stay.sum(axis=0))
@@ -194,7 +224,9 @@ def _take(
 
 
 def _missing(taken: np.ndarray, p: int, q: int) -> tuple[int, int]:
-    """Return the scarcer colour of the rows taken, (blue, red), and how many more the balance needs."""
+    """Return the scarcer colour of the rows taken, (blue, red), and how many more the balance
+    needs.
+    """
     scarce = int(taken[1] < taken[0])
     return scarce, max(0, -(-int(taken[1 - scarce]) * p // q) - int(taken[scarce]))
 
@@ -206,12 +238,15 @@ def _basic(red: np.ndarray, blue: np.ndarray, p: int, q: int) -> list[np.ndarray
     i = j = 0  # rows of `many` and `few` that are used up
     while (len(many) - i) - (len(few) - j) >= q - p and len(many) - i >= q and len(few) - j >= p:
         fairlets.append(np.r_[many[i : i + q], few[j : j + p]])
-        i, j = i + q, j + p
-    left_many, left_few = len(many) - i, len(few) - j
+        i = i + q
+        j = j + p
+    left_many = len(many) - i
+    left_few = len(few) - j
     if 1 <= left_many + left_few <= p + q:
         return [*fairlets, np.r_[many[i:], few[j:]]]
     if left_many != left_few and left_few >= p:
         size = left_many - left_few + p
         fairlets.append(np.r_[many[i : i + size], few[j : j + p]])
-        i, j = i + size, j + p
+        i = i + size
+        j = j + p
     return fairlets + [np.r_[a, b] for a, b in zip(many[i:], few[j:], strict=True)]

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from fwc_llm.coreset.problem.problem import Problem
 
 TINY = 4000  # n · m up to which numpy is as fast as compiled code
-SWAPPED = 2**18  # rows up to which swaps use all rows; also the size of the last sample of a larger table
+SWAPPED = (
+    2**18
+)  # rows up to which swaps use all rows; also the size of the last sample of a larger table
 _FEW = 1000  # n · m up to which free points are not swapped
 _NUMBERS = 2**20  # n · m up to which free points of numbers are swapped, or start from swapped rows
 _SMALLEST = 2048  # rows of the smallest sample, at least
@@ -20,8 +22,8 @@ _MIXED = 4  # times as many in tables with categories, whose optima are further 
 _PATIENCE = {"free": 128_000, "rows": 64_000, "features": 64_000}
 _LEAST = {"free": 1, "rows": 0, "features": 0}
 
-# The relative gain of an iteration that ends a descent: on a sample, on all rows after samples, and for free
-# points of a large table.
+# The relative gain of an iteration that ends a descent: on a sample, on all rows after samples, and
+# for free points of a large table.
 SAMPLE_TOLERANCE = 3e-4
 ROWS_TOLERANCE = 2e-5
 FREE_TOLERANCE = 2.5e-4
@@ -49,18 +51,25 @@ TABLE = {
 }
 
 
-def choose(problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | None) -> Effort:
+def choose(
+    problem: Problem, swaps: bool | str, progressive: bool | str, tolerance: float | None
+) -> Effort:
     """Choose the effort for a problem; `swaps` and `progressive` are those of `FairCoreset`."""
-    n, m, table = problem.table.n, problem.m, problem.table
+    n = problem.table.n
+    m = problem.m
+    table = problem.table
     size = n * m
     free = problem.support == "free"
-    name = "tiny" if size <= TINY else next(k for k in ("middle", "large") if n <= TABLE[k].rows)
+    if size <= TINY:
+        name = "tiny"
+    else:
+        name = next(k for k in ("middle", "large") if n <= TABLE[k].rows)
     effort = TABLE[name]
     grows = effort.grows and (not free or n >= _GROWN * m)
     if progressive != "auto":
         grows = bool(progressive) and n > _SMALLEST
-    # If starts are cheap, or end far apart as with categories, free points are swapped, or start from swapped
-    # rows. Growing samples need no swaps.
+    # If starts are cheap, or end far apart as with categories, free points are swapped, or start
+    # from swapped rows. Growing samples need no swaps.
     mixed = table.n_numeric < table.p or size <= _NUMBERS
     helped = free and swaps == "auto" and progressive == "auto" and mixed and size > _FEW
     kind = ""
@@ -71,11 +80,20 @@ def choose(problem: Problem, swaps: bool | str, progressive: bool | str, toleran
     kicks = effort.kicks and (kind == "rows" or (kind == "points" and helped))
     from_rows = helped and table.fits_single and effort.grows
     if tolerance is None:
-        loose = free and progressive == "auto" and size > _NUMBERS and not from_rows and kind != "points"
+        loose = (
+            free
+            and progressive == "auto"
+            and size > _NUMBERS
+            and not from_rows
+            and kind != "points"
+        )
         tolerance = FREE_TOLERANCE if loose else ROWS_TOLERANCE if grows or from_rows else 0.0
     work = _PATIENCE[problem.support] * (_MIXED if table.n_numeric < table.p else 1)
     patience = min(max(_LEAST[problem.support], work // size), _MOST)
-    starts = effort.starts if name == "tiny" or (kicks and patience > 1) else 1
+    if name == "tiny" or (kicks and patience > 1):
+        starts = effort.starts
+    else:
+        starts = 1
     if problem.groups is not None:
         starts = min(starts, _BY_HIGHS)
         patience = min(patience, _BY_HIGHS)

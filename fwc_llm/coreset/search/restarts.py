@@ -1,8 +1,8 @@
 """Repeat starts on small tables until several agree on the best optimum.
 
-A single start finds the best of all coresets for two in three tables of 14 to 18 rows. If only few coresets
-of rows exist, `best_of_all` compares all. Otherwise the number of starts that end at the best objective shows
-how certain this optimum is (docs/method.md, "Starts and local optima").
+A single start finds the best of all coresets for two in three tables of 14 to 18 rows. If only few
+coresets of rows exist, `best_of_all` compares all. Otherwise the number of starts that end at the
+best objective shows how certain this optimum is (docs/method.md, "Starts and local optima").
 """
 
 from itertools import combinations
@@ -17,7 +17,11 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.effort import TINY
 from fwc_llm.coreset.search.schedule import Solver
 
-_WORK = {"free": 40_000, "rows": 16_000, "features": 13_000}  # sum of n · m over all starts of a small table
+_WORK = {
+    "free": 40_000,
+    "rows": 16_000,
+    "features": 13_000,
+}  # sum of n · m over all starts of a small table
 _LEAST = 4  # starts of a small table, at least
 _AGREE = 4  # starts at the best objective that end the search
 _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
@@ -28,8 +32,8 @@ def best_start(
 ) -> tuple[Descent, int, int, bool, float | None]:
     """Run `starts` starts from `init`; None: as many as the size of the table suggests.
 
-    Returns the best descent, the number of starts, how many ended at the best start's objective, whether all
-    coresets were compared, and the starts' `spread_`.
+    Returns the best descent, the number of starts, how many ended at the best start's objective,
+    whether all coresets were compared, and the starts' `spread_`.
     """
     best = solver.from_name(init, rng)
     if starts is None:
@@ -46,8 +50,14 @@ def best_start(
         objectives.append(descent.objective)
         best = min(best, descent, key=attrgetter("objective"))
     best = solver.finish(best, rng, kicks=agreeing(objectives) < _AGREE)
-    ends = objectives if len(objectives) > 1 else solver.ends
-    spread = float(np.mean(ends) / min(ends) - 1) if len(ends) > 1 and min(ends) > 0 else None
+    if len(objectives) > 1:
+        ends = objectives
+    else:
+        ends = solver.ends
+    if len(ends) > 1 and min(ends) > 0:
+        spread = float(np.mean(ends) / min(ends) - 1)
+    else:
+        spread = None
     return best, len(objectives), agreeing(objectives), False, spread
 
 
@@ -64,22 +74,33 @@ _SAME = 1e-11  # relative difference that counts as rounding
 
 
 def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
-    """Find the best of all coresets of rows, starting from a descent; None if this takes too long."""
+    """Find the best of all coresets of rows, starting from a descent; None if this takes too
+    long.
+    """
     problem = steps.problem
     if descent.rows is None:
         return None
     candidates, of = problem.candidates()
     cells = np.flatnonzero(problem.seats).tolist()
-    pools, seats = [candidates[of == g].tolist() for g in cells], problem.seats[cells].tolist()
+    pools = [candidates[of == g].tolist() for g in cells]
+    seats = problem.seats[cells].tolist()
     count = prod(map(comb, map(len, pools), seats))
     if count > min(_COMPARED, _NUMBERS // problem.table.n):
         return None
-    choices = [np.array(list(combinations(*own)), np.intp) for own in zip(pools, seats, strict=True)]
-    # For each cell the cost (K, n) from every row to the nearest row of each of its K sets of candidates.
-    apart, move = cost_matrix(problem.table, problem.table, problem.cost), problem.move[problem.cells.cell]
-    nearest = [apart[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)]
+    choices = [
+        np.array(list(combinations(*own)), np.intp) for own in zip(pools, seats, strict=True)
+    ]
+    # For each cell the cost (K, n) from every row to the nearest row of each of its K sets of
+    # candidates.
+    apart = cost_matrix(problem.table, problem.table, problem.cost)
+    move = problem.move[problem.cells.cell]
+    nearest = [
+        apart[:, sets].min(axis=2).T + move[:, g] for g, sets in zip(cells, choices, strict=True)
+    ]
     bounds = np.full(count, -np.inf)
-    best, rows, solved = descent.objective, descent.rows, set()
+    best = descent.objective
+    rows = descent.rows
+    solved = set()
     prices = [steps.certify(descent.points)[0].prices]
     for _ in range(_SOLVED):
         if prices:
@@ -105,13 +126,20 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     return None
 
 
-def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices: np.ndarray) -> np.ndarray:
-    """The bound D at the prices (G,) for every coreset; the set of the last cell changes fastest."""
+def _dual(
+    problem: Problem, cells: list[int], nearest: list[np.ndarray], prices: np.ndarray
+) -> np.ndarray:
+    """The bound D at the prices (G,) for every coreset; the set of the last cell changes
+    fastest.
+    """
     least = np.full((1, problem.table.n), np.inf)
     for g, near in zip(cells, nearest, strict=True):
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
     masses = problem.masses
-    bound = least.mean(axis=1) if masses is None else least @ (masses.values / masses.total)
+    if masses is None:
+        bound = least.mean(axis=1)
+    else:
+        bound = least @ (masses.values / masses.total)
     if problem.parity_set:
         bound += problem.parity_set.best(prices)[0]
     return np.asarray(bound)

@@ -26,7 +26,8 @@ _PAYS = 2e-3  # relative gain of all kicks since the last one that paid, from wh
 class Solver:
     """Solves one problem from any start, with `n_jobs` threads (None: one per processor).
 
-    `tolerance` is the relative gain of an iteration that ends a descent; None: by the size of the table.
+    `tolerance` is the relative gain of an iteration that ends a descent; None: by the size of the
+    table.
     """
 
     def __init__(
@@ -43,7 +44,8 @@ class Solver:
         self._terms = swaps, n_jobs, tolerance
         self.effort = effort.choose(problem, swaps, progressive, tolerance)
         self.ends: list[float] = []  # objectives at which starts ended on a sample
-        # The choice depends on the problem alone: compiled code in the cache must not change the result.
+        # The choice depends on the problem alone: compiled code in the cache must not change the
+        # result.
         plain = not problem.table.fits_single or problem.table.n * problem.m <= TINY
         self._threads = Threads(1 if plain else n_jobs)
         self.steps: Steps = Steps(problem) if plain else CompiledSteps(problem, self._threads)
@@ -106,7 +108,8 @@ class Solver:
     def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
         """Alternate swaps and descents, if swaps are wanted; return the best descent.
 
-        Swaps of real rows use the mean of the last prices and those before: the last prices alone overshoot.
+        Swaps of real rows use the mean of the last prices and those before: the last prices alone
+        overshoot.
         """
         on_rows = self.effort.swaps == "rows" and descent.rows is not None
         if not (on_rows or self.effort.swaps == "points") or self._max_iter == 0:
@@ -120,7 +123,10 @@ class Solver:
                 self.steps.rest()  # swaps need as much memory for sorted rows
             start = swap(self.problem, last, prices, rng, self._threads, sampled=not on_rows)
             last = descend(self.steps, start, self._max_iter, self.effort.rough)
-            prices = (prices + self.steps.prices) / 2 if on_rows else self.steps.prices
+            if on_rows:
+                prices = (prices + self.steps.prices) / 2
+            else:
+                prices = self.steps.prices
             before = best.objective
             if last.objective < before:
                 best = last.after(descent)
@@ -145,7 +151,10 @@ class Solver:
             if start is None:
                 first = start_rows(part.problem, init, rng, part._threads)
             else:
-                first = np.searchsorted(rows, start) if start.ndim == 1 else start
+                if start.ndim == 1:
+                    first = np.searchsorted(rows, start)
+                else:
+                    first = start
             tolerance = max(10 * self.effort.tolerance, effort.SAMPLE_TOLERANCE)
             return part._improve(part._go_on(first, reached, tolerance, rng), rng)
 
@@ -157,7 +166,10 @@ class Solver:
             if not self.ends:
                 self.ends = [descent.objective for descent in tries]
                 best = part.kick(best, rng)
-            start = best.points if best.rows is None else rows[best.rows]
+            if best.rows is None:
+                start = best.points
+            else:
+                start = rows[best.rows]
             reached = best.objective
             del part, tries, best, rows  # free memory for the next sample
         del order
@@ -168,12 +180,15 @@ class Solver:
     def _go_on(
         self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
     ) -> Descent:
-        """Descend from `start`, the end of a sample's descent; `reached` is its objective on the sample.
+        """Descend from `start`, the end of a sample's descent; `reached` is its objective on the
+        sample.
 
         If the sample missed far rows, descend from k-means++ too, and return the better descent.
         """
         descent = descend(self.steps, start, self._max_iter, tolerance)
-        each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample per representative
+        each = (
+            self.problem.table.n / _GROWTH / self.problem.m
+        )  # rows of that sample per representative
         if not missed(descent.history[0], reached, each):
             return descent
         anew = start_rows(self.problem, "k-means++", rng, self._threads)

@@ -18,12 +18,18 @@ _MISSED, _SUITED = 1.15, 3.0  # largest ratio of objectives, see `missed`
 def start_rows(
     problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
 ) -> np.ndarray:
-    """Choose rows (m,) to start from, in cell order: by "k-means++", or distinct ones "random" by mass."""
+    """Choose rows (m,) to start from, in cell order: by "k-means++", or distinct ones "random"
+    by mass.
+    """
     if init == "k-means++":
         return _spread_rows(problem, rng, threads or Threads(1))
-    chosen, masses = [], problem.masses
+    chosen = []
+    masses = problem.masses
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
-        drawn = rng.permutation(len(pool)) if masses is None else random_order(masses.values[pool], rng)
+        if masses is None:
+            drawn = rng.permutation(len(pool))
+        else:
+            drawn = random_order(masses.values[pool], rng)
         _, first = np.unique(problem.ids[pool[drawn]], return_index=True)
         chosen.append(pool[drawn[np.sort(first)[:count]]])
     return np.concatenate(chosen)
@@ -32,29 +38,43 @@ def start_rows(
 def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -> np.ndarray:
     """Choose rows (m,) by greedy k-means++ within each cell, in cell order.
 
-    Arthur and Vassilvitskii 2007, with the cost itself instead of the squared distance. Of 2 + ln(count)
-    draws, the one that lowers the cost most is kept.
+    Arthur and Vassilvitskii 2007, with the cost itself instead of the squared distance. Of 2 +
+    ln(count) draws, the one that lowers the cost most is kept.
     """
-    table, cells = problem.table, []
+    table = problem.table
+    cells = []
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
         if count > 0:
-            mass = np.ones(len(pool)) if problem.masses is None else problem.masses.values[pool]
+            if problem.masses is None:
+                mass = np.ones(len(pool))
+            else:
+                mass = problem.masses.values[pool]
             even = problem.masses is None
-            first = int(rng.integers(len(pool))) if even else int(_drawn(mass, rng.random(1))[0])
+            if even:
+                first = int(rng.integers(len(pool)))
+            else:
+                first = int(_drawn(mass, rng.random(1))[0])
             cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
 
     def choose(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray]) -> np.ndarray:
         pool, first, uniform, mass = cell
-        values, ids, chosen = np.ascontiguousarray(table.values_of(pool).T), problem.ids[pool], [first]
-        nearest, free = problem.feature_cost.between(values, values[:, first]), ids != ids[first]
+        values = np.ascontiguousarray(table.values_of(pool).T)
+        ids = problem.ids[pool]
+        chosen = [first]
+        nearest = problem.feature_cost.between(values, values[:, first])
+        free = ids != ids[first]
         for draws in uniform:
             weight = free * nearest * mass
             # If all free rows cost 0, draw evenly: they differ from chosen rows only by id.
             tried = _drawn(weight if weight.any() else free.astype(float), draws).tolist()
-            reached = [np.minimum(nearest, problem.feature_cost.between(values, values[:, i])) for i in tried]
+            reached = [
+                np.minimum(nearest, problem.feature_cost.between(values, values[:, i]))
+                for i in tried
+            ]
             best = int(np.argmin([own @ mass for own in reached]))
             chosen.append(tried[best])
-            nearest, free = reached[best], free & (ids != ids[tried[best]])
+            nearest = reached[best]
+            free = free & (ids != ids[tried[best]])
         return np.asarray(pool[chosen])
 
     return np.concatenate(threads.over(choose, cells))
@@ -68,8 +88,14 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Descent:
-    """Replace up to a fourth of the representatives (or one) by random candidates of their cells."""
-    points, rows = descent.points.copy(), None if descent.rows is None else descent.rows.copy()
+    """Replace up to a fourth of the representatives (or one) by random candidates of their
+    cells.
+    """
+    points = descent.points.copy()
+    if descent.rows is None:
+        rows = None
+    else:
+        rows = descent.rows.copy()
     count = 1 + int(rng.integers(max(1, problem.m // 4)))
     for slot in rng.choice(problem.m, count, replace=False).tolist():
         row = int(rng.choice(problem.pools[problem.cell_of[slot]]))
@@ -84,8 +110,8 @@ def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Desc
 def missed(objective: float, reached: float, each: float) -> bool:
     """Whether a sample lacked far rows that make much of the `objective` on the larger table.
 
-    `reached` is the objective on the sample. The fewer sampled rows per representative (`each`), the larger
-    `objective` / `reached` may be without far rows.
+    `reached` is the objective on the sample. The fewer sampled rows per representative (`each`),
+    the larger `objective` / `reached` may be without far rows.
     """
     return objective > (_MISSED + _SUITED / each) * reached
 
@@ -93,13 +119,17 @@ def missed(objective: float, reached: float, each: float) -> bool:
 def sample_rows(
     problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
 ) -> np.ndarray:
-    """Sample `count` rows or more, at random or by the highest `priority` (n,); return them ascending.
+    """Sample `count` rows or more, at random or by the highest `priority` (n,); return them
+    ascending.
 
     A cell with fewer than four distinct sampled candidates per seat gets more.
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)
-    first = rng.choice(n, count, replace=False) if priority is None else np.argsort(-priority, kind="stable")
+    if priority is None:
+        first = rng.choice(n, count, replace=False)
+    else:
+        first = np.argsort(-priority, kind="stable")
     chosen[first[:count]] = True
     for g, seats in enumerate(problem.seats):
         pool = problem.pools[g]
@@ -117,7 +147,10 @@ def sampling_order(
 
     The first `least` rows, in random order, contain two distinct candidates per seat of every cell.
     """
-    order = rng.permutation(problem.table.n) if priority is None else np.argsort(-priority, kind="stable")
+    if priority is None:
+        order = rng.permutation(problem.table.n)
+    else:
+        order = np.argsort(-priority, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = []

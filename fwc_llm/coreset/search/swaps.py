@@ -1,7 +1,7 @@
 """Swap representatives for other candidates at fixed prices.
 
-The descent that follows shows whether the swaps lowered the objective, and sets new prices. Swaps replace
-free representatives by rows, from which the descent moves them on.
+The descent that follows shows whether the swaps lowered the objective, and sets new prices. Swaps
+replace free representatives by rows, from which the descent moves them on.
 """
 
 import numpy as np
@@ -13,7 +13,10 @@ from fwc_llm.coreset.search.start import sample_rows
 from fwc_llm.coreset.threads import Threads
 
 _SCREEN = 2048  # rows on which the gains of swaps are estimated
-_SCREENED, _SCREENED_EACH = 1024, 16  # candidates tried on all rows: at least, and per representative
+_SCREENED, _SCREENED_EACH = (
+    1024,
+    16,
+)  # candidates tried on all rows: at least, and per representative
 _LOOKED_AT = 2**17  # candidates whose gains are estimated, at most
 _LEAST, _AGAIN, _BATCH = 1e-6, 63, 128  # terms of `exchange`
 _SAMPLE = 8192  # rows on which free points are swapped, at least
@@ -32,28 +35,46 @@ def swap(
 
     Returns points (m, p), or rows (m,) if the descent has rows.
     """
-    part, sample, cell_of = problem, np.arange(problem.table.n), problem.cell_of
+    part = problem
+    sample = np.arange(problem.table.n)
+    cell_of = problem.cell_of
     if sampled:
         priority = problem.priorities(rng)
         count = min(problem.table.n, max(_SAMPLE, _EACH * problem.m))
         sample = sample_rows(problem, count, rng, priority)
         part = problem.subset(sample, priority)
     table, n = part.table, part.table.n
-    centre = np.zeros(table.p) if table.is_single and not sampled else table.centre
-    values = table.about(centre) if sampled else table.single
-    mass = None if part.masses is None else part.masses.values.astype(np.float32)
+    if table.is_single and not sampled:
+        centre = np.zeros(table.p)
+    else:
+        centre = table.centre
+    if sampled:
+        values = table.about(centre)
+    else:
+        values = table.single
+    if part.masses is None:
+        mass = None
+    else:
+        mass = part.masses.values.astype(np.float32)
     space = Space(values, part.feature_cost, part.cells.cell, part.move, prices, mass)
     size = int(problem.ids.max()) + 1
-    taken = np.full(problem.m, -1) if descent.rows is None else cell_of * size + problem.ids[descent.rows]
+    if descent.rows is None:
+        taken = np.full(problem.m, -1)
+    else:
+        taken = cell_of * size + problem.ids[descent.rows]
     points = Points((descent.points - centre).astype(np.float32), cell_of, taken)
     candidates, cells = part.candidates()
     order = rng.permutation(len(candidates))[:_LOOKED_AT]
     tried = max(_SCREENED, _SCREENED_EACH * problem.m)
     if len(order) > 2 * tried:
-        some = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
+        if n > 2 * _SCREEN:
+            some = np.sort(rng.choice(n, _SCREEN, replace=False))
+        else:
+            some = np.arange(n)
         changes = estimate(space, points, candidates[order], cells[order], some, threads)
         order = order[np.argsort(changes, kind="stable")[:tried]]
-    candidates, cells = candidates[order], cells[order]
+    candidates = candidates[order]
+    cells = cells[order]
     keys = cells * size + part.ids[candidates]
     rows = exchange(space, points, candidates, cells, keys, threads, 1, _LEAST, _AGAIN, _BATCH).rows
     if descent.rows is not None:

@@ -1,13 +1,16 @@
 """Solve large tables by narrowing them to the rows whose cell is in doubt.
 
 1. Solve a sample of the rows: its prices differ from the table's only by sampling noise.
-2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin is settled;
-   the settled rows of one cell become one heavy row (an *anchor*), which may move at the cost of the margin.
-3. Solve the rows in doubt together with the anchors. This problem is a relaxation: if no anchor moves, its
-   optimum is the optimum of the whole table. Otherwise continue from its prices with a wider margin.
+2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin
+   is settled; the settled rows of one cell become one heavy row (an *anchor*), which may move at
+   the cost of the margin.
+3. Solve the rows in doubt together with the anchors. This problem is a relaxation: if no anchor
+   moves, its optimum is the optimum of the whole table. Otherwise continue from its prices with a
+   wider margin.
 
-Prices from a similar table can replace the sample's. Small margins are tried first, because prices are often
-better than a sample guarantees. Of costs on a grid many rows tie at every margin: these are perturbed.
+Prices from a similar table can replace the sample's. Small margins are tried first, because prices
+are often better than a sample guarantees. Of costs on a grid many rows tie at every margin: these
+are perturbed.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +20,13 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.dual_simplex import RANDOM, InfeasibleError, StalledError, Vertex, dual_simplex
+from fwc_llm.coreset.transport.dual_simplex import (
+    RANDOM,
+    InfeasibleError,
+    StalledError,
+    Vertex,
+    dual_simplex,
+)
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import InputError
@@ -30,7 +39,10 @@ _SOLVED = 600  # rows of the first sample to solve, at least
 _EACH = 4  # rows of this sample per cell, at least
 _GROWTH = 4  # ratio of the sizes of successive samples
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_PART, _MORE = 1 / 30, 3.0  # the share in doubt starts at this part of the expected one, and grows by _MORE
+_PART, _MORE = (
+    1 / 30,
+    3.0,
+)  # the share in doubt starts at this part of the expected one, and grows by _MORE
 _WHOLE = 10.0  # share in doubt from which all rows are solved
 _ATTEMPTS = 20  # attempts of the simplex method, each from the prices of the last
 _STALLS = 8  # attempts after which `width` becomes infinite
@@ -69,32 +81,48 @@ class CostTable:
     @property
     def row_mass(self) -> Floats:
         """(n,) the mass of each row."""
-        return np.ones(self.size) if self.mass is None else self.mass
+        if self.mass is None:
+            return np.ones(self.size)
+        return self.mass
 
     @cached_property
     def total(self) -> float:
         """The mass of all rows."""
-        return float(self.size) if self.mass is None else float(self.mass.sum())
+        if self.mass is None:
+            return float(self.size)
+        return float(self.mass.sum())
 
     @cached_property
     def noise(self) -> float:
-        """Largest random change of costs that breaks ties: far below the certificate's tolerance of 1e-9.
+        """Largest random change of costs that breaks ties: far below the certificate's tolerance
+        of 1e-9.
 
-        It scales with the rows' second smallest costs, so that neither huge costs nor rows of hardly any mass
-        raise it.
+        It scales with the rows' second smallest costs, so that neither huge costs nor rows of
+        hardly any mass raise it.
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
-        mass = None if self.mass is None else self.mass[every]
+        if self.mass is None:
+            mass = None
+        else:
+            mass = self.mass[every]
         two = np.sort(some, axis=1)[:, :2]
         second = two[:, -1][np.isfinite(two[:, -1])]
-        costs = next(costs for costs in (second, some[np.isfinite(some)], np.ones(1)) if costs.any())
-        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
+        costs = next(
+            costs for costs in (second, some[np.isfinite(some)], np.ones(1)) if costs.any()
+        )
+        return min(
+            1e-12 * float(costs.mean()),
+            1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))),
+        )
 
     def nearest(self) -> Optimum:
         """Plan without a parity limit: every row goes to its cheapest cell, the first on ties."""
-        prices, none = np.zeros(self.cost.shape[1]), np.zeros(0, np.intp)
-        key, _, load, cost = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
+        prices = np.zeros(self.cost.shape[1])
+        none = np.zeros(0, np.intp)
+        key, _, load, cost = self.scan(
+            prices, -np.inf
+        )  # no row is in doubt, however large the costs are
         return Optimum(Vertex(prices, key, none, none, np.zeros(0)), cost, cost, load)
 
     def optimum(self, vertex: Vertex) -> Optimum:
@@ -111,21 +139,30 @@ class CostTable:
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def margin(self, prices: Floats, share: float) -> float:
-        """Return a margin with this share of the rows in doubt, midway between two distinct gaps of rows."""
+        """Return a margin with this share of the rows in doubt, midway between two distinct gaps
+        of rows.
+        """
         _, least, second = two_cheapest(self.cost, prices)
         gaps = np.sort(second - least)
         gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
-        return float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)]) / 2
+        return (
+            float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)])
+            / 2
+        )
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def tied(self, prices: Floats) -> float:
-        """The share of rows whose two cheapest cells cost the same at the prices, judged by some rows."""
+        """The share of rows whose two cheapest cells cost the same at the prices, judged by some
+        rows.
+        """
         some = np.asarray(self.cost[:: max(1, self.size // _SAMPLE)], np.float64)
         _, least, second = two_cheapest(some, prices)
         return float((second - least <= 1e3 * self.noise).mean())
 
     def sample(self, count: int) -> "CostTable":
-        """Copy about `count` rows as float64: every k-th row or, with masses, rows at equal steps of mass."""
+        """Copy about `count` rows as float64: every k-th row or, with masses, rows at equal
+        steps of mass.
+        """
         if self.mass is None:
             rows = np.arange(0, self.size, max(1, self.size // count))
             mass = np.full(len(rows), self.size / len(rows))
@@ -138,12 +175,17 @@ class CostTable:
 
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
         """Copy some rows (default: all) as float64, with their masses."""
-        plain = None if self.plain is None else np.asarray(self.plain[rows], np.float64)
+        if self.plain is None:
+            plain = None
+        else:
+            plain = np.asarray(self.plain[rows], np.float64)
         return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows], plain)
 
     @cached_property
     def step(self) -> float | None:
-        """The step of costs that are multiples of it and often tie, judged by some rows; else None."""
+        """The step of costs that are multiples of it and often tie, judged by some rows; else
+        None.
+        """
         some = np.asarray(self.cost[:: max(1, self.size // _SOME)], np.float64)
         values = some[np.isfinite(some)]
         values -= values.min(initial=0.0)
@@ -154,7 +196,9 @@ class CostTable:
         if len(distinct) > _EQUAL * len(values) or not len(gaps):
             return None
         steps = values / gaps.min()
-        return float(gaps.min()) if np.abs(steps - np.rint(steps)).max() < _ON_GRID * len(distinct) else None
+        if np.abs(steps - np.rint(steps)).max() < _ON_GRID * len(distinct):
+            return float(gaps.min())
+        return None
 
     def perturbed(self, step: float) -> "CostTable":
         """A copy whose costs rise by random parts of the `step`, so that they do not tie."""
@@ -163,15 +207,22 @@ class CostTable:
         return CostTable(cost, self.mass, self.cost)
 
     def scan(self, prices: Floats, margin: float) -> tuple[Ints, Ints, Floats, float]:
-        """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in doubt.
+        """Find each row's cheapest cell; a row whose next cell costs at most `margin` more is in
+        doubt.
 
-        Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,) and cost.
+        Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,)
+        and cost.
         """
-        mass = np.ones(0) if self.mass is None else self.mass
-        key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
+        if self.mass is None:
+            mass = np.ones(0)
+        else:
+            mass = self.mass
+        key = np.empty(self.size, dtype=np.int32)
+        unsure = np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // _BLOCK)
         # Padding gives each block's sums a cache line of their own: threads write them.
-        settled, settled_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
+        settled = np.zeros((blocks, len(prices) + 8))
+        settled_cost = np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
         terms = read_only(mass), prices, margin, key, unsure, settled, settled_cost, faulty
 
@@ -186,13 +237,21 @@ class CostTable:
         for block in np.flatnonzero(faulty).tolist():
             rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, self.size))
             _check(self.cost[rows], rows)
-        return key, np.flatnonzero(unsure), settled[:, : len(prices)].sum(axis=0), float(settled_cost.sum())
+        return (
+            key,
+            np.flatnonzero(unsure),
+            settled[:, : len(prices)].sum(axis=0),
+            float(settled_cost.sum()),
+        )
 
 
 def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
-    """Return each row's cheapest cell (the first on ties), and cost − price of this and of the next cell."""
+    """Return each row's cheapest cell (the first on ties), and cost − price of this and of the
+    next cell.
+    """
     least = cost[:, 0] - prices[0]
-    second, key = np.full(len(least), np.inf), np.zeros(len(least), np.intp)
+    second = np.full(len(least), np.inf)
+    key = np.zeros(len(least), np.intp)
     for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis
         here = cost[:, cell] - prices[cell]
         key[here < least] = cell
@@ -202,18 +261,24 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
-    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: they replace a sample's prices.
+    """Solve a table exactly, up to its `noise`, from prices (G,); `warm`: they replace a
+    sample's prices.
 
-    Costs that often tie are perturbed. The basis that is optimal for the perturbed costs is nearly always
-    optimal for the costs themselves, too: its prices then prove that. If not, the costs are solved as they
-    are.
+    Costs that often tie are perturbed. The basis that is optimal for the perturbed costs is nearly
+    always optimal for the costs themselves, too: its prices then prove that. If not, the costs are
+    solved as they are.
     """
-    step = table.step if fair.groups is None else None
+    if fair.groups is None:
+        step = table.step
+    else:
+        step = None
     if step is not None and not (warm and table.tied(prices) < _TIED):
         vertex = _solve(table.perturbed(step), prices, fair, warm=False).vertex
         if vertex.plain is not None:
             best = table.optimum(replace(vertex, prices=vertex.plain))
-            if _gap(best, table, fair) <= EXACT * max(table.noise / 1e-12 * table.total, abs(best.cost)):
+            if _gap(best, table, fair) <= EXACT * max(
+                table.noise / 1e-12 * table.total, abs(best.cost)
+            ):
                 return best
     return _solve(table, prices, fair, warm)
 
@@ -230,34 +295,58 @@ def _solve(table: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opt
     if table.cost.size <= _IN_MEMORY:
         _check(table.cost, np.arange(table.size))
         return solve_directly(table.rows(), prices, fair, table)
-    sample, count = table.sample(_SAMPLE), max(_SOLVED, _EACH * cells)
-    margin = 1e3 * table.noise if warm else np.inf
+    sample = table.sample(_SAMPLE)
+    count = max(_SOLVED, _EACH * cells)
+    if warm:
+        margin = 1e3 * table.noise
+    else:
+        margin = np.inf
     while not warm:
         before = prices
         _, prices = narrow(table.sample(count), before, margin, fair)
-        # Sampling noise falls with 1/√rows: the table's prices differ from these by about the margin.
-        margin = float(np.ptp(prices - before)) * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
-        warm = margin == 0 or _GROWTH * count >= table.size  # with whole numbers, prices soon stop moving
+        # Sampling noise falls with 1/√rows: the table's prices differ from these by about the
+        # margin.
+        margin = (
+            float(np.ptp(prices - before))
+            * ((1 - min(count / table.size, 1)) / (_GROWTH - 1)) ** 0.5
+        )
+        warm = (
+            margin == 0 or _GROWTH * count >= table.size
+        )  # with whole numbers, prices soon stop moving
         count *= 1 if warm else _GROWTH
     share = _PART * _DOUBT * (cells / count) ** 0.5  # s rows leave about 1/√s of the rows in doubt
     while True:
-        # The prices improve each time. While they still change much, more rows in doubt would only cost time.
-        margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
+        # The prices improve each time. While they still change much, more rows in doubt would only
+        # cost time.
+        if share < _WHOLE:
+            margin = max(2 * margin, sample.margin(prices, share))
+        else:
+            margin = np.inf
         proven, prices = narrow(table, prices, margin, fair)
         if proven:
             return proven
         share *= _MORE
 
 
-def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> tuple[Optimum | None, Floats]:
-    """Solve the rows in doubt and the anchors; return the table's optimum (None: unproven) and new prices."""
+def narrow(
+    table: CostTable, prices: Floats, margin: float, fair: ParitySet
+) -> tuple[Optimum | None, Floats]:
+    """Solve the rows in doubt and the anchors; return the table's optimum (None: unproven) and
+    new prices.
+    """
     key, doubt, settled, settled_cost = table.scan(prices, margin)
     first = len(doubt)  # index of the first anchor
-    rows, anchors = table.rows(doubt), np.flatnonzero(settled > 0)
+    rows = table.rows(doubt)
+    anchors = np.flatnonzero(settled > 0)
     cost = np.tile(prices + margin, (len(anchors), 1))
     cost[np.arange(len(anchors)), anchors] = prices[anchors]
-    plain = None if rows.plain is None else np.vstack([rows.plain, cost])
-    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]), plain)
+    if rows.plain is None:
+        plain = None
+    else:
+        plain = np.vstack([rows.plain, cost])
+    inner = CostTable(
+        np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]), plain
+    )
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
@@ -272,13 +361,17 @@ def narrow(table: CostTable, prices: Floats, margin: float, fair: ParitySet) -> 
 def solve_directly(
     table: CostTable, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
 ) -> Optimum:
-    """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole` table.
+    """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole`
+    table.
 
-    At first a row may go only to cells that cost at most `width` more than its cheapest one; if the bound,
-    which uses all cells, differs from the cost, the width grows.
+    At first a row may go only to cells that cost at most `width` more than its cheapest one; if the
+    bound, which uses all cells, differs from the cost, the width grows.
     """
     for attempt in range(_ATTEMPTS):
-        width = width if attempt < _STALLS else np.inf
+        if attempt < _STALLS:
+            width = width
+        else:
+            width = np.inf
         try:
             if fair.groups is None:
                 terms = prices, fair, whole.noise, width, attempt, table.plain
@@ -291,15 +384,21 @@ def solve_directly(
             width = np.inf
             continue
         best = table.optimum(vertex)
-        # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots follow.
-        if _gap(best, table, fair) <= EXACT * max(whole.noise / 1e-12 * table.total, abs(best.cost)):
+        # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots
+        # follow.
+        if _gap(best, table, fair) <= EXACT * max(
+            whole.noise / 1e-12 * table.total, abs(best.cost)
+        ):
             break
-        prices, width = vertex.prices, _WIDER * width
+        prices = vertex.prices
+        width = _WIDER * width
     return best
 
 
 def _near(cost: Floats, prices: Floats, width: float) -> Floats:
-    """Costs (n, G) of the cells within `width` of the cheapest at the prices; inf for all other cells."""
+    """Costs (n, G) of the cells within `width` of the cheapest at the prices; inf for all other
+    cells.
+    """
     over = cost - prices
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
@@ -310,26 +409,33 @@ def _check(cost: np.ndarray, rows: Ints) -> None:
     if len(bad):
         row, cell = bad[0]
         raise InputError(
-            f"cost of row {rows[row]} to cell {cell} is {cost[row, cell]}: give a number, or inf where a "
+            f"cost of row {rows[row]} to cell {cell} is {cost[row, cell]}: give a number, or inf "
+            f"where a "
             "cell has no representative"
         )
     lost = np.flatnonzero(np.isinf(cost).all(axis=1))
     if len(lost):
-        raise InputError(f"row {rows[lost[0]]} has no cell to go to: its cost to every usable cell is inf")
+        raise InputError(
+            f"row {rows[lost[0]]} has no cell to go to: its cost to every usable cell is inf"
+        )
 
 
 @kernel
 def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty, low, block):  # type: ignore[no-untyped-def]
-    """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
+    """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is
+    within `margin`.
 
-    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses, empty for 1 per row. Writes the cell
-    to key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to settled[block, g],
-    and their cost to settled_cost[block].
+    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses, empty for 1 per row.
+    Writes the cell to key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled
+    rows to settled[block, g], and their cost to settled_cost[block].
     """
-    total, fault = settled_cost[block], faulty[block]
+    total = settled_cost[block]
+    fault = faulty[block]
     for r in range(len(cost)):
         i = low + r
-        best, second, cell = np.inf, np.inf, 0
+        best = np.inf
+        second = np.inf
+        cell = 0
         for g in range(cost.shape[1]):
             value = cost[r, g] - prices[g]
             less = value < best
@@ -341,7 +447,10 @@ def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty,
         key[i] = cell
         unsure[i] = second <= best + margin
         if not unsure[i]:
-            own = mass[i] if len(mass) else 1.0
+            if len(mass):
+                own = mass[i]
+            else:
+                own = 1.0
             settled[block, cell] += own
             total += own * cost[r, cell]
     settled_cost[block] = total

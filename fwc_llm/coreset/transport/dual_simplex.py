@@ -18,7 +18,10 @@ from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet, violation
 from fwc_llm.errors import InputError
 
-HELD, VERTEX = -2, -1  # owners of ties that are not rows: of an artificial tie, of a tie of the parity set
+HELD, VERTEX = (
+    -2,
+    -1,
+)  # owners of ties that are not rows: of an artificial tie, of a tie of the parity set
 _MAX_PIVOTS = 5000
 _UPDATES = 20  # updates of the inverse before it is recomputed: saves time with hundreds of cells
 _FEW = 20_000  # pairs of a row and a cell below which the inverse is always recomputed
@@ -44,7 +47,9 @@ class Vertex:
     split_row: Ints  # (s,) row of each part; a row may have several parts
     split_cell: Ints  # (s,) cell to which the part goes
     split_mass: Floats  # (s,) mass of the part
-    plain: Floats | None = None  # (G,) prices at which the ties hold for the costs without perturbation
+    plain: Floats | None = (
+        None  # (G,) prices at which the ties hold for the costs without perturbation
+    )
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -60,10 +65,11 @@ def dual_simplex(
 ) -> Vertex:
     """Minimise the `cost` (N, G) of moving rows of `mass` (N,) to cells, from the `prices` (G,).
 
-    A row may go to cells that cost at most `width` more than its cheapest one. Random changes of the costs,
-    of at most `noise` and different for every `turn`, break ties: a simplex method cycles if more ties meet
-    than it has slots, as in tables of whole numbers. The error of the result is of the order of `noise`.
-    `plain` (N, G) are the costs before a larger perturbation; they give the vertex's `plain` prices.
+    A row may go to cells that cost at most `width` more than its cheapest one. Random changes of
+    the costs, of at most `noise` and different for every `turn`, break ties: a simplex method
+    cycles if more ties meet than it has slots, as in tables of whole numbers. The error of the
+    result is of the order of `noise`. `plain` (N, G) are the costs before a larger perturbation;
+    they give the vertex's `plain` prices.
     """
     basis = _Basis(cost, mass, prices, fair, width, noise * np.roll(RANDOM, 97 * turn))
     for _ in range(_MAX_PIVOTS):
@@ -73,7 +79,10 @@ def dual_simplex(
             basis.factorize(anew=True)
             leaving = basis.leaving()
         if leaving is None:
-            unperturbed = None if plain is None else basis.exact_prices(plain)
+            if plain is None:
+                unperturbed = None
+            else:
+                unperturbed = basis.exact_prices(plain)
             return Vertex(basis.exact_prices(cost), *basis.split(), unperturbed)
         basis.pivot(*leaving)
     raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
@@ -81,14 +90,30 @@ def dual_simplex(
 
 @kernel
 def walk(  # type: ignore[no-untyped-def]
-    start, cell, excess, at, carried, mass, tied, moved, edge, least, time, goal, heap, left, end, count
+    start,
+    cell,
+    excess,
+    at,
+    carried,
+    mass,
+    tied,
+    moved,
+    edge,
+    least,
+    time,
+    goal,
+    heap,
+    left,
+    end,
+    count,
 ):
-    """Change the keys `at` of rows along the edge until the slope `left[0]` is 0 or the time is `end`.
+    """Change the keys `at` of rows along the edge until the slope `left[0]` is 0 or the time is
+    `end`.
 
-    `_Basis` documents the first arrays. `tied` (N,) marks rows at which the walk stops; `moved` (G,) is how
-    far prices moved before. The first `count` rows of `heap` will change, row i at `time[i]` to the pair
-    `goal[i]`; a `count` of −1 starts a new edge. Returns the number of rows left in `heap`: the walk stops at
-    the first of these.
+    `_Basis` documents the first arrays. `tied` (N,) marks rows at which the walk stops; `moved`
+    (G,) is how far prices moved before. The first `count` rows of `heap` will change, row i at
+    `time[i]` to the pair `goal[i]`; a `count` of −1 starts a new edge. Returns the number of rows
+    left in `heap`: the walk stops at the first of these.
     """
     top = np.intp(0)  # not a literal, for which numba would compile `_sink` again
     if count < 0:
@@ -106,7 +131,8 @@ def walk(  # type: ignore[no-untyped-def]
             _sink(heap, time, k, count)
     while count > 0 and time[heap[top]] < end:
         i = heap[top]
-        before, after = cell[at[i]], cell[goal[i]]
+        before = cell[at[i]]
+        after = cell[goal[i]]
         left[0] -= np.inf if tied[i] else mass[i] * (edge[after] - edge[before])
         if left[0] <= 0:
             break
@@ -122,11 +148,13 @@ def walk(  # type: ignore[no-untyped-def]
 
 @kernel
 def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, basis, above, size):  # type: ignore[no-untyped-def]
-    """Write each tie as a column of the `basis` (G, G): the change of the cells' masses by a unit on the tie.
+    """Write each tie as a column of the `basis` (G, G): the change of the cells' masses by a
+    unit on the tie.
 
-    Vertices of one level may differ by as little as ε. To keep columns from being nearly parallel, only the
-    first vertex of a level is tied to the key vertex (`above` is −1), the others to this first one (`above`
-    (G,) is its slot). `size` (G,) is the least length of the columns of a vertex and of those tied to it.
+    Vertices of one level may differ by as little as ε. To keep columns from being nearly parallel,
+    only the first vertex of a level is tied to the key vertex (`above` is −1), the others to this
+    first one (`above` (G,) is its slot). `size` (G,) is the least length of the columns of a vertex
+    and of those tied to it.
     """
     for k in range(len(owner)):
         above[k], size[k] = -1, 1.0
@@ -140,10 +168,17 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
             for j in range(k):
                 if owner[j] == VERTEX and level[j] == level[k] != top_level and above[k] < 0:
                     above[k] = j
-            parent = top if above[k] < 0 else vertices[above[k]]
+            if above[k] < 0:
+                parent = top
+            else:
+                parent = vertices[above[k]]
             size[k] = 0.0
             for g in range(len(owner)):
-                apart = parent[0, g] - vertices[k, 0, g] + epsilon[g] * (parent[1, g] - vertices[k, 1, g])
+                apart = (
+                    parent[0, g]
+                    - vertices[k, 0, g]
+                    + epsilon[g] * (parent[1, g] - vertices[k, 1, g])
+                )
                 basis[g, k] = apart
                 size[k] += apart * apart
             size[k] = np.sqrt(size[k])
@@ -153,48 +188,76 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
 
 @kernel
 def steepest(owner, above, size, load, inverse, mass, total, edges):  # type: ignore[no-untyped-def]
-    """Find the negative mass whose edge raises D fastest; write the edge (G,) into one of `edges` (2, G).
+    """Find the negative mass whose edge raises D fastest; write the edge (G,) into one of
+    `edges` (2, G).
 
-    Returns the slot of the tie that leaves (−1: none), the slope, the index of the edge, and whether the
-    negative mass is what the tie's owner keeps in its key (not the tie's own): the tie then becomes the key.
+    Returns the slot of the tie that leaves (−1: none), the slope, the index of the edge, and
+    whether the negative mass is what the tie's owner keeps in its key (not the tie's own): the tie
+    then becomes the key.
     """
-    slot, slope, fastest, of_key, free = -1, 0.0, 0.0, False, 0
+    slot = -1
+    slope = 0.0
+    fastest = 0.0
+    of_key = False
+    free = 0
     for step in range(2 * len(owner)):
-        k, key = step % len(owner), step >= len(owner)
+        k = step % len(owner)
+        key = step >= len(owner)
         if key and (owner[k] == HELD or above[k] >= 0):
             continue
-        sign = 1.0 if key or (owner[k] == HELD and load[k] > 0) else -1.0
-        lack, least, length = 0.0, size[k], 0.0
+        if key or (owner[k] == HELD and load[k] > 0):
+            sign = 1.0
+        else:
+            sign = -1.0
+        lack = 0.0
+        least = size[k]
+        length = 0.0
         if key:
-            lack = -total if owner[k] == VERTEX else -mass[owner[k]]
+            if owner[k] == VERTEX:
+                lack = -total
+            else:
+                lack = -mass[owner[k]]
         for g in range(len(owner)):
             edges[free, g] = 0.0
         for j in range(len(owner)):
             if (owner[j] == owner[k] and above[j] < 0) if key else (j == k or above[j] == k):
-                share = sign if key or j == k else -sign
-                lack, least = lack + share * load[j], min(least, size[j])
+                if key or j == k:
+                    share = sign
+                else:
+                    share = -sign
+                lack = lack + share * load[j]
+                least = min(least, size[j])
                 for g in range(len(owner)):
                     edges[free, g] += share * inverse[j, g]
         for g in range(len(owner)):
             length += edges[free, g] * edges[free, g]
         length = np.sqrt(length)
         if lack > max(total * max(1e-13 / least, 4e-15 * length), fastest * length):
-            slot, slope, fastest, of_key, free = k, lack, lack / length, key, 1 - free
+            slot = k
+            slope = lack
+            fastest = lack / length
+            of_key = key
+            free = 1 - free
     return slot, slope, 1 - free, of_key
 
 
 @part
 def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  # type: ignore[no-untyped-def]
-    """Find when, from `now` on, row i changes its key and to which pair; return whether it changes at all."""
+    """Find when, from `now` on, row i changes its key and to which pair; return whether it
+    changes at all.
+    """
     key = at[i]
-    own, pace = excess[key] - moved[cell[key]], edge[cell[key]]
-    soonest, best = np.inf, -1
+    own = excess[key] - moved[cell[key]]
+    pace = edge[cell[key]]
+    soonest = np.inf
+    best = -1
     for k in range(start[i], start[i + 1]):
         rise = edge[cell[k]] - pace
         if rise > least:
             apart = excess[k] - moved[cell[k]] - own
             if apart < soonest * rise:
-                soonest, best = apart / rise, k
+                soonest = apart / rise
+                best = k
     time[i], goal[i] = max(soonest, now), best
     return best >= 0
 
@@ -215,17 +278,25 @@ def _sink(heap, time, k, count):  # type: ignore[no-untyped-def]
 
 
 class _Basis:
-    """G ties, the keys of the rows and of the parity set, and the prices at which these keys are cheapest.
+    """G ties, the keys of the rows and of the parity set, and the prices at which these keys are
+    cheapest.
 
-    A row and a cell to which it may go are a pair: row i has the pairs `start[i]` to `start[i + 1] − 1`, and
-    pair k is of cell `cell[k]` and costs `excess[k]` more than the row's first key. The pairs `at` (N,) are
-    the current keys, and `carried` (G,) is the mass of the rows with a key in each cell. Each slot has a tie:
-    `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is the other pair of a row, `vertices` (G, 2, G) the
-    other vertex of the parity set. The key vertex is `top`.
+    A row and a cell to which it may go are a pair: row i has the pairs `start[i]` to `start[i + 1]
+    − 1`, and pair k is of cell `cell[k]` and costs `excess[k]` more than the row's first key. The
+    pairs `at` (N,) are the current keys, and `carried` (G,) is the mass of the rows with a key in
+    each cell. Each slot has a tie: `owner` (G,) is its row, VERTEX or HELD; `tied` (G,) is the
+    other pair of a row, `vertices` (G, 2, G) the other vertex of the parity set. The key vertex is
+    `top`.
     """
 
     def __init__(
-        self, cost: Floats, mass: Floats, prices: Floats, fair: ParitySet, width: float, noise: Floats
+        self,
+        cost: Floats,
+        mass: Floats,
+        prices: Floats,
+        fair: ParitySet,
+        width: float,
+        noise: Floats,
     ) -> None:
         n, cells = cost.shape
         self.mass, self.total, self.fair = read_only(mass), float(mass.sum()), fair
@@ -273,7 +344,9 @@ class _Basis:
                 self.inverse -= changed @ rows
                 self.inverse[fresh] = rows
         except np.linalg.LinAlgError as error:
-            raise StalledError("the inner problem does not settle: its ties are parallel") from error
+            raise StalledError(
+                "the inner problem does not settle: its ties are parallel"
+            ) from error
         lack = self.total * self.fair.masses(self.top) - self.carried
         self.load = self.inverse @ lack
         rest = lack - self.basis @ self.load
@@ -295,17 +368,26 @@ class _Basis:
         if of_key and self.owner[slot] == VERTEX:
             self.top = self.vertices[slot].copy()
         elif of_key:
-            row, pair = self.owner[slot], self.tied[slot]
-            np.add.at(self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]])
+            row = self.owner[slot]
+            pair = self.tied[slot]
+            np.add.at(
+                self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]]
+            )
             self.at[row] = pair
         return slot, slope, edges[place]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
-        """Move along the edge while D rises; the row or vertex that stops it becomes the slot's tie."""
+        """Move along the edge while D rises; the row or vertex that stops it becomes the slot's
+        tie.
+        """
         self.owner[slot] = HELD
-        scaled = np.square(self.basis / self.size).sum()  # np.linalg.norm is slow for hundreds of cells
+        scaled = np.square(
+            self.basis / self.size
+        ).sum()  # np.linalg.norm is slow for hundreds of cells
         scaled *= np.square(self.inverse * self.size[:, None]).sum()
-        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(np.abs(edge).max())  # less is rounding
+        least = max(1e-13, 1e-16 * float(scaled) ** 0.5) * float(
+            np.abs(edge).max()
+        )  # less is rounding
         edge = np.where(np.abs(edge) > least, edge, 0.0)
         tied = np.zeros(len(self.at), np.bool_)
         tied[self.owner[self.owner >= 0]] = True
@@ -314,7 +396,9 @@ class _Basis:
         terms = self.mass, tied, self.prices - self.origin, edge, least, *self.room
         while True:
             end, other = self._turn(edge, least)
-            count = walk(self.start, self.cell, self.excess, self.at, self.carried, *terms, end, count)
+            count = walk(
+                self.start, self.cell, self.excess, self.at, self.carried, *terms, end, count
+            )
             if left[0] <= 0 or other is None:
                 break
             left[0] -= self.total * float(edge @ self.fair.masses(self.top - other))
@@ -327,38 +411,58 @@ class _Basis:
         if other is None or (count > 0 and time[row] < end):
             end, self.owner[slot], self.tied[slot] = time[row], row, goal[row]
         else:
-            self.owner[slot], self.vertices[slot], self.level[slot] = VERTEX, other, self.fair.level(other)
+            self.owner[slot], self.vertices[slot], self.level[slot] = (
+                VERTEX,
+                other,
+                self.fair.level(other),
+            )
         self.prices += end * edge
 
     def _turn(self, edge: Floats, least: float) -> tuple[float, Floats | None]:
-        """Find the time at which `top` stops being the cheapest vertex, and the vertex that replaces it.
+        """Find the time at which `top` stops being the cheapest vertex, and the vertex that
+        replaces it.
 
         Newton's method on the concave function min_w ⟨prices + t · edge, w⟩, from t = ∞ downwards.
         """
         size = max(float(np.abs(self.prices).max()), self.fair.penalty)
-        steep, toll = float(np.abs(edge).max()), self.fair.toll(self.top)
-        time, cheapest = np.inf, None
+        steep = float(np.abs(edge).max())
+        toll = self.fair.toll(self.top)
+        time = np.inf
+        cheapest = None
         while True:
             far = time == np.inf
             other = self.fair.best(edge if far else self.prices + time * edge, far)[1]
             apart = self.top - other
             moved = self.fair.masses(apart)
-            length, faster = float(np.abs(moved).sum()), float(edge @ moved)
+            length = float(np.abs(moved).sum())
+            faster = float(edge @ moved)
             lead = float(-self.prices @ moved) + (self.fair.toll(other) - toll)
-            gain = faster if far else time * faster - lead
+            if far:
+                gain = faster
+            else:
+                gain = time * faster - lead
             noise = 1e-14 * length * (steep if far else size + time * steep)
-            earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
+            if faster > least * length:
+                earlier = max(lead, 0.0) / faster
+            else:
+                earlier = np.inf
             if np.abs(apart).max() <= 1e-14 or gain <= noise or earlier >= time:
                 return time, cheapest
-            time, cheapest = earlier, other
+            time = earlier
+            cheapest = other
 
     def exact_prices(self, cost: Floats) -> Floats:
-        """Prices at which every tie holds for the unperturbed costs, without the rounding of the pivots."""
+        """Prices at which every tie holds for the unperturbed costs, without the rounding of the
+        pivots.
+        """
         slots = np.flatnonzero(self.owner >= 0)
         row = self.owner[slots]
         owed = self.prices - self.shift
         for k in np.flatnonzero(self.owner == VERTEX):
-            parent = self.top if self.above[k] < 0 else self.vertices[self.above[k]]
+            if self.above[k] < 0:
+                parent = self.top
+            else:
+                parent = self.vertices[self.above[k]]
             owed[k] = self.fair.toll(self.vertices[k]) - self.fair.toll(parent)
         owed[slots] = cost[row, self.cell[self.tied[slots]]] - cost[row, self.key[row]]
         prices = owed @ self.inverse
@@ -368,10 +472,13 @@ class _Basis:
 
     def split(self) -> tuple[Ints, Ints, Ints, Floats]:
         """The keys and the splits as in `Vertex`."""
-        slots, cells = np.flatnonzero(self.owner >= 0), len(self.owner)
+        slots = np.flatnonzero(self.owner >= 0)
+        cells = len(self.owner)
         rows, at = np.unique(self.owner[slots], return_inverse=True)
-        supply, part = self.mass[rows], self.load[slots]
-        key, own = self.key, np.concatenate([at, np.arange(len(rows))])
+        supply = self.mass[rows]
+        part = self.load[slots]
+        key = self.key
+        own = np.concatenate([at, np.arange(len(rows))])
         to = np.concatenate([self.cell[self.tied[slots]], key[rows]])
         unsplit = self.mass.copy()
         unsplit[rows] = 0.0
@@ -385,20 +492,27 @@ class _Basis:
     def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
         """Masses (e,) of the parts of split rows `own` (e,) that go to cells `to` (e,).
 
-        Least squares with a scale per equation: the parts of a row sum to its `supply`, and a cell's parts
-        plus its `settled` mass are the cell's mass in a mixture of vertices.
+        Least squares with a scale per equation: the parts of a row sum to its `supply`, and a
+        cell's parts plus its `settled` mass are the cell's mass in a mixture of vertices.
         """
-        fair, r, e, cells = self.fair, len(supply), len(to), len(settled)
+        fair = self.fair
+        r = len(supply)
+        e = len(to)
+        cells = len(settled)
         vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]
         shapes = np.array([fair.masses(vertex) for vertex in vertices])
         most = settled + np.bincount(to, supply[own], cells)  # largest mass of each cell
-        size = most.reshape(fair.n_levels, -1).sum(axis=1)[[fair.level(vertex) for vertex in vertices]]
-        system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
+        size = most.reshape(fair.n_levels, -1).sum(axis=1)[
+            [fair.level(vertex) for vertex in vertices]
+        ]
+        system = np.zeros((r + cells, e + len(size)))
+        right = np.concatenate([supply, -settled])
         system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
         system[r:, e:] = -(shapes * np.where(size > 0, size, self.total)[:, None]).T
         scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
         scale[scale == 0] = 1.0
-        system, right = system / scale[:, None], right / scale
+        system = system / scale[:, None]
+        right = right / scale
         solution = np.linalg.lstsq(system, right)[0]
         solution += np.linalg.lstsq(system, right - system @ solution)[0]
         amount = solution[:e].clip(0.0) * supply[own]
@@ -409,7 +523,8 @@ class _Basis:
 
 
 def largest_stay(key: Ints, row: Ints, to: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """Make the largest part of each row its `key`; return the other parts with a mass as the splits.
+    """Make the largest part of each row its `key`; return the other parts with a mass as the
+    splits.
 
     So no mass at a key is a small difference of large numbers.
     """

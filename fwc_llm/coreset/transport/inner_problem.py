@@ -1,7 +1,7 @@
 """The inner problem: move every row to a cell at least cost, within parity.
 
-This is the paper's problem F(C), reduced to cells. Any prices u of the cells give the lower bound D(u)
-(docs/method.md, "The inner problem").
+This is the paper's problem F(C), reduced to cells. Any prices u of the cells give the lower bound
+D(u) (docs/method.md, "The inner problem").
 """
 
 from dataclasses import dataclass, replace
@@ -44,20 +44,28 @@ class Transport:
     row_mass: Floats | None = None  # (n,) mass of each row, sums to 1; None: 1/n per row
 
     def __repr__(self) -> str:
-        moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
+        moved = (
+            f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them "
+            f"split"
+        )
         bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
         return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
 
     @cached_property
     def plan(self) -> csr_array:
-        """The plan (n, G), sparse float64 (n + s entries), made at the first use; a row sums to its mass."""
+        """The plan (n, G), sparse float64 (n + s entries), made at the first use; a row sums to
+        its mass.
+        """
         n = len(self.cell)
         rest = np.ones(n)
         np.subtract.at(rest, self.split_row, self.split_share)
         row = np.append(np.arange(n, dtype=np.int32), self.split_row.astype(np.int32))
         cell = np.append(self.cell, self.split_cell.astype(np.int32))
         share = np.append(rest, self.split_share)
-        mass = share / n if self.row_mass is None else share * self.row_mass[row]
+        if self.row_mass is None:
+            mass = share / n
+        else:
+            mass = share * self.row_mass[row]
         return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
 
 
@@ -77,9 +85,9 @@ def fair_transport(
     """Solve the inner problem exactly, with a certificate.
 
     A long-step dual simplex method solves the rows whose cell is in doubt (`dual_simplex`,
-    `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result does not
-    depend on the number of threads. To save memory, loops should read `cell` and the few splits instead of
-    `plan`.
+    `column_generation`). If double precision stalls it, HiGHS solves the linear program. The result
+    does not depend on the number of threads. To save memory, loops should read `cell` and the few
+    splits instead of `plan`.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -89,45 +97,66 @@ def fair_transport(
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1): one number or one per level (n_sensitive,); None: no limit.
-        prices: (G,) initial prices, such as those of the previous iteration; they affect only the time, and
-            are ignored if zeros give a better bound.
-        sample_weight: (n,) row weights w, not negative: row i has the mass w_i / Σw instead of 1/n. A row of
-            weight 0 does not count; its `cell` is the cheapest at the prices. The lightest rows, with at most
-            5e-10 of all weight together, do not count either if double precision cannot balance them.
-        penalty: instead of epsilon, the cost per unit of mass whose outcome would have to change for exact
-            parity; `objective` and `lower_bound` then include this charge.
-        groups: (L, n_sensitive) of 0 and 1, groups of levels that share a limit; a level may be in several
-            groups. `epsilon` then is one number or one per group (L,).
+        prices: (G,) initial prices, such as those of the previous iteration; they affect only the
+            time, and are ignored if zeros give a better bound.
+        sample_weight: (n,) row weights w, not negative: row i has the mass w_i / Σw instead of 1/n.
+            A row of weight 0 does not count; its `cell` is the cheapest at the prices. The lightest
+            rows, with at most 5e-10 of all weight together, do not count either if double precision
+            cannot balance them.
+        penalty: instead of epsilon, the cost per unit of mass whose outcome would have to change
+            for exact parity; `objective` and `lower_bound` then include this charge.
+        groups: (L, n_sensitive) of 0 and 1, groups of levels that share a limit; a level may be in
+            several groups. `epsilon` then is one number or one per group (L,).
 
     Returns:
-        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
+        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals
+            `lower_bound`
         to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
 
     Raises:
-        InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not a
-            distribution over the outcomes; epsilon is outside [0, 1), or comes with a penalty; every level
-            lacks a representative in some cell; a weight is negative or not finite, or all weights are 0.
+        InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not
+            a distribution over the outcomes; epsilon is outside [0, 1), or comes with a penalty;
+            every level lacks a representative in some cell; a weight is negative or not finite, or
+            all weights are 0.
     """
-    costs, cells = read_numbers(cost, "cost"), n_sensitive * n_outcomes
+    costs = read_numbers(cost, "cost")
+    cells = n_sensitive * n_outcomes
     if n_sensitive < 1 or n_outcomes < 1:
-        raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
+        raise InputError(
+            f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1"
+        )
     if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
         raise InputError(
-            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
+            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column "
+            f"for each "
             f"of the {n_sensitive} × {n_outcomes} cells"
         )
     masses = read_weights(sample_weight, len(costs))
     share = check_target(target, n_outcomes)
-    limits = None if epsilon is None else np.asarray(epsilon)
-    together = None if groups is None else np.asarray(groups, np.float64)
+    if epsilon is None:
+        limits = None
+    else:
+        limits = np.asarray(epsilon)
+    if groups is None:
+        together = None
+    else:
+        together = np.asarray(groups, np.float64)
     if together is not None and (together.shape[1:] != (n_sensitive,) or penalty is not None):
         raise InputError(f"groups must be (L, {n_sensitive}), and have no penalty")
-    if limits is not None and limits.shape not in {(), (n_sensitive if together is None else len(together),)}:
-        raise InputError(f"epsilon has shape {limits.shape}: give one limit, or one for each protected level")
+    if limits is not None and limits.shape not in {
+        (),
+        (n_sensitive if together is None else len(together),),
+    }:
+        raise InputError(
+            f"epsilon has shape {limits.shape}: give one limit, or one for each protected level"
+        )
     for limit in [] if limits is None else limits.ravel().tolist():
         check_epsilon(limit)
     check_penalty(penalty, limits)
-    start = np.zeros(cells) if prices is None else read_numbers(prices, "prices").astype(np.float64)
+    if prices is None:
+        start = np.zeros(cells)
+    else:
+        start = read_numbers(prices, "prices").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     terms = share, limits, penalty, together, start
@@ -156,9 +185,13 @@ def _plan(
     prices: Floats,
 ) -> Transport:
     """Solve the inner problem of rows with a positive mass."""
-    n_outcomes, cells = len(share), costs.shape[1]
+    n_outcomes = len(share)
+    cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
-    weights = None if masses is None else masses.values
+    if masses is None:
+        weights = None
+    else:
+        weights = masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     levels = live[::n_outcomes] // n_outcomes
     if groups is not None:
@@ -166,11 +199,18 @@ def _plan(
     elif epsilon is not None:
         epsilon = np.broadcast_to(epsilon, cells // n_outcomes)[levels]
     fair = parity_set(share, epsilon, penalty, len(levels), groups)
-    best = rows.nearest() if fair is None else _optimum(rows, fair, prices[live], by_highs)
-    vertex, total = best.vertex, rows.total
-    mass, all_prices = np.zeros(cells), np.zeros(cells)
+    if fair is None:
+        best = rows.nearest()
+    else:
+        best = _optimum(rows, fair, prices[live], by_highs)
+    vertex = best.vertex
+    total = rows.total
+    mass = np.zeros(cells)
+    all_prices = np.zeros(cells)
     mass[live], all_prices[live] = best.load / total, vertex.prices
-    cost, bound, apart = best.cost / total, best.bound / total, violation(mass, share)
+    cost = best.cost / total
+    bound = best.bound / total
+    apart = violation(mass, share)
     if fair:
         if violation(mass[live], share, fair.limits, fair.groups) > SATISFIED:
             raise _too_rare(share, rows)
@@ -181,7 +221,9 @@ def _plan(
         cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
-        split_share=vertex.split_mass if weights is None else vertex.split_mass / weights[vertex.split_row],
+        split_share=vertex.split_mass
+        if weights is None
+        else vertex.split_mass / weights[vertex.split_row],
         mass=mass,
         objective=cost,
         lower_bound=min(cost, bound),
@@ -192,7 +234,9 @@ def _plan(
 
 
 def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -> Optimum:
-    """Solve rows and cells that can all carry mass, by HiGHS or by `solve`, from `prices` if they help."""
+    """Solve rows and cells that can all carry mass, by HiGHS or by `solve`, from `prices` if
+    they help.
+    """
     try:
         if not by_highs:
             warm = _are_better_than_none(prices, rows, fair)
@@ -212,7 +256,8 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
     idle = np.ones(len(costs), dtype=np.bool_)
     idle[rows] = False
     live = np.flatnonzero(plan.mass > 0)  # a cell that cannot carry mass has no price
-    cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
+    cell = np.empty(len(costs), dtype=np.int32)
+    mass = np.zeros(len(costs))
     resting = np.flatnonzero(idle)
     own = costs[np.ix_(resting, live)].astype(np.float64)
     cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
@@ -238,13 +283,18 @@ class _TooRareError(InputError):
 
 
 def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
-    least = np.inf if rows.mass is None else float(rows.mass.min()) / rows.total
+    if rows.mass is None:
+        least = np.inf
+    else:
+        least = float(rows.mass.min()) / rows.total
     if least < share.min():
         return _TooRareError(
-            f"the smallest weight, {least:.3g} of all, is too small for double precision: give such rows 0"
+            f"the smallest weight, {least:.3g} of all, is too small for double precision: give "
+            f"such rows 0"
         )
     return _TooRareError(
-        f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
+        f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave "
+        f"out that "
         "outcome, or give it more"
     )
 
@@ -252,7 +302,9 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
 def _live_cells(
     costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
 ) -> NDArray[np.intp]:
-    """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if `partial`."""
+    """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if
+    `partial`.
+    """
     live = np.array([np.isfinite(own[0]) or np.isfinite(own).any() for own in costs.T])
     if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)

@@ -1,7 +1,8 @@
 """The inner problem as a linear program for HiGHS.
 
-This program is solved if the dual simplex method stalls, or for groups. With `crossed=False`, a level of one
-attribute is a group of crossed levels that share a limit; groups of different attributes overlap.
+This program is solved if the dual simplex method stalls, or for groups. With `crossed=False`, a
+level of one attribute is a group of crossed levels that share a limit; groups of different
+attributes overlap.
 """
 
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
-from fwc_llm.coreset.transport.parity import SATISFIED, Flags, Floats, ParitySet, SoftParitySet, violation
+from fwc_llm.coreset.transport.parity import (
+    SATISFIED,
+    Flags,
+    Floats,
+    ParitySet,
+    SoftParitySet,
+    violation,
+)
 
 _RESCALED = 4  # programs at most, each scaled by the solution of the last one
 _LIGHT = 1e-6  # share of all mass below which a row is rescaled: HiGHS drops numbers below 1e-9
@@ -19,9 +27,10 @@ _LIGHTEST = 1e-13  # least scale of a level, as a share of all mass
 def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     """Minimise Σ r_i c_ig x_ig over x ≥ 0, Σ_g x_ig = 1, with cell masses in the parity set.
 
-    `cost` is (n, G), `mass` r (n,). Each limit is divided by its outcome's share, so that limits of rare
-    outcomes are as precise as others. Level d has the variable W_d, its share of all mass. If W_d is so small
-    that HiGHS overlooks the level's limits, these are divided by W_d, and the program is solved again.
+    `cost` is (n, G), `mass` r (n,). Each limit is divided by its outcome's share, so that limits of
+    rare outcomes are as precise as others. Level d has the variable W_d, its share of all mass. If
+    W_d is so small that HiGHS overlooks the level's limits, these are divided by W_d, and the
+    program is solved again.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csc_array, diags_array
@@ -31,19 +40,28 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     share = np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
     each = np.arange(len(row))
-    light = np.minimum(mass / total / _LIGHT, 1.0)  # the sum of a row's parts, below 1 for light rows
+    light = np.minimum(
+        mass / total / _LIGHT, 1.0
+    )  # the sum of a row's parts, below 1 for light rows
     part = mass[row] / total / light[row]
-    groups = np.eye(levels) if fair.groups is None else fair.groups
+    if fair.groups is None:
+        groups = np.eye(levels)
+    else:
+        groups = fair.groups
     member = np.kron(groups, np.eye(outcomes))  # (levels · outcomes, cells)
     level = np.kron(np.eye(levels), np.ones((outcomes, 1)))
     level_of = level.T @ member
-    soft = np.flatnonzero(np.isinf(np.repeat(fair.limits, outcomes)))  # mass above the target is charged
+    soft = np.flatnonzero(
+        np.isinf(np.repeat(fair.limits, outcomes))
+    )  # mass above the target is charged
     over = np.zeros((len(share), len(soft)))
     over[soft, np.arange(len(soft))] = 1.0
     most = np.where(np.isinf(fair.limits), 1.0, 1 + fair.limits)
     least = np.where(np.isinf(fair.limits), 0.0, 1 - fair.limits)
     # Every variable x_ig has its cell's column of these three blocks, times the row's mass.
-    into: Any = csc_array(np.vstack([member / share[:, None], -member / share[:, None], -level_of]))[:, cell]
+    into: Any = csc_array(
+        np.vstack([member / share[:, None], -member / share[:, None], -level_of])
+    )[:, cell]
     into.data *= np.repeat(part, np.diff(into.indptr))
     sides = np.block([[-level * most, -over], [level * least, 0 * over]])
     limits: Any = block_array([[into[: 2 * len(share)], csc_array(sides)]])
@@ -79,7 +97,8 @@ def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
     up, down = np.split(solution.ineqlin.marginals / of_limit, 2)
     rise = -(solution.eqlin.marginals / of_sum)[n:]
     if fair.groups is not None:  # the exact bound that the multipliers prove
-        up, down = np.minimum(up, 0.0), np.minimum(down, 0.0)
+        up = np.minimum(up, 0.0)
+        down = np.minimum(down, 0.0)
         rise = level.T @ (down * np.repeat(least, outcomes) - up * np.repeat(most, outcomes))
     prices = member.T @ ((up - down) / share + level @ rise)
     fair.proven = None if fair.groups is None else prices
@@ -106,10 +125,15 @@ class GroupedParitySet(ParitySet):
 
     def __init__(self, target: Floats, epsilon: float | Floats, groups: Floats) -> None:
         super().__init__(target, 0.0, groups.shape[1])
-        self.groups, self.limits = groups, np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
+        self.groups, self.limits = (
+            groups,
+            np.broadcast_to(np.asarray(epsilon, np.float64), len(groups)),
+        )
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return a lower bound of `⟨prices, w⟩`, equal to the minimum up to rounding, and the prices `v`."""
+        """Return a lower bound of `⟨prices, w⟩`, equal to the minimum up to rounding, and the
+        prices `v`.
+        """
         if self.proven is not None and np.array_equal(prices, self.proven):
             return 0.0, prices
         proof = linear_program(prices[None], np.ones(1), self).prices
@@ -119,16 +143,21 @@ class GroupedParitySet(ParitySet):
 def parity_set(
     target: Floats, epsilon: Any, penalty: float | None, n_levels: int, groups: Floats | None
 ) -> ParitySet | None:
-    """Return the set of masses for a parity limit, per group if `groups`, or for a penalty; else None."""
+    """Return the set of masses for a parity limit, per group if `groups`, or for a penalty; else
+    None.
+    """
     if penalty is not None:
         return SoftParitySet(target, penalty, n_levels)
     if epsilon is not None and groups is not None:
         return GroupedParitySet(target, epsilon, groups)
-    return None if epsilon is None else ParitySet(target, epsilon, n_levels)
+    if epsilon is None:
+        return None
+    return ParitySet(target, epsilon, n_levels)
 
 
 def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
-    """Return the least limit at which every group of levels can have mass, in the cells `carried` (G,).
+    """Return the least limit at which every group of levels can have mass, in the cells
+    `carried` (G,).
 
     Returns 0 if the limits of `fair` are wide enough, and None if no limit is.
     """
@@ -144,4 +173,6 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
 
     if fits(fair.limits):
         return 0.0
-    return float(bisect(lambda limit: 0.5 - fits(limit), 0.0, 1.0, xtol=1e-9)) if fits(1.0) else None
+    if fits(1.0):
+        return float(bisect(lambda limit: 0.5 - fits(limit), 0.0, 1.0, xtol=1e-9))
+    return None

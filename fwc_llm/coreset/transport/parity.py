@@ -11,21 +11,29 @@ SATISFIED = 1e-9  # largest excess of the violation over its limit
 def violation(
     mass: Floats, target: Floats, limits: float | Floats = 0.0, groups: Floats | None = None
 ) -> float:
-    """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that carry mass.
+    """Return the largest |p(y|d) / p_T(y) − 1| − limit of cell masses (G,), over levels that
+    carry mass.
 
     `limits` is a number or (|D|,). Groups (L, |D|) replace the levels; `limits` may then be (L,).
     """
-    table = mass.reshape(-1, len(target)) if groups is None else groups @ mass.reshape(-1, len(target))
+    if groups is None:
+        table = mass.reshape(-1, len(target))
+    else:
+        table = groups @ mass.reshape(-1, len(target))
     full = table.any(axis=1)
     if not full.any():  # no group carries mass
         return 0.0
     with np.errstate(over="ignore"):
-        apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(axis=1)
+        apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(
+            axis=1
+        )
     return float((apart - np.broadcast_to(limits, len(table))[full]).max())
 
 
 def imbalance(mass: Floats, target: Floats) -> float:
-    """Return the share of all mass that would have to change its outcome for exact parity in every level."""
+    """Return the share of all mass that would have to change its outcome for exact parity in
+    every level.
+    """
     table = mass.reshape(-1, len(target))
     return float(np.abs(table - table.sum(axis=1, keepdims=True) * target).sum() / 2 / mass.sum())
 
@@ -33,9 +41,9 @@ def imbalance(mass: Floats, target: Floats) -> float:
 class ParitySet:
     """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε_d` in every level `d`.
 
-    The set is the convex hull of one polytope per level, so a linear function is minimised in each level, as
-    a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the upper limit; the
-    other half is at the lower limit.
+    The set is the convex hull of one polytope per level, so a linear function is minimised in each
+    level, as a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the
+    upper limit; the other half is at the lower limit.
     """
 
     def __init__(self, target: Floats, epsilon: float | Floats, n_levels: int) -> None:
@@ -47,10 +55,13 @@ class ParitySet:
 
     penalty = 0.0  # cost per unit of mass that changes its outcome
     groups: Floats | None = None  # (L, |D|) marks the levels that share a limit
-    proven: Floats | None = None  # with groups: prices (G,) at which no fair masses cost less than 0
+    proven: Floats | None = (
+        None  # with groups: prices (G,) at which no fair masses cost less than 0
+    )
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far` omits tolls.
+        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it; `far` omits
+        tolls.
 
         A vertex (2, G) consists of the target of its level and a direction: its masses are
         `vertex[0] + ε vertex[1]`. So differences between vertices are exact for tiny ε.
@@ -59,7 +70,8 @@ class ParitySet:
         order = table.argsort(axis=1, kind="stable")
         share = self.target[order]
         upto = share.cumsum(axis=1)
-        # The part of each outcome's share in the cheaper half goes to the upper limit, the rest to the lower.
+        # The part of each outcome's share in the cheaper half goes to the upper limit, the rest to
+        # the lower.
         lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
         values = ((share + self.limits[:, None] * lean) * prices[order]).sum(axis=1)
@@ -90,9 +102,9 @@ class ParitySet:
 class SoftParitySet(ParitySet):
     """All cell masses `w ≥ 0`, `Σw = 1`, at a charge: `penalty` times their `imbalance`.
 
-    The least cost is `min_d Σ_y p_T(y) min(u_dy, min u_d + penalty)`: an outcome dearer than the cheapest by
-    more than the penalty changes to the cheapest. `vertex[0]` is the target of the level, `vertex[1]` the
-    mass that changes its outcome.
+    The least cost is `min_d Σ_y p_T(y) min(u_dy, min u_d + penalty)`: an outcome dearer than the
+    cheapest by more than the penalty changes to the cheapest. `vertex[0]` is the target of the
+    level, `vertex[1]` the mass that changes its outcome.
     """
 
     def __init__(self, target: Floats, penalty: float, n_levels: int) -> None:
@@ -101,7 +113,9 @@ class SoftParitySet(ParitySet):
         self.limits, self.epsilon = self.limits + np.inf, self.epsilon + 1.0
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` plus toll, and a vertex that attains it; `far` omits the toll."""
+        """Return the least `⟨prices, w⟩` plus toll, and a vertex that attains it; `far` omits
+        the toll.
+        """
         table = prices.reshape(self.n_levels, -1)
         most = table.min(axis=1, keepdims=True) + (0.0 if far else self.penalty)
         values = np.minimum(table, most) @ self.target

@@ -29,9 +29,13 @@ _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
 _BATCHES_SEEN = 1000  # newest batches of the account that are searched for a file's batch
 _SILENCE_SECONDS = 600.0  # longest time without a received byte
-_CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # limits for one call, and for the transfer of a file
+_CALL_SECONDS, _FILE_SECONDS = (
+    600.0,
+    4 * 3600.0,
+)  # limits for one call, and for the transfer of a file
 _LIVE = (
-    "the replies are kept; to send the rest live, leave out --batch, or add --cancel-batch if a batch is "
+    "the replies are kept; to send the rest live, leave out --batch, or add --cancel-batch if a "
+    "batch is "
     "pending"
 )
 _T = TypeVar("_T")
@@ -94,7 +98,9 @@ class BatchClient:
         """Ask the service to stop a batch; completed requests can still be fetched."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
+            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {
+                "cancelling"
+            }:
                 await client.batches.cancel(batch_id)
 
         await self._patiently(call, bool)
@@ -140,7 +146,8 @@ class BatchClient:
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
                 raise GoneError(
-                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
+                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): "
+                    f"{_LIVE}"
                 )
             if failure.scope is FailureScope.RUN:
                 raise ProviderError(self._model.explain(failure))
@@ -149,17 +156,21 @@ class BatchClient:
             if attempt < _ATTEMPTS:
                 await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
         raise ProviderError(
-            f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
+            f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command "
+            f"continues"
         )
 
-    async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]) -> Any:
+    async def _batch_of(
+        self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
+    ) -> Any:
         """The file's batch among the 1,000 newest, if its status is not `useless`; or None."""
         left = _BATCHES_SEEN
         async for batch in client.batches.list(limit=100):  # the newest first
             useful = getattr(batch, "status", None) not in useless
             if useful and getattr(batch, "input_file_id", None) == file_id:
                 return batch
-            if (left := left - 1) == 0:
+            left = left - 1
+            if left == 0:
                 break
         return None
 
@@ -172,7 +183,8 @@ class BatchClient:
 
     def _read(self, batch: Any) -> BatchState:
         """Read a batch of the SDK, which validates no field."""
-        counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
+        counts = getattr(batch, "request_counts", None)
+        errors = getattr(batch, "errors", None)
         details = getattr(errors, "data", None)
         texts = [
             str(getattr(error, "message", None) or getattr(error, "code", None) or "")
@@ -184,14 +196,18 @@ class BatchClient:
         ]
         done = [parse_uint(getattr(counts, name, None)) or 0 for name in ("completed", "failed")]
         words = as_single_line("; ".join(texts))
-        return BatchState(str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words)
+        return BatchState(
+            str(getattr(batch, "status", "")), done[0], done[1], files[0], files[1], words
+        )
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the lines of a result file; drop a line of more than 16 MiB."""
-    rest, size = b"", 0
+    rest = b""
+    size = 0
     async for part in parts:
-        if (size := size + len(part)) > MOST_RESULT_BYTES:
+        size = size + len(part)
+        if size > MOST_RESULT_BYTES:
             raise AttemptError(
                 FailureScope.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes"
             )

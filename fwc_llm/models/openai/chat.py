@@ -48,9 +48,12 @@ _TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
 _NAMES_A_KEY = re.compile(
-    r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":", re.I
+    r"(?:(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*|\"sig(?:nature)?)\":",
+    re.I,
 )
-_OF_VERSION = re.compile(r"(?:[-_.:@](?:v?\d[\d.-]*|latest|preview|exp|gguf|i?q\d\w*|[bf]p?f?\d+))*")
+_OF_VERSION = re.compile(
+    r"(?:[-_.:@](?:v?\d[\d.-]*|latest|preview|exp|gguf|i?q\d\w*|[bf]p?f?\d+))*"
+)
 LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 ATTEMPT_SECONDS = 60.0
@@ -66,18 +69,27 @@ def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
     for parameter, value in params.items():
         text = json.dumps({parameter: value}, default=str)
         if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
-            name = "" if LIKE_A_KEY.search(parameter) else f" {replace_invisible(parameter)[:40]!r}"
+            if LIKE_A_KEY.search(parameter):
+                name = ""
+            else:
+                name = f" {replace_invisible(parameter)[:40]!r}"
             raise FwcError(
-                f"parameter{name} may hold a key, which a run's files would show: put the key into an "
+                f"parameter{name} may hold a key, which a run's files would show: put the key into "
+                f"an "
                 "environment variable and name that with --api-key-env"
             )
         if parameter in ours:
-            raise FwcError(f"parameter {parameter!r} cannot be set here: leave out --param {parameter}")
+            raise FwcError(
+                f"parameter {parameter!r} cannot be set here: leave out --param {parameter}"
+            )
 
 
-def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_NO) -> dict[str, Any]:
+def request_parameters(
+    name: str, client: Client, words: Sequence[str] = YES_OR_NO
+) -> dict[str, Any]:
     """The parameters of every request: defaults by the model's family, and `params`."""
-    params, logprobs = client.params, client.logprobs
+    params = client.params
+    logprobs = client.logprobs
     check_parameters(params, _OURS)
     family = family_of(name)
     off = logprobs and family.reasons and family.effort_none and EFFORT not in params
@@ -86,7 +98,10 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
     if off:
         sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
-        usual = JSON_TOKENS if client.answer_format == "json" else ANSWER_TOKENS
+        if client.answer_format == "json":
+            usual = JSON_TOKENS
+        else:
+            usual = ANSWER_TOKENS
         limit = client.max_tokens or (REASONING_TOKENS if reasons else usual)
         sent[_LIMITS[family.reasons and family.openai]] = limit
     if client.answer_format == "json":
@@ -105,7 +120,10 @@ def request_parameters(name: str, client: Client, words: Sequence[str] = YES_OR_
 
 def _content(choice: Any) -> str:
     """What a choice of a response says."""
-    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if isinstance(choice, Mapping):
+        message = choice.get("message")
+    else:
+        message = None
     return json.dumps(message.get("content") if isinstance(message, Mapping) else None)
 
 
@@ -145,13 +163,20 @@ class Service:
         """The parameters of every request, which are part of its identity."""
         raise NotImplementedError
 
-    def answer_in(self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = "") -> None:
+    def answer_in(
+        self, answer_format: str, words: Sequence[str] = YES_OR_NO, why: str = ""
+    ) -> None:
         """Ask for one of two `words`, as a "word" or in "json"; `why` is for the notice."""
-        self._options, self._answers = self._options.updated(answer_format=answer_format), tuple(words)
+        self._options, self._answers = (
+            self._options.updated(answer_format=answer_format),
+            tuple(words),
+        )
         self._sent = dict(self._request_parameters())
         self.__dict__.pop("parameters", None)  # clears the cached property
         if why:
-            self._tell(f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}")
+            self._tell(
+                f"{self.name} is asked for {'JSON' if answer_format == 'json' else 'a word'}: {why}"
+            )
 
     def explain(self, failure: AttemptError) -> str:
         """One line on a failure that stops the run: place, fault, remedy, quotation."""
@@ -159,13 +184,17 @@ class Service:
             why = f"refuses the parameter {failure.parameter!r} for {self.name}"
             remedy = "change or drop it (--param, --logprobs, --max-tokens)"
         elif failure.status is not None and 300 <= failure.status < 400:
-            why, remedy = "redirects, which is not followed", "give the address that it names"
+            why = "redirects, which is not followed"
+            remedy = "give the address that it names"
         elif failure.status == 404 or failure.about_model:
-            why, remedy = f"does not know the model {self.name!r}", self.where_to_look
+            why = f"does not know the model {self.name!r}"
+            remedy = self.where_to_look
         elif failure.code in QUOTA_CODES or failure.status == 402:
-            why, remedy = "says that the quota is used up", "check the account's billing"
+            why = "says that the quota is used up"
+            remedy = "check the account's billing"
         else:
-            why, remedy = "rejects the key", self.key_hint
+            why = "rejects the key"
+            remedy = self.key_hint
         return f"{self.where} {why} ({failure}): {remedy}"
 
     def _tell(self, notice: str) -> None:
@@ -183,7 +212,10 @@ class Service:
             raise ProviderError(self.explain(failure)) from None
         if failure.scope is not FailureScope.ROW:
             self._count_failure(failure)
-        verb = "refuses this row" if failure.scope is FailureScope.ROW else "gave no reply"
+        if failure.scope is FailureScope.ROW:
+            verb = "refuses this row"
+        else:
+            verb = "gave no reply"
         return Reply(text=None, error=f"{self.who} {verb} ({failure})", latency=seconds)
 
     def _count_failure(self, failure: object, tolerant: bool = False) -> None:
@@ -191,7 +223,8 @@ class Service:
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._breaker and not tolerant:
             raise ProviderError(
-                f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
+                f"{self.where} failed {self._failed_in_a_row} times in a row (last: {failure}): "
+                f"the run is "
                 "stopped; the replies are kept, and the same command continues the run"
             )
 
@@ -207,7 +240,8 @@ def _without_custom_headers() -> dict[str, Any]:
 def read_key(variable: str, model: str) -> str:
     """The key in an environment variable; `FwcError` if it is missing or malformed."""
     hide_variable(variable)
-    # A user may pass the key instead of a variable's name: the message repeats only a plausible name.
+    # A user may pass the key instead of a variable's name: the message repeats only a plausible
+    # name.
     is_name = variable in os.environ or re.fullmatch("[A-Z0-9_]+_(KEY|TOKEN)", variable)
     source = f"the environment variable {variable}" if is_name else "that variable"
     key = os.environ.get(variable, "").strip()
@@ -226,7 +260,8 @@ def check_address(url: str) -> None:
     """`FwcError` for an address that is not http(s), or has a password or query."""
     if re.search("[@?#]", url) or LIKE_A_KEY.search(url):  # run.json and errors would show a secret
         raise FwcError(
-            "the base URL holds a user, a password, a query or a key: give the address alone, and a key by "
+            "the base URL holds a user, a password, a query or a key: give the address alone, and "
+            "a key by "
             "--api-key-env"
         )
     safe = replace_invisible(url)[:200]
@@ -236,29 +271,33 @@ def check_address(url: str) -> None:
     except ValueError:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise FwcError(f"base URL {safe!r} is not an http(s) address, for example http://127.0.0.1:8000/v1")
+        raise FwcError(
+            f"base URL {safe!r} is not an http(s) address, for example http://127.0.0.1:8000/v1"
+        )
 
 
 class ChatModel(Service):
     """A model of an OpenAI-compatible service, by `client` or its `options`.
 
-    The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI. To a
-    `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first request, so a run
-    whose questions are all answered needs no key.
+    The service is at `base_url`; without it, at OPENAI_BASE_URL, with a notice; else it is OpenAI.
+    To a `base_url`, a key is sent only if `api_key_env` is given. Keys are read at the first
+    request, so a run whose questions are all answered needs no key.
 
     name     the model's name, sent unchanged
     notice   called once for each notice (an adapted parameter, an unexpected model)
     timeout  seconds for one attempt (default 60; for a reasoning model, the row's deadline)
     backoff  seconds before the first retry; later waits double, with jitter
-    breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of 30 and
-             4 times `concurrency`); within 20 s of a success, failures do not stop the run
+    breaker  consecutive failed attempts, over all rows, that stop the run (default: the larger of
+             30 and 4 times `concurrency`); within 20 s of a success, failures do not stop the run
     today    the date for notices about the model's announced end
     """
 
     api = "chat"
     _key_variable = "OPENAI_API_KEY"
     _url_variable = "OPENAI_BASE_URL"
-    _prefix = ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
+    _prefix = (
+        ""  # of the model's name, not sent; a deployment with a prefix may answer as any model
+    )
     _path = "/chat/completions"
 
     def __init__(
@@ -299,23 +338,30 @@ class ChatModel(Service):
     def _tell_first(self, today: date) -> None:
         """Give the first notices: address from the environment, reasoning, end date."""
         if self._url_is_named:
-            self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
+            self._tell(
+                f"{self.name} is asked at {self._base_url}, which {self._url_variable} names"
+            )
         effort = self.parameters.get(EFFORT)
         if self._reasons and "temperature" not in self.parameters:
             self._tell(
-                f"{self.name} is a reasoning model, by its name: no temperature is sent, so replies may vary "
+                f"{self.name} is a reasoning model, by its name: no temperature is sent, so "
+                f"replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
         if self._reasons and not self._openai and self.completion_limit == REASONING_TOKENS:
             self._tell(
-                f"{self.name} is a reasoning model, by its name: replies may have {REASONING_TOKENS:,} "
+                f"{self.name} is a reasoning model, by its name: replies may have "
+                f"{REASONING_TOKENS:,} "
                 "tokens (--max-tokens sets another limit)"
             )
         if self._reasons and self.parameters.get("logprobs") and effort != "none":
-            self._tell(f"{self.name} reasons before it answers, and may refuse to give log-probabilities")
+            self._tell(
+                f"{self.name} reasons before it answers, and may refuse to give log-probabilities"
+            )
         elif self._reasons and effort == "none" and EFFORT not in self._options.params:
             self._tell(
-                f"{self.name} gives log-probabilities only without reasoning: reasoning_effort=none is "
+                f"{self.name} gives log-probabilities only without reasoning: "
+                f"reasoning_effort=none is "
                 "sent (to send another value: --param reasoning_effort=…)"
             )
         if self._base_url:
@@ -323,7 +369,10 @@ class ChatModel(Service):
             self.where_to_look = f"{address}/models lists the models, if the base URL is right"
             return
         ending = ending_of(self.name)
-        words = "it may be retired" if ending is None else ending.words(today)
+        if ending is None:
+            words = "it may be retired"
+        else:
+            words = ending.words(today)
         self.where_to_look = f"{words}, see {DEPRECATIONS}, or your account has no access to it"
         if ending is not None and ending.soon(today):
             self._tell(f"{words}: see {DEPRECATIONS} (known from {ending.source})")
@@ -358,15 +407,21 @@ class ChatModel(Service):
         """The reply in a response to `messages`; `AttemptError` if it is missing."""
         reply = read_reply(body)
         if len({_content(choice) for choice in body["choices"]}) > 1:
-            self._tell(f"{self.where} gave several different choices in one reply: only the first is read")
+            self._tell(
+                f"{self.where} gave several different choices in one reply: only the first is read"
+            )
         return reply
 
     async def ask(self, messages: Messages, attempts: Attempts = Attempts()) -> Reply:  # noqa: B008
         """Ask, as often as `attempts` allows, until a reply, a refusal, or the deadline."""
         self.sdk()  # imports before the row's time begins
-        tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
+        tokens = sum(len(message["content"]) for message in messages) // 4 + (
+            self.completion_limit or 0
+        )
         await self._pace.turn(tokens, self._deadline)
-        began, number, broke_off = time.monotonic(), 0, False
+        began = time.monotonic()
+        number = 0
+        broke_off = False
         while True:
             number += 1
             sent_at = time.monotonic()
@@ -377,21 +432,27 @@ class ChatModel(Service):
                 if failure.filtered:
                     seconds = time.monotonic() - began
                     return Reply("", finish_reason=FILTERED, attempts=number, latency=seconds)
-                wait, affordable = self._after_failure(failure, number, sent_at), True
+                wait = self._after_failure(failure, number, sent_at)
+                affordable = True
                 if wait is not None and wait < self._left(began):
                     await asyncio.sleep(wait)
-                    if affordable := await attempts.again():
+                    affordable = await attempts.again()
+                    if affordable:
                         await self._pace.turn(tokens, self._left(began))
                         if self._left(began) > 0.0:
                             continue
                         attempts.lost(billed=False)
                 why = f"the service refuses this row ({failure})"
                 if not affordable:
-                    why = f"no money is left for another attempt ({number} attempts; last: {failure})"
+                    why = (
+                        f"no money is left for another attempt ({number} attempts; last: {failure})"
+                    )
                 elif failure.scope is FailureScope.ATTEMPT:
                     waited = f"{self._deadline:g} s ({number} attempts; last: {failure})"
                     why = f"no reply within the deadline of {waited}"
-                return Reply(text=None, error=why, attempts=number, latency=time.monotonic() - began)
+                return Reply(
+                    text=None, error=why, attempts=number, latency=time.monotonic() - began
+                )
             self._failed_in_a_row, self._last_success = 0, time.monotonic()
             self._pace.succeeded(sent_at)
             if reply.ending == "unfinished" and not broke_off and self._left(began) > 0.0:
@@ -410,13 +471,16 @@ class ChatModel(Service):
 
     async def _attempt(self, messages: Messages, attempts: int, began: float) -> Reply:
         """Send the conversation once, or again after an adaptation."""
-        sent, sent_at = self._sent, time.monotonic()
+        sent = self._sent
+        sent_at = time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
             text = response.content.decode("utf-8", "replace")
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
-                raise AttemptError(FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code)
+                raise AttemptError(
+                    FailureScope.ATTEMPT, "the reply is broken JSON", response.status_code
+                )
             reply = self.read(body, messages)
         except AttemptError as failure:
             if self._adapt(failure, messages, sent):
@@ -432,12 +496,15 @@ class ChatModel(Service):
         """Send one HTTP request through the SDK; every failure becomes an `AttemptError`."""
         import httpx2
 
-        # `create` would validate every message (5.5 ms for 34), and accept a page of HTML as a completion.
+        # `create` would validate every message (5.5 ms for 34), and accept a page of HTML as a
+        # completion.
         limit = min(self._timeout, max(self._left(began), 0.001))
         options: Any = {"security": {"bearer_auth": True}}
         try:
             async with asyncio.timeout(limit):
-                return await self.sdk().post(self._path, body=body, cast_to=httpx2.Response, options=options)
+                return await self.sdk().post(
+                    self._path, body=body, cast_to=httpx2.Response, options=options
+                )
         except TimeoutError:
             raise AttemptError(FailureScope.ATTEMPT, f"no response within {limit:.3g} s") from None
         except Exception as error:
@@ -474,7 +541,8 @@ class ChatModel(Service):
         never = self._last_success == -math.inf
         if never and not failure.sent and attempts > 1 and is_local(self.address):
             raise ProviderError(
-                f"nothing listens at {self.address} ({failure}): is the server running? Start it, or name "
+                f"nothing listens at {self.address} ({failure}): is the server running? Start it, "
+                f"or name "
                 "its address with --base-url"
             )
         if never and failure.status == 500 and RESPONSE_FORMAT in self._sent:
@@ -483,11 +551,15 @@ class ChatModel(Service):
             self._pace.refused(sent_at, failure.retry_after)
             if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
-                    f"{self.where} refused {self._pace.refusals} times in a row (too many requests), "
-                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are kept"
+                    f"{self.where} refused {self._pace.refusals} times in a row (too many "
+                    f"requests), "
+                    f"despite pauses (last: {failure}): try later or set --rpm; the replies are "
+                    f"kept"
                 )
             return self._pace.pause_left
-        self._count_failure(failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS)
+        self._count_failure(
+            failure, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS
+        )
         if failure.scope is FailureScope.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
             return None
         if failure.retry_after is not None:
@@ -521,7 +593,10 @@ class ChatModel(Service):
     def _key_name(self) -> str | None:
         """The environment variable of the key; None if no key is sent."""
         named = self._url_is_named and self._key_variable in os.environ
-        default = self._key_variable if self._base_url is None or named else None
+        if self._base_url is None or named:
+            default = self._key_variable
+        else:
+            default = None
         return self._options.api_key_env or default
 
     @property
@@ -544,7 +619,10 @@ class ChatModel(Service):
     def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, created on first use; `FwcError` if that is impossible."""
         if self._sdk is None:
-            key = "no-key" if self._key_name is None else read_key(self._key_name, self.name)
+            if self._key_name is None:
+                key = "no-key"
+            else:
+                key = read_key(self._key_name, self.name)
             try:
                 import httpx2
 
@@ -553,11 +631,16 @@ class ChatModel(Service):
                 alive = max(self._options.concurrency, 100)
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=alive)
                 local = is_local(self.address)
-                http_client = BoundedClient(local, self._tell_of_rest, limits=limits, timeout=self._timeout)
-                self._sdk = self._make_sdk(key, max_retries=0, timeout=self._timeout, http_client=http_client)
+                http_client = BoundedClient(
+                    local, self._tell_of_rest, limits=limits, timeout=self._timeout
+                )
+                self._sdk = self._make_sdk(
+                    key, max_retries=0, timeout=self._timeout, http_client=http_client
+                )
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
-                    f"no connection to {self.where} can be set up ({self._cause(error)}): check the base "
+                    f"no connection to {self.where} can be set up ({self._cause(error)}): check "
+                    f"the base "
                     "URL and the variables for proxies (HTTPS_PROXY, ALL_PROXY) and certificates "
                     "(SSL_CERT_FILE)"
                 ) from None
@@ -568,7 +651,8 @@ class ChatModel(Service):
 
     def _tell_of_rest(self) -> None:
         self._tell(
-            f"{self.where} sends more than one response to a request: only the first is read; if a proxy "
+            f"{self.where} sends more than one response to a request: only the first is read; if a "
+            f"proxy "
             "stands in between, look at it"
         )
 
@@ -579,12 +663,15 @@ class ChatModel(Service):
         theirs = self._base_url is None or self._url_is_named
         headers = {} if theirs else _without_custom_headers()
         headers["Authorization"] = f"Bearer {key}"
-        return openai.AsyncOpenAI(api_key=key, base_url=self.address, default_headers=headers, **options)
+        return openai.AsyncOpenAI(
+            api_key=key, base_url=self.address, default_headers=headers, **options
+        )
 
 
 # The domains of Azure's resources, including those of sovereign clouds.
 _AZURE = re.compile(
-    r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)(?::443)?(?:/|$)", re.I
+    r"https://[\w-]+\.(?:openai|cognitiveservices|services\.ai)\.azure\.(?:com|us|cn)(?::443)?(?:/|$)",
+    re.I,
 )
 
 
@@ -597,8 +684,8 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 class AzureModel(ChatModel):
     """A deployment on Azure OpenAI, written `azure:DEPLOYMENT`.
 
-    The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and to Azure's own
-    domains; any other address gets a key only by `api_key_env`.
+    The key in AZURE_OPENAI_API_KEY is sent to the address in AZURE_OPENAI_ENDPOINT and to Azure's
+    own domains; any other address gets a key only by `api_key_env`.
     """
 
     _key_variable = "AZURE_OPENAI_API_KEY"
@@ -612,7 +699,9 @@ class AzureModel(ChatModel):
                 f"no endpoint for {name}: set AZURE_OPENAI_ENDPOINT to the resource's address "
                 "(https://NAME.openai.azure.com), or give it as --base-url"
             )
-        self.where_to_look = f"see the deployments of the resource at {self.address}, not the models' names"
+        self.where_to_look = (
+            f"see the deployments of the resource at {self.address}, not the models' names"
+        )
 
     @property
     def _key_name(self) -> str | None:
@@ -625,6 +714,9 @@ class AzureModel(ChatModel):
 
         version = os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION
         return openai.AsyncAzureOpenAI(
-            azure_endpoint=self.address, api_key=key, api_version=version,
-            default_headers=_without_custom_headers(), **options,
-        )  # fmt: skip
+            azure_endpoint=self.address,
+            api_key=key,
+            api_version=version,
+            default_headers=_without_custom_headers(),
+            **options,
+        )

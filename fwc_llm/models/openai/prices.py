@@ -25,8 +25,9 @@ _SOON_DAYS = 60
 LONG = (2.0, 1.5)  # price factors of input and output in a long request (prices.toml: `long`)
 
 
-# Request parameters that leave the price of a token as it is, whatever their value. Others change it
-# (service_tier, tools with a fee, routes to other models), or nobody knows: the price file says by how much.
+# Request parameters that leave the price of a token as it is, whatever their value. Others change
+# it (service_tier, tools with a fee, routes to other models), or nobody knows: the price file says
+# by how much.
 _FREE = {
     "api",
     "chat_template_kwargs",
@@ -77,10 +78,14 @@ class Price(BaseModel, frozen=True):
 
     def dollars(self, usage: Usage, batch: bool = False, longest: int = 0) -> float:
         """The cost of `usage` in dollars; `longest`: prompt tokens of the longest request."""
-        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        cached = usage.cached_tokens
+        written = usage.cache_write_tokens
         fresh = max(usage.prompt_tokens - cached - written, 0)
         prompts = fresh * self.input + cached * self.cached + written * self.write
-        times = LONG if self.long is not None and longest > self.long else (1.0, 1.0)
+        if self.long is not None and longest > self.long:
+            times = LONG
+        else:
+            times = (1.0, 1.0)
         cost = prompts * times[0] + usage.completion_tokens * self.output * times[1]
         return cost * (self.batch if batch else 1.0) / 1e6
 
@@ -96,10 +101,14 @@ class Price(BaseModel, frozen=True):
         if self.unknown_parameter(sent) is not None:
             return None
         factors = [
-            self.parameters[name][str(value)] for name, value in sent.items() if name in self.parameters
+            self.parameters[name][str(value)]
+            for name, value in sent.items()
+            if name in self.parameters
         ]
         factor = prod(factors)
-        changed = {name: factor * getattr(self, name) for name in ("input", "cached", "write", "output")}
+        changed = {
+            name: factor * getattr(self, name) for name in ("input", "cached", "write", "output")
+        }
         return self.model_copy(update=changed)
 
 
@@ -109,30 +118,39 @@ def no_price(model: str) -> Price:
 
 
 def price_of(
-    model: str, path: str | Path | None = None, api: str = "chat", sent: Mapping[str, Any] | None = None
+    model: str,
+    path: str | Path | None = None,
+    api: str = "chat",
+    sent: Mapping[str, Any] | None = None,
 ) -> Price | None:
     """The price of `model` in the file `path` or the built-in file, or None.
 
-    `sent` are the parameters of the requests: None also if one of them changes the price in an unknown way.
-    A listed name covers its dated versions. A file with one list has it for every `api`; in a file of the
-    user, the list for "decisions" holds for "systemone", too.
+    `sent` are the parameters of the requests: None also if one of them changes the price in an
+    unknown way. A listed name covers its dated versions. A file with one list has it for every
+    `api`; in a file of the user, the list for "decisions" holds for "systemone", too.
     """
     lists = _read(_PRICES if path is None else Path(path))
     if api == "systemone" and path is not None and api not in lists:
         api = "decisions"
     prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
     name = covering(model.removeprefix("azure:").rpartition("/")[2], prices)
-    return None if name is None else prices[name].of(sent or {})
+    if name is None:
+        return None
+    return prices[name].of(sent or {})
 
 
 def why_unpriced(model: str, path: str | Path | None, api: str, sent: Mapping[str, Any]) -> str:
     """Why `price_of` gives None, and what to do."""
     price = price_of(model, path, api)
-    parameter = None if price is None else price.unknown_parameter(sent)
+    if price is None:
+        parameter = None
+    else:
+        parameter = price.unknown_parameter(sent)
     if parameter is None:
         return f"no price of {model} is known; give a price file with --prices"
     return (
-        f"the price of {model} with the parameter {parameter} is not known; give a price file (--prices) "
+        f"the price of {model} with the parameter {parameter} is not known; give a price file "
+        f"(--prices) "
         f"that says under [parameters.{parameter}] by which factor each value changes the prices"
     )
 
@@ -144,8 +162,12 @@ def priced() -> tuple[str, ...]:
 
 def covering(name: str, listed: Iterable[str]) -> str | None:
     """The listed name that equals `name` or its undated name, or None."""
-    versions = [each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])]
-    return name if name in set(listed) else max(versions, key=len, default=None)
+    versions = [
+        each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])
+    ]
+    if name in set(listed):
+        return name
+    return max(versions, key=len, default=None)
 
 
 @cache
@@ -153,18 +175,23 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
     """The lists of prices by `api`, with date and source of list or file."""
     try:
         file = parse_toml(read_text(path))
-        lists = {name: part for name, part in file.items() if isinstance(part, dict) and "models" in part}
+        lists = {
+            name: part for name, part in file.items() if isinstance(part, dict) and "models" in part
+        }
         prices: dict[str, dict[str, Price]] = {}
         for api, part in {"chat": file, **lists}.items():
             usual = {**file, **part, "date": str({**file, **part}["date"])}
             models = part["models"].items()
-            prices[api] = {name: Price(**{**usual, "model": name, **entry}) for name, entry in models}
+            prices[api] = {
+                name: Price(**{**usual, "model": name, **entry}) for name, entry in models
+            }
         return prices
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         why = first_error(error, {}) if isinstance(error, ValidationError) else error
         raise FwcError(
             f"{path} is not a price file ({why}): it needs `date` and, under [models], "
-            'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'
+            'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per '
+            "million tokens"
         ) from None
 
 
@@ -190,8 +217,13 @@ class Ending:
     def words(self, today: date) -> str:
         """A phrase such as "gpt-x ends on 2026-12-01 (in 8 days)"."""
         days = (self.day - today).days
-        when = f"ended on {self.day}" if days <= 0 else f"ends on {self.day} (in {days} days)"
-        return f"{self.model} {when}" + (f"; named successor {self.successor}" if self.successor else "")
+        if days <= 0:
+            when = f"ended on {self.day}"
+        else:
+            when = f"ends on {self.day} (in {days} days)"
+        return f"{self.model} {when}" + (
+            f"; named successor {self.successor}" if self.successor else ""
+        )
 
     def soon(self, today: date) -> bool:
         """Whether the model has ended, or ends within 60 days."""
@@ -207,7 +239,9 @@ def family_of(model: str) -> Family:
     """The first family that matches a model's name; else one that accepts everything."""
     name = _BEFORE.sub("", model, count=1).lower()
     families = [Family(**each) for each in _families()["family"] if re.match(each["pattern"], name)]
-    return families[0] if families and "-chat" not in name else Family()
+    if families and "-chat" not in name:
+        return families[0]
+    return Family()
 
 
 def ending_of(model: str) -> Ending | None:
@@ -217,7 +251,9 @@ def ending_of(model: str) -> Ending | None:
     if name is None:
         return None
     end = facts["ends"][name]
-    return Ending(model, end["date"], end.get("successor"), facts["sources"][end.get("source", "sdk")])
+    return Ending(
+        model, end["date"], end.get("successor"), facts["sources"][end.get("source", "sdk")]
+    )
 
 
 def facts_date() -> date:

@@ -14,21 +14,36 @@ from typing import Any
 
 from fwc_llm.sanitize import as_single_line, parse_uint
 
-QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
+QUOTA_CODES = {
+    "insufficient_quota",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "access_terminated",
+}
 _MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
 _KEY_CODES = {"invalid_api_key", "invalid_issuer", "account_deactivated", "invalid_organization"}
 _ROW_CODES = {"context_length_exceeded", "string_above_max_length", "invalid_prompt"}
 _FILTER_CODES = {
-    "content_filter", "content_policy_violation", "responsibleaipolicyviolation", "data_inspection_failed",
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "data_inspection_failed",
     "moderation_blocked",
-}  # fmt: skip
+}
 # A gateway passes on a filter's refusal as text: LiteLLM's code is then "400" and its type None.
 _FILTER_WORDS = re.compile(
-    r"content ?policy ?violation|content management policy|content[ _-]?filter(?:ed|ing polic)|responsibleai"
-    r"|content exists risk|(?:prompt|input|request|content)\w* (?:was|were|has been|is) (?:flagged|filtered)",
+    r"content ?policy ?violation|content management policy|content[ _-]?filter(?:ed|ing "
+    r"polic)|responsibleai"
+    r"|content exists risk|(?:prompt|input|request|content)\w* (?:was|were|has been|is) "
+    r"(?:flagged|filtered)",
     re.IGNORECASE,
 )
-_PARAMETER_CODES = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "invalid_value"}
+_PARAMETER_CODES = {
+    "unsupported_parameter",
+    "unsupported_value",
+    "unknown_parameter",
+    "invalid_value",
+}
 _ROW_WORDS = re.compile(
     r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
 )
@@ -83,10 +98,14 @@ class AttemptError(Exception):
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
     """Classify a response with a status of at least 300; `body` is JSON, text or None."""
     error, message = _error(body)
-    inner, metadata = error.get("innererror"), error.get("metadata")
-    code, kind = _word(error, "code").lower(), _word(error, "type").lower()
+    inner = error.get("innererror")
+    metadata = error.get("metadata")
+    code = _word(error, "code").lower()
+    kind = _word(error, "type").lower()
     codes = {code, kind, _word(inner, "code").lower() if isinstance(inner, Mapping) else ""}
-    flagged = isinstance(metadata, Mapping) and "flagged_input" in metadata  # OpenRouter, with status 403
+    flagged = (
+        isinstance(metadata, Mapping) and "flagged_input" in metadata
+    )  # OpenRouter, with status 403
     filtered = status not in {401, 402, 404, 429} and bool(
         flagged or codes & _FILTER_CODES or _FILTER_WORDS.search(message)
     )
@@ -95,7 +114,8 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
     if 300 <= status < 400:
         scope = FailureScope.RUN
         message = (
-            f"a redirect to {as_single_line(headers.get('location', '?'))}; give that address as --base-url"
+            f"a redirect to {as_single_line(headers.get('location', '?'))}; give that address as "
+            f"--base-url"
         )
     elif filtered:
         scope = FailureScope.ROW
@@ -111,7 +131,10 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
             if ours and not parameter and (quoted := _QUOTED.search(message)):
                 parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
-            scope = FailureScope.RUN if for_all else FailureScope.UNCLEAR
+            if for_all:
+                scope = FailureScope.RUN
+            else:
+                scope = FailureScope.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
     wait = retry_after(headers)
     return AttemptError(scope, reason, status, code or kind, parameter, wait, filtered)
@@ -125,12 +148,20 @@ def body_failure(body: Any) -> AttemptError:
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
-        scope = FailureScope.RUN if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES else FailureScope.ATTEMPT
+        if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES:
+            scope = FailureScope.RUN
+        else:
+            scope = FailureScope.ATTEMPT
         return AttemptError(scope, f"an error with status 200: {message}", 200, code)
     if isinstance(body, str):
-        kind = "HTML" if body.lstrip()[:1] == "<" else "text"
+        if body.lstrip()[:1] == "<":
+            kind = "HTML"
+        else:
+            kind = "text"
         return AttemptError(
-            FailureScope.ATTEMPT, f"{kind} instead of JSON, with status 200: {as_single_line(body)}", 200
+            FailureScope.ATTEMPT,
+            f"{kind} instead of JSON, with status 200: {as_single_line(body)}",
+            200,
         )
     return AttemptError(FailureScope.ATTEMPT, "a response without choices", 200)
 
@@ -142,7 +173,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             if math.isfinite(seconds := unit * float(headers.get(name, ""))):
                 return min(max(seconds, 0.0), _LONGEST_WAIT)
     try:
-        seconds = parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time.time()
+        seconds = (
+            parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time.time()
+        )
     except (TypeError, ValueError, OverflowError, OSError):
         return None
     return min(max(seconds, 0.0), _LONGEST_WAIT)
@@ -150,7 +183,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _error(body: Any) -> tuple[Mapping[str, Any], str]:
     """The error object and its message, from any of the usual response formats."""
-    error = body.get("error", body) if isinstance(body, Mapping) else {}
+    if isinstance(body, Mapping):
+        error = body.get("error", body)
+    else:
+        error = {}
     if not isinstance(error, Mapping):
         error = {"message": error}
     message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")

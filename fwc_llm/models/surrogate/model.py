@@ -4,12 +4,13 @@ It reads only the text of the prompt, and answers yes with the probability
 
     σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·terms) )
 
-`φ(x)` are features of the queried row x. `log-odds(x)` come from a logistic regression of income on these
-features over adult.data: a model of what a language model knows before it sees examples. `[examples]` is 1
-for a prompt with examples, else 0. `terms` summarize the examples (`context`). The recorded answers do not
-tell which terms are right, so there are several *forms* with different terms; forms differ where no recording
-exists. `evals/fit_surrogate.py` fits all coefficients to recorded zero-shot, 4-, 16- and 30-shot answers.
-evals/surrogate.md has the limits of the simulation.
+`φ(x)` are features of the queried row x. `log-odds(x)` come from a logistic regression of income on
+these features over adult.data: a model of what a language model knows before it sees examples.
+`[examples]` is 1 for a prompt with examples, else 0. `terms` summarize the examples (`context`).
+The recorded answers do not tell which terms are right, so there are several *forms* with different
+terms; forms differ where no recording exists. `evals/fit_surrogate.py` fits all coefficients to
+recorded zero-shot, 4-, 16- and 30-shot answers. evals/surrogate.md has the limits of the
+simulation.
 """
 
 import hashlib
@@ -28,30 +29,63 @@ from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, Person, Reading, read
 
 NAME = "surrogate"
-# Standard deviations of Adult's numeric attributes over adult.data, for the distance between people.
+# Standard deviations of Adult's numeric attributes over adult.data, for the distance between
+# people.
 _SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
 _FARTHEST = 3.0  # caps the distance in one numeric attribute, in standard deviations
 _REACH = 4.0  # distance at which an example's weight falls by the factor e
 CONTEXT = ("examples", "vote", "surprise", "own", "other")
-FORMS = ("surprise+rates", "rates", "vote+surprise")  # the first is the default; held-out fit is equal
+FORMS = (
+    "surprise+rates",
+    "rates",
+    "vote+surprise",
+)  # the first is the default; held-out fit is equal
 # Adult's categories; any other value sets all indicators of its attribute to 0.
 _LEVELS = {
     "occupation": (
-        "Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing",
-        "Handlers-cleaners", "Machine-op-inspct", "Other-service", "Priv-house-serv", "Prof-specialty",
-        "Protective-serv", "Sales", "Tech-support", "Transport-moving",
+        "Adm-clerical",
+        "Armed-Forces",
+        "Craft-repair",
+        "Exec-managerial",
+        "Farming-fishing",
+        "Handlers-cleaners",
+        "Machine-op-inspct",
+        "Other-service",
+        "Priv-house-serv",
+        "Prof-specialty",
+        "Protective-serv",
+        "Sales",
+        "Tech-support",
+        "Transport-moving",
     ),
     "workclass": (
-        "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov",
+        "Private",
+        "Self-emp-not-inc",
+        "Self-emp-inc",
+        "Federal-gov",
+        "Local-gov",
+        "State-gov",
         "Without-pay",
     ),
     "marital status": (
-        "Married-civ-spouse", "Never-married", "Divorced", "Separated", "Widowed",
-        "Married-spouse-absent", "Married-AF-spouse",
+        "Married-civ-spouse",
+        "Never-married",
+        "Divorced",
+        "Separated",
+        "Widowed",
+        "Married-spouse-absent",
+        "Married-AF-spouse",
     ),
-    "relationship": ("Husband", "Wife", "Own-child", "Not-in-family", "Unmarried", "Other-relative"),
+    "relationship": (
+        "Husband",
+        "Wife",
+        "Own-child",
+        "Not-in-family",
+        "Unmarried",
+        "Other-relative",
+    ),
     "race": ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"),
-}  # fmt: skip
+}
 _PROFESSIONAL = ("Exec-managerial", "Prof-specialty")
 _OFFICE = (*_PROFESSIONAL, "Tech-support", "Sales", "Adm-clerical", "Protective-serv")
 _MARRIED = ("Married-civ-spouse", "Married-AF-spouse")
@@ -60,9 +94,11 @@ _count_words = lru_cache(maxsize=8192)(lambda text: len(text.split()))
 
 def features(person: Person) -> dict[str, float]:
     """The features of one person by name, on their natural scales."""
-    age, hours = person.number("age"), person.number("hours per week")
+    age = person.number("age")
+    hours = person.number("hours per week")
     schooling = person.number("highest education level") - 10  # 10 is some college
-    gain, loss = person.number("capital gain"), person.number("capital loss")
+    gain = person.number("capital gain")
+    loss = person.number("capital loss")
     male = float(person.word("sex") == "Male")
     married = float(person.word("marital status") in _MARRIED)
     professional = float(person.word("occupation") in _PROFESSIONAL)
@@ -128,8 +164,9 @@ def vector(person: Person) -> NDArray[np.float64]:
 class Coefficients:
     """Coefficients of a fitted surrogate, on the natural scales of the features.
 
-    `world` (p,) and `world_intercept` give log-odds(x). `prior` (p + 1,) are the weights of φ and log-odds.
-    `context` (5,) are the weights of the terms in `CONTEXT`, 0 for terms that the form lacks.
+    `world` (p,) and `world_intercept` give log-odds(x). `prior` (p + 1,) are the weights of φ and
+    log-odds. `context` (5,) are the weights of the terms in `CONTEXT`, 0 for terms that the form
+    lacks.
     """
 
     world: NDArray[np.float64]
@@ -143,7 +180,8 @@ class Coefficients:
     def fitted(cls, form: str = FORMS[0]) -> "Coefficients":
         """The packaged coefficients of a form, written by `evals/fit_surrogate.py`."""
         content = json.loads(Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8"))
-        names, fitted = feature_names(), content["forms"][form]
+        names = feature_names()
+        fitted = content["forms"][form]
         return cls(
             world=np.array([content["world"][name] for name in names]),
             world_intercept=float(content["world_intercept"]),
@@ -161,15 +199,19 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     """The terms (5,) of the examples, in the order of `CONTEXT`; zeros without examples.
 
     examples  1
-    vote      mean label (−1 no, 1 yes), weighted by exp(−distance / 4) and the weights in the prompt
+    vote      mean label (−1 no, 1 yes), weighted by exp(−distance / 4) and the weights in the
+              prompt
     surprise  mean of label (0 or 1) minus P(yes) of the logistic regression, with the same weights
-    own       mean label of the examples of the queried person's sex, by the weights in the prompt, or 0
+    own       mean label of the examples of the queried person's sex, by the weights in the prompt,
+              or 0
     other     the same for examples of the other sex
     """
     if not reading.examples:
         return np.zeros(len(CONTEXT))
     yes = np.array(reading.answers, dtype=np.float64)
-    numbers = np.abs(np.subtract([e.numbers for e in reading.examples], reading.person.numbers)) / _SPREAD
+    numbers = (
+        np.abs(np.subtract([e.numbers for e in reading.examples], reading.person.numbers)) / _SPREAD
+    )
     words = [sum(map(ne, reading.person.words, e.words)) for e in reading.examples]
     distance = np.minimum(numbers, _FARTHEST).sum(axis=1) + words
     weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
@@ -239,7 +281,8 @@ class Surrogate:
         """Do nothing: there are no connections."""
 
     def _p_yes(self, reading: Reading) -> float:
-        fitted, person = self._fitted, reading.person
+        fitted = self._fitted
+        person = reading.person
         score = fitted.intercept + float(
             np.append(vector(person), fitted.log_odds(person)) @ fitted.prior
             + context(reading, fitted) @ fitted.context
@@ -257,7 +300,9 @@ class Surrogate:
 def _stamp(form: str) -> str:
     """A hash of the coefficients, 12 hexadecimal digits."""
     fitted = Coefficients.fitted(form)
-    return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
+    return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[
+        :12
+    ]
 
 
 @lru_cache(4096)

@@ -1,8 +1,8 @@
 """Parses prompts for the surrogate: described people, and answers in examples.
 
-A person is described by one message, which has every attribute of Adult once, by name ("age", "marital
-status", …), followed by the value: on its own line ("- age: 39 years") or up to the next comma ("age 39,
-workclass Private, …").
+A person is described by one message, which has every attribute of Adult once, by name ("age",
+"marital status", …), followed by the value: on its own line ("- age: 39 years") or up to the next
+comma ("age 39, workclass Private, …").
 """
 
 import re
@@ -15,13 +15,23 @@ from fwc_llm.models.base import Messages, role_of
 
 NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "hours per week")
 CATEGORICAL = (
-    "workclass", "education", "marital status", "occupation", "relationship", "race", "sex", "native country",
-)  # fmt: skip
+    "workclass",
+    "education",
+    "marital status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native country",
+)
 # The two answer words in the request of a template: "one word, yes or no."
 _WORDS = re.compile(
-    r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or '?([^'.\n]{1,40}?)'?\."
+    r"(?:one (?:word|answer),|a colon, and|exactly|the word) '?([^',.\n]{1,40}?)'? or "
+    r"'?([^'.\n]{1,40}?)'?\."
 )
-_pairs = lru_cache(maxsize=8192)(_WORDS.findall)  # every question of an arm repeats the same examples
+_pairs = lru_cache(maxsize=8192)(
+    _WORDS.findall
+)  # every question of an arm repeats the same examples
 _WEIGHTS = ("weight of this example", "weight")
 
 
@@ -74,11 +84,13 @@ def read(messages: Messages) -> Reading:
     pairs = [pair for _, text in told for pair in _pairs(text)]
     yes, no = pairs[-1] if pairs else ("yes", "no")
     if answers and answers[-1][:1].isupper():
-        yes, no = yes[:1].upper() + yes[1:], no[:1].upper() + no[1:]
+        yes = yes[:1].upper() + yes[1:]
+        no = no[:1].upper() + no[1:]
     paired = [role for role, _ in earlier] == ["user", "assistant"] * len(answers)
     if not paired or any(answer.lower() not in (yes.lower(), no.lower()) for answer in answers):
         raise UnreadablePromptError(
-            "it looked for examples as pairs of messages, one of role user (or named example_user) that "
+            "it looked for examples as pairs of messages, one of role user (or named example_user) "
+            "that "
             "describes a person, then one of role assistant (or named example_assistant) that says "
             f"{yes.lower()} or {no.lower()}"
         )
@@ -92,8 +104,11 @@ def read(messages: Messages) -> Reading:
 
 _LONGEST_FIRST = sorted((*NUMERIC, *CATEGORICAL, "final weight", *_WEIGHTS), key=len, reverse=True)
 _NAMES = "|".join(_LONGEST_FIRST).replace(" ", "[ _-]")
-# A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the words.
-_ATTRIBUTE = re.compile(rf"(?:.*?:\s+)??[-*•\s]*({_NAMES})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE)
+# A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the
+# words.
+_ATTRIBUTE = re.compile(
+    rf"(?:.*?:\s+)??[-*•\s]*({_NAMES})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
 
 
@@ -107,13 +122,18 @@ def describe(text: str) -> Person:
                 f"{name!r} stands twice in one message, and it reads one person a message"
             )
         values[name] = value
-    if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in values]:
+    absent = [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in values]
+    if absent:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
             f"{', '.join(absent)} in {shorten(text, 60, placeholder='…')!r}; another table needs a "
-            "language model or, without prompts, --model baseline, a logistic regression on its rows"
+            "language model or, without prompts, --model baseline, a logistic regression on its "
+            "rows"
         )
-    weight = _number("weight", values["weight"], text) if "weight" in values else None
+    if "weight" in values:
+        weight = _number("weight", values["weight"], text)
+    else:
+        weight = None
     return Person(
         numbers=tuple(_number(name, values[name], text) for name in NUMERIC),
         words=tuple(values[name] for name in CATEGORICAL),
@@ -124,7 +144,8 @@ def describe(text: str) -> Person:
 @lru_cache(maxsize=8192)
 def _attribute(segment: str) -> tuple[str, str] | None:
     """(name, value) of the attribute in a segment of a message, or None."""
-    if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
+    match = _ATTRIBUTE.fullmatch(segment.strip())
+    if not match:
         return None
     name = re.sub("[ _-]", " ", match[1].lower())
     return "weight" if name in _WEIGHTS else name, match[2].strip().removesuffix(".")
@@ -133,5 +154,7 @@ def _attribute(segment: str) -> tuple[str, str] | None:
 def _number(name: str, value: str, text: str) -> float:
     match = _NUMBER.match(value)
     if not match or not abs(float(match[0])) < 1e9:
-        raise UnreadablePromptError(f"it looked for a number after {name!r} and found {value[:40]!r}")
+        raise UnreadablePromptError(
+            f"it looked for a number after {name!r} and found {value[:40]!r}"
+        )
     return float(match[0])

@@ -1,4 +1,6 @@
-"""Reads requests to OpenAI's interfaces and builds the bodies that answer them, for tests of applications."""
+"""Reads requests to OpenAI's interfaces and builds the bodies that answer them, for tests of
+applications.
+"""
 
 import json
 import time
@@ -12,8 +14,16 @@ from fwc_llm.models.decisions import conversation
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.prompt_reader import UnreadablePromptError
 
-PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = "/chat/completions", "/responses", "/decisions", "/systemone"
-_P_YES = {"predicate": "probability", "noul": "noul"}  # type of a yes/no question: the key of P(yes)
+PATHS = CHAT, RESPONSES, DECISIONS, SYSTEMONE = (
+    "/chat/completions",
+    "/responses",
+    "/decisions",
+    "/systemone",
+)
+_P_YES = {
+    "predicate": "probability",
+    "noul": "noul",
+}  # type of a yes/no question: the key of P(yes)
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 Body: TypeAlias = "Mapping[str, Any] | str"  # JSON, or the text of an event stream
@@ -32,8 +42,13 @@ class Failure(Exception):  # noqa: N818 (users read it as a noun: answer with a 
     @property
     def body(self) -> dict[str, Any]:
         """The response body."""
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        if self.status < 500:
+            kind = "invalid_request_error"
+        else:
+            kind = "server_error"
+        return {
+            "error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        }
 
 
 def _invalid(message: str, param: str | None = None) -> Failure:
@@ -44,9 +59,10 @@ def _invalid(message: str, param: str | None = None) -> Failure:
 class Call:
     """One request of an application.
 
-    `messages` are those of a chat, or the input of the decision `questions`; `question` is the question to
-    answer now. `form` is the JSON schema required for the answer. `tool` is the function that the answer must
-    call with it. `choice` is the answer's index, from 0, if a chat asks for `n` answers.
+    `messages` are those of a chat, or the input of the decision `questions`; `question` is the
+    question to answer now. `form` is the JSON schema required for the answer. `tool` is the
+    function that the answer must call with it. `choice` is the answer's index, from 0, if a chat
+    asks for `n` answers.
     """
 
     path: str
@@ -89,7 +105,10 @@ def _call(path: str, body: Mapping[str, Any]) -> Call:
     tool = _forced_tool(body)
     if tool is not None:
         return Call(path, body, messages, form=tool.get("parameters") or {}, tool=tool["name"])
-    text_format = body.get("response_format") if is_chat else (body.get("text") or {}).get("format")
+    if is_chat:
+        text_format = body.get("response_format")
+    else:
+        text_format = (body.get("text") or {}).get("format")
     return Call(path, body, messages, form=_schema(text_format or {}))
 
 
@@ -129,7 +148,9 @@ def _forced_tool(body: Mapping[str, Any]) -> dict[str, Any] | None:
     if isinstance(choice, Mapping):
         required = (choice.get("function") or choice).get("name")
     for listed in body.get("tools") or ():
-        tool: dict[str, Any] = listed.get("function") or listed  # the Responses API does not nest it
+        tool: dict[str, Any] = (
+            listed.get("function") or listed
+        )  # the Responses API does not nest it
         if tool.get("name") and required in (None, tool["name"]):
             return tool
     raise _invalid("tool_choice names no function among the tools", "tool_choice")
@@ -175,22 +196,30 @@ def simulated(model: Surrogate, call: Call) -> Reply:
         if call.question is not None:
             p = _simulated_p_yes(model, call.messages)
             return Reply("", p_yes=p, model=f"{model.name} (simulated)", fingerprint=SIMULATED)
-        temperature, seed = call.body.get("temperature"), call.body.get("seed")
+        temperature = call.body.get("temperature")
+        seed = call.body.get("seed")
         reply = Surrogate(
             model.temperature if temperature is None else temperature,
             (model.seed if seed is None else seed) + call.choice,
             model.form,
         ).reply(call.messages)
     except UnreadablePromptError as error:
-        where = "messages" if call.question is None else "input"
+        if call.question is None:
+            where = "messages"
+        else:
+            where = "input"
         raise Failure(400, str(error), "unreadable_prompt", param=where) from None
     if call.form is None:
         return reply
     said = reply.text in ("yes", "Yes")
     texts = [json.dumps(_filled(call.form, yes)) for yes in (said, not said)]
-    begin = next(index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
+    begin = next(
+        index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]
+    )
     words = (text[begin:].rstrip('"}') for text in texts)  # from the first differing character on
-    logprobs = [(word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)]
+    logprobs = [
+        (word, logprob) for word, (_, logprob) in zip(words, reply.logprobs or (), strict=False)
+    ]
     return replace(reply, text=texts[0], logprobs=tuple(logprobs) or None)
 
 
@@ -220,11 +249,16 @@ def _simulated_p_yes(model: Surrogate, messages: Messages) -> float:
     return model.p_yes(messages)
 
 
-def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]) -> Mapping[str, Any]:
+def _decision_body(
+    call: Call, answer_to: Callable[[Call], Reply | Mapping[str, Any]]
+) -> Mapping[str, Any]:
     """The response body with answers to all questions of a call; `usage` counts words."""
-    answers, model, fingerprint = [], call.model, None
+    answers = []
+    model = call.model
+    fingerprint = None
     for question in call.questions:
-        kind, name = question.get("type"), question.get("name")
+        kind = question.get("type")
+        name = question.get("name")
         answer = answer_to(replace(call, question=question))
         if isinstance(answer, Mapping):
             if "answers" in answer:
@@ -232,10 +266,15 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
             answers.append({"type": kind, "name": name, **answer})
             continue
         if kind not in tuple(_P_YES):
-            raise _invalid(f"{kind!r} is not a type of yes/no question: it needs a whole answer", "questions")
-        value = {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
+            raise _invalid(
+                f"{kind!r} is not a type of yes/no question: it needs a whole answer", "questions"
+            )
+        value = (
+            {"type": "refusal"} if answer.p_yes is None else {_P_YES[kind]: round(answer.p_yes, 6)}
+        )
         answers.append({"type": kind, "name": name, **value})
-        model, fingerprint = answer.model or model, answer.fingerprint
+        model = answer.model or model
+        fingerprint = answer.fingerprint
     words = sum(len(message["content"].split()) for message in call.messages)
     usage = _counts(Usage(words, len(answers)), "input", "output")
     by_name: Any = {each.pop("name"): each for each in answers} if "state" in call.body else answers
@@ -245,11 +284,12 @@ def _decision_body(call: Call, answer_to: Callable[[Call], Reply | Mapping[str, 
 def _counts(usage: Usage, prompt: str, completion: str) -> dict[str, Any]:
     """The `usage` object, with the interface's names `prompt` and `completion`."""
     return {
-        f"{prompt}_tokens": usage.prompt_tokens, f"{completion}_tokens": usage.completion_tokens,
+        f"{prompt}_tokens": usage.prompt_tokens,
+        f"{completion}_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         f"{prompt}_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         f"{completion}_tokens_details": {"reasoning_tokens": 0},
-    }  # fmt: skip
+    }
 
 
 def _new_id(kind: str) -> str:
@@ -258,13 +298,16 @@ def _new_id(kind: str) -> str:
 
 def chat_body(call: Call, *replies: Reply) -> Body:
     """The response body with `replies` to a chat, or its event stream."""
-    request, usage = call.body, replies[0].usage or Usage()
+    request = call.body
+    usage = replies[0].usage or Usage()
     completion = sum((reply.usage or Usage()).completion_tokens for reply in replies)
     counts = _counts(replace(usage, completion_tokens=completion), "prompt", "completion")
     head = {
-        "id": _new_id("chatcmpl"), "created": int(time.time()), "model": replies[0].model or call.model,
+        "id": _new_id("chatcmpl"),
+        "created": int(time.time()),
+        "model": replies[0].model or call.model,
         "system_fingerprint": replies[0].fingerprint,
-    }  # fmt: skip
+    }
     choices = [_choice(call, reply, index) for index, reply in enumerate(replies)]
     if not request.get("stream"):
         return {**head, "object": "chat.completion", "choices": choices, "usage": counts}
@@ -289,9 +332,18 @@ def _choice(call: Call, reply: Reply, index: int) -> dict[str, Any]:
         function = {"name": call.tool, "arguments": content}
         tool = {"index": 0, "id": _new_id("call"), "type": "function", "function": function}
         message |= {"content": None, "tool_calls": [tool]}
-        reason = "tool_calls" if request.get("tool_choice") == "required" else reason
-    tokens = _tokens(call, reply) if request.get("logprobs") else []
-    logprobs = {"content": tokens, "refusal": None} if tokens else None
+        if request.get("tool_choice") == "required":
+            reason = "tool_calls"
+        else:
+            reason = reason
+    if request.get("logprobs"):
+        tokens = _tokens(call, reply)
+    else:
+        tokens = []
+    if tokens:
+        logprobs = {"content": tokens, "refusal": None}
+    else:
+        logprobs = None
     return {"index": index, "logprobs": logprobs, "finish_reason": reason, "message": message}
 
 
@@ -306,24 +358,38 @@ def _responses_body(call: Call, reply: Reply) -> Body:
     reason = _INCOMPLETE.get(str(reply.finish_reason))
     status = "incomplete" if reason else "completed"
     item: dict[str, Any] = {
-        "type": "message", "id": _new_id("msg"), "role": "assistant", "status": status, "content": [part],
-    }  # fmt: skip
+        "type": "message",
+        "id": _new_id("msg"),
+        "role": "assistant",
+        "status": status,
+        "content": [part],
+    }
     if call.tool is not None and not reply.refusal:
         item = {
-            "type": "function_call", "id": _new_id("fc"), "call_id": _new_id("call"), "status": status,
-            "name": call.tool, "arguments": reply.text,
-        }  # fmt: skip
+            "type": "function_call",
+            "id": _new_id("fc"),
+            "call_id": _new_id("call"),
+            "status": status,
+            "name": call.tool,
+            "arguments": reply.text,
+        }
     return {
-        "id": _new_id("resp"), "object": "response", "created_at": int(time.time()), "status": status,
+        "id": _new_id("resp"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": status,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
-        "model": reply.model or call.model, "output": [item],
+        "model": reply.model or call.model,
+        "output": [item],
         "metadata": {"system_fingerprint": reply.fingerprint} if reply.fingerprint else {},
-        "instructions": request.get("instructions"), "parallel_tool_calls": True,
-        "temperature": request.get("temperature"), "tools": request.get("tools") or [],
+        "instructions": request.get("instructions"),
+        "parallel_tool_calls": True,
+        "temperature": request.get("temperature"),
+        "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
         "usage": _counts(reply.usage or Usage(), "input", "output"),
-    }  # fmt: skip
+    }
 
 
 def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
@@ -334,11 +400,15 @@ def _tokens(call: Call, reply: Reply) -> list[dict[str, Any]]:
 
     if not reply.logprobs:
         return []
-    answer, top = reply.logprobs[0], call.body.get("top_logprobs") or 0
+    answer = reply.logprobs[0]
+    top = call.body.get("top_logprobs") or 0
     likeliest = sorted(reply.logprobs, key=lambda pair: -pair[1])[:top]
     tokens = [{**entry(*answer), "top_logprobs": [entry(*pair) for pair in likeliest]}]
     if call.form is not None and answer[0] in (reply.text or ""):
         before, _, after = (reply.text or "").rpartition(answer[0])
-        around = [{**entry(text, 0.0), "top_logprobs": [entry(text, 0.0)][:top]} for text in (before, after)]
+        around = [
+            {**entry(text, 0.0), "top_logprobs": [entry(text, 0.0)][:top]}
+            for text in (before, after)
+        ]
         tokens = [around[0], *tokens, around[1]]
     return tokens

@@ -29,7 +29,11 @@ def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
     """Some rows split between two or three representatives, as plans do."""
     row = np.repeat(rng.permutation(len(label))[: min(len(label), 4)], rng.integers(1, 3))
     return RowAssignment(
-        label.astype(np.int32), row, rng.integers(0, m, len(row)), rng.random(len(row)).round(2) / 2, m
+        label.astype(np.int32),
+        row,
+        rng.integers(0, m, len(row)),
+        rng.random(len(row)).round(2) / 2,
+        m,
     )
 
 
@@ -40,7 +44,9 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
     rng = np.random.default_rng(n + decimals)
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
-    table, threads, label = numbers(x), Threads(2), rng.integers(0, m, n)
+    table = numbers(x)
+    threads = Threads(2)
+    label = rng.integers(0, m, n)
     kept = {cost: Centres(table, cost, m, threads) for cost in ("l1", "sqeuclidean")}
     points = {cost: rng.normal(size=(m, 3)) for cost in kept}
     for share in (0.0, 0.001, 0.1, 0.9, 0.0):
@@ -58,12 +64,16 @@ def test_moves_of_what_changed_are_those_of_all(kind: type, decimals: int, n: in
 def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
     rng = np.random.default_rng(int(weighted))
     for trial in range(60):
-        n, m = rng.integers(1, 200), rng.integers(1, 9)
+        n = rng.integers(1, 200)
+        m = rng.integers(1, 9)
         x = (rng.standard_cauchy((n, 2)) * 10.0 ** rng.integers(-8, 8)).astype(kind)
         if trial % 3 == 0:  # ties
             x = np.round(x)
         start = np.searchsorted(np.sort(rng.integers(0, m, n)), np.arange(m + 1))
-        units = rng.integers(1, 1 << 40, n) if weighted else np.full(n, 1 << 32)
+        if weighted:
+            units = rng.integers(1, 1 << 40, n)
+        else:
+            units = np.full(n, 1 << 32)
         groups = Groups(rng.permutation(n), units, start, 1.0)
         low, high = medians(x, groups, Threads(2))
         for j in np.flatnonzero(np.diff(start)):
@@ -81,9 +91,16 @@ def test_medians_are_those_of_sorted_values(kind: type, weighted: bool):
 def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
     """A weighted problem, whose numbers may tie."""
     rng = np.random.default_rng(n)
-    x = rng.integers(0, 6, (n, 3)).astype(float) if ties else rng.normal(size=(n, 3))
-    y, d = rng.integers(0, 2, n), rng.integers(0, 2, n)
-    weights = rng.integers(1, 6, n) if ties else rng.lognormal(size=n)
+    if ties:
+        x = rng.integers(0, 6, (n, 3)).astype(float)
+    else:
+        x = rng.normal(size=(n, 3))
+    y = rng.integers(0, 2, n)
+    d = rng.integers(0, 2, n)
+    if ties:
+        weights = rng.integers(1, 6, n)
+    else:
+        weights = rng.lognormal(size=n)
     terms = {"cost": cost, "support": support, "epsilon": 0.01}
     return FairCoreset(12, **terms).problem(x, y, d, sample_weight=weights)
 
@@ -92,7 +109,8 @@ def weighted_problem(n: int, cost: str, support: str, ties: bool) -> Problem:
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
     given = weighted_problem(3000, cost, "free", ties)
-    plain, fast = Steps(given), CompiledSteps(given, Threads(2))
+    plain = Steps(given)
+    fast = CompiledSteps(given, Threads(2))
     rng = np.random.default_rng(1)
     points = given.table.values[rng.choice(3000, 12, replace=False)].astype(np.float64)
     for _ in range(6):
@@ -110,7 +128,8 @@ def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
 @pytest.mark.parametrize("support", ["rows", "features"])
 def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
     given = weighted_problem(600, "l1", support, ties=False)
-    plain, fast = Steps(given), CompiledSteps(given, Threads(2))
+    plain = Steps(given)
+    fast = CompiledSteps(given, Threads(2))
     rows = np.concatenate(
         [pool[:count] for pool, count in zip(given.pools, np.bincount(given.cell_of), strict=True)]
     )
@@ -125,7 +144,9 @@ def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
 def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     given = weighted_problem(300, cost, "free", ties=True)
     assert given.masses is not None
-    often = np.rint(given.masses.values / given.masses.values.min()).astype(int)  # the least weight is 1
+    often = np.rint(given.masses.values / given.masses.values.min()).astype(
+        int
+    )  # the least weight is 1
     rows = np.repeat(np.arange(300), often)
     repeated = replace(given.subset(rows), masses=None)
     points = given.table.values[np.arange(12) * 20].astype(np.float64)

@@ -48,7 +48,8 @@ def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
 
 def check_nearest(case, rng, iterations):
     """After a compiled descent the nearest points are those of numpy."""
-    plain, fast = Steps(case), CompiledSteps(case, Threads(2))
+    plain = Steps(case)
+    fast = CompiledSteps(case, Threads(2))
     found = descend(fast, start_rows(case, "random", rng), iterations)
     for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
         np.testing.assert_array_equal(own, other)
@@ -57,22 +58,30 @@ def check_nearest(case, rng, iterations):
 
 def test_many_representatives_in_a_cell(bounded):
     rng = np.random.default_rng(3)
-    x, y, d = rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000), rng.integers(0, 2, 5000)
+    x = rng.normal(size=(5000, 2))
+    y = rng.integers(0, 2, 5000)
+    d = rng.integers(0, 2, 5000)
     check_nearest(problem(data=(x, y, d), m=4600), rng, 2)  # a cell has more than 1,023
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
     rng = np.random.default_rng(seed)
-    n, p, m = int(rng.integers(200, 1500)), int(rng.integers(1, 9)), int(rng.integers(16, 60))
+    n = int(rng.integers(200, 1500))
+    p = int(rng.integers(1, 9))
+    m = int(rng.integers(16, 60))
     x = rng.normal(size=(n, p))
     x = [
         x,
         rng.integers(0, 4, (n, p)).astype(float),  # ties
-        np.where(np.arange(n)[:, None] % 53, x, 1e6 * x) * 10.0 ** rng.integers(-8, 8),  # rows far away
+        np.where(np.arange(n)[:, None] % 53, x, 1e6 * x)
+        * 10.0 ** rng.integers(-8, 8),  # rows far away
         rng.lognormal(sigma=4, size=(n, p)),
         x[np.arange(n) // 7],  # equal rows
         1e4 + 1e-6 * x,  # digits that float32 has not
     ][seed % 6]
-    cost, support = ("l1", "sqeuclidean")[seed // 6 % 2], ("free", "rows")[seed // 12]
-    check_nearest(problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n))), rng, 25)
+    cost = ("l1", "sqeuclidean")[seed // 6 % 2]
+    support = ("free", "rows")[seed // 12]
+    check_nearest(
+        problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n))), rng, 25
+    )

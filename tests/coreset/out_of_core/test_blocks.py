@@ -105,7 +105,8 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
     np.save(tmp_path / "d.npy", np.repeat(["a", "b"], N // 2))
     changed = np.load(tmp_path / "x.npy", mmap_mode="c")
     changed[5] = 7
-    whole, d = np.load(tmp_path / "x.npy", mmap_mode="r"), np.load(tmp_path / "d.npy", mmap_mode="r")
+    whole = np.load(tmp_path / "x.npy", mmap_mode="r")
+    d = np.load(tmp_path / "d.npy", mmap_mode="r")
     for X in (whole, whole[100:][50:400], whole[::2], changed):
         (found,) = collected(open_table(Columns(X, pd.Series(range(len(X))), d[: len(X)])))
         assert np.array_equal(found.columns.X, X)
@@ -115,12 +116,20 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
 
 def test_ordinary_tables_are_none() -> None:
     rows = frame()
-    for X in (rows, rows.to_numpy(object), [[1.0, 2.0], [3.0, 4.0]], [(1, 2)], pa.table(rows), None):
+    for X in (
+        rows,
+        rows.to_numpy(object),
+        [[1.0, 2.0], [3.0, 4.0]],
+        [(1, 2)],
+        pa.table(rows),
+        None,
+    ):
         assert open_table(Columns(X, "y", "d")) is None
 
 
 def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
-    pattern, rows = str(folder / "rows-*.parquet"), frame()
+    pattern = str(folder / "rows-*.parquet")
+    rows = frame()
 
     def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
         with pytest.raises(InputError, match=words):
@@ -165,7 +174,9 @@ def test_values_that_cannot_be_used_are_named(folder: Path, change: Any, words: 
     rows.to_parquet(folder / "t.parquet", row_group_size=700)
     weight = "w" if "w" in change else None
     with pytest.raises(InputError, match=words):
-        FairCoreset(4, sample=300).fit(folder / "t.parquet", y="y", sensitive="d", sample_weight=weight)
+        FairCoreset(4, sample=300).fit(
+            folder / "t.parquet", y="y", sensitive="d", sample_weight=weight
+        )
 
 
 def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
@@ -173,4 +184,6 @@ def test_a_missing_value_of_an_array_is_named(folder: Path) -> None:
     x[1700, 1] = np.nan
     np.save(folder / "x.npy", x)
     with pytest.raises(InputError, match="column 1 has no value or an infinite value in row 1700"):
-        FairCoreset(4, sample=300).fit(np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d)
+        FairCoreset(4, sample=300).fit(
+            np.load(folder / "x.npy", mmap_mode="r"), frame().y, frame().d
+        )

@@ -20,7 +20,8 @@ from fwc_llm.coreset.out_of_core.block_tables import DaskTable
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.errors import InputError
 
-N, M = 4000, 6
+N = 4000
+M = 6
 RNG = np.random.default_rng(3)
 D = np.sort(RNG.integers(0, 2, N))  # sorted, so that no partition has all cells
 Y = (RNG.random(N) < 0.3 + 0.3 * D).astype(int)
@@ -30,14 +31,18 @@ FRAME = pd.DataFrame(
 CUTS = [0, 750, 1900, 1900, 3000, N]
 
 
-def parts(change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, frame: Any = FRAME) -> Any:
+def parts(
+    change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, frame: Any = FRAME
+) -> Any:
     """The frame in five partitions, of which the third is empty; `change`: what becomes of each."""
     frames = [change(frame.iloc[CUTS[k] : CUTS[k + 1]].copy(), k) for k in range(5)]
     return dd.from_map(lambda k: frames[k], range(5), meta=frames[0][:0])
 
 
 def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCoreset:
-    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, swaps=False, **options).fit(X, y, sensitive)
+    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, swaps=False, **options).fit(
+        X, y, sensitive
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -45,13 +50,17 @@ def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 300)
 
 
-def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_give_the_result_of_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1000)
     FRAME.to_parquet(tmp_path / "t.parquet")
     wanted = fit(tmp_path / "t.parquet")
     found = fit(dd.from_pandas(FRAME, npartitions=4))
     assert found.objective_ == wanted.objective_
-    pd.testing.assert_frame_equal(found.representatives_, wanted.representatives_, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        found.representatives_, wanted.representatives_, check_dtype=False
+    )
     assert found.weights_.tolist() == wanted.weights_.tolist()
     cut = fit(parts())
     assert cut.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
@@ -62,7 +71,9 @@ def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytes
 
 def test_arrays_of_any_chunks() -> None:
     x = np.column_stack([FRAME.a, RNG.normal(size=N)])
-    X, y, d = da.from_array(x, chunks=(750, 1)), da.from_array(Y, chunks=1300), da.from_array(D, chunks=750)
+    X = da.from_array(x, chunks=(750, 1))
+    y = da.from_array(Y, chunks=1300)
+    d = da.from_array(D, chunks=750)
     found = fit(X, y, d)
     unknown = fit(X[X[:, 0] > -99], y.rechunk(750)[X[:, 0] > -99], d[X[:, 0] > -99])
     assert found.certify(x, Y, D).objective == pytest.approx(found.objective_, rel=1e-9)
@@ -89,11 +100,14 @@ def hole(part: pd.DataFrame, k: int) -> pd.DataFrame:
 
 
 def broken(part: pd.DataFrame, k: int) -> pd.DataFrame:
-    return part.rename(columns={"y": "c"}) if k == 3 else part
+    if k == 3:
+        return part.rename(columns={"y": "c"})
+    return part
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(ordered, "'b'"), (hole, "'a' has no value .*in row 1955"), (broken, "'y'")]
+    ("change", "words"),
+    [(ordered, "'b'"), (hole, "'a' has no value .*in row 1955"), (broken, "'y'")],
 )
 def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -110,13 +124,17 @@ def array(rows: int = 12, chunk: int = 3, columns: int = 2) -> Any:
 
 SMALL = dd.from_pandas(FRAME[:12], npartitions=3)
 REFUSED: dict[str, tuple[Any, ...]] = {
-    "X is a dask Series": (SMALL.a,), "X is a dask Delayed": (dask.delayed(1),),
-    "y is of type ndarray": (array(), np.zeros(12)), "y is not the name": (SMALL, np.zeros(12)),
-    "y names the column 'z'": (SMALL, "z"), "no feature is left": (SMALL[["y", "d"]], "y", "d"),
+    "X is a dask Series": (SMALL.a,),
+    "X is a dask Delayed": (dask.delayed(1),),
+    "y is of type ndarray": (array(), np.zeros(12)),
+    "y is not the name": (SMALL, np.zeros(12)),
+    "y names the column 'z'": (SMALL, "z"),
+    "no feature is left": (SMALL[["y", "d"]], "y", "d"),
     "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
-    "y is a dask Delayed": (array(), dask.delayed(1)), "has no rows": (array(0), da.ones(0), da.ones(0)),
+    "y is a dask Delayed": (array(), dask.delayed(1)),
+    "has no rows": (array(0), da.ones(0), da.ones(0)),
     "OSError: the disk": (array().map_blocks(fail, meta=np.ones((0, 2))), da.ones(12, chunks=3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", REFUSED)
@@ -146,7 +164,9 @@ def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path
     wanted = fit(x, y, d)
     quiet: Any = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=None, **quiet) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=None, **quiet
+        ) as cluster,
         distributed.Client(cluster, timeout="20s"),
     ):
         dying = x.map_blocks(partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3)))

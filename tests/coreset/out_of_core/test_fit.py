@@ -1,4 +1,6 @@
-"""Tables beyond memory: the certificate is that of the whole table, however its rows are cut and read."""
+"""Tables beyond memory: the certificate is that of the whole table, however its rows are cut and
+read.
+"""
 
 import warnings
 from pathlib import Path
@@ -12,7 +14,8 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import block_tables, certifying_pass
 from fwc_llm.errors import InputError, SampleWarning
 
-N, M = 5000, 6
+N = 5000
+M = 6
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,9 @@ def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_tables, "BLOCK_ROWS", 1024)
 
 
-def made(levels: int = 2, dtype: Any = np.float32, ties: bool = False, n: int = N) -> tuple[Any, Any, Any]:
+def made(
+    levels: int = 2, dtype: Any = np.float32, ties: bool = False, n: int = N
+) -> tuple[Any, Any, Any]:
     """Rows, outcomes and levels that are not fair; `ties`: of small whole numbers."""
     rng = np.random.default_rng(0)
     d = rng.integers(0, levels, n)
@@ -58,13 +63,17 @@ def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> No
 @pytest.mark.parametrize(
     ("options", "table"),
     [
-        ({}, {}), ({"epsilon": None}, {"dtype": np.float64}),
+        ({}, {}),
+        ({"epsilon": None}, {"dtype": np.float64}),
         ({"epsilon": 0, "cost": "sqeuclidean"}, {"dtype": np.float64}),
-        ({"epsilon": 0.05, "scale": True}, {"levels": 3}), ({"epsilon": 0}, {"ties": True}),
+        ({"epsilon": 0.05, "scale": True}, {"levels": 3}),
+        ({"epsilon": 0}, {"ties": True}),
         ({"scale": True, "column_weights": [2, 1, 0, 0.5]}, {}),
     ],
-)  # fmt: skip
-def test_the_certificate_is_that_of_the_whole_table(tmp_path: Path, options: Any, table: Any) -> None:
+)
+def test_the_certificate_is_that_of_the_whole_table(
+    tmp_path: Path, options: Any, table: Any
+) -> None:
     x, y, d = made(**table)
     fitted = model(n_init=3, **options).fit(mapped(tmp_path, x), y, d)
     check(fitted, x, y, d)
@@ -95,13 +104,19 @@ def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
     grades = np.array(["c", "b", "a"])[np.clip(x[:, 1] + 1, 0, 2).astype(int)]
     frame["grade"] = pd.Categorical(grades, categories=["c", "b", "a"], ordered=True)
     frame["truth"] = rng.random(N) < 0.3
-    frame = frame.assign(y=np.where(y, "yes", "no"), d=np.where(d, "f", "m"), r=rng.integers(0, 2, N))
+    frame = frame.assign(
+        y=np.where(y, "yes", "no"), d=np.where(d, "f", "m"), r=rng.integers(0, 2, N)
+    )
     frame["w"] = np.where(rng.random(N) < 0.1, 0, rng.lognormal(0, 1, N))
     frame.loc[frame.w == 0, "kind"] = "only without weight"
     for k in range(3):
-        frame.iloc[k * 1700 : (k + 1) * 1700].to_parquet(tmp_path / f"{k}.parquet", row_group_size=300)
+        frame.iloc[k * 1700 : (k + 1) * 1700].to_parquet(
+            tmp_path / f"{k}.parquet", row_group_size=300
+        )
     names: Any = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
-    there = FairCoreset(8, sample=1, swaps=False, random_state=0).fit(str(tmp_path / "*.parquet"), **names)
+    there = FairCoreset(8, sample=1, swaps=False, random_state=0).fit(
+        str(tmp_path / "*.parquet"), **names
+    )
     X = frame.drop(columns=["y", "d", "r", "w"])
     check(there, X, frame["y"], frame[["d", "r"]], frame["w"])
     assert there.representatives_["kind"].dtype == frame["kind"].dtype
@@ -114,7 +129,9 @@ def test_threads_and_files_change_nothing(tmp_path: Path) -> None:
     for name, step in (("a", 1700), ("b", 701)):
         (tmp_path / name).mkdir()
         for low in range(0, N, step):
-            frame.iloc[low : low + step].to_parquet(tmp_path / name / f"{low:06}.parquet", row_group_size=200)
+            frame.iloc[low : low + step].to_parquet(
+                tmp_path / name / f"{low:06}.parquet", row_group_size=200
+            )
     fits = [
         model(n_jobs=jobs).fit(tmp_path / name, y="y", sensitive="d")
         for name, jobs in (("a", 1), ("a", 3), ("b", 2))
@@ -125,7 +142,9 @@ def test_threads_and_files_change_nothing(tmp_path: Path) -> None:
         assert other.weights_.tolist() == fits[0].weights_.tolist()
 
 
-def test_prices_far_off_take_another_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prices_far_off_take_another_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y, d = made()
     monkeypatch.setattr(certifying_pass, "doubt_margin", lambda cost, prices: 1e-6)
     said: list[str] = []
@@ -165,7 +184,9 @@ def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weight
         assert one.labels_.tolist() == two.labels_.tolist()
 
 
-def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_that_lacks_far_rows_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 100)
     x, y, d = made()
     with warnings.catch_warnings():
@@ -181,7 +202,10 @@ def test_what_needs_all_rows_in_memory_is_refused(tmp_path: Path) -> None:
     x, y, d = made(n=800)
     pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(tmp_path / "t.parquet")
     path = tmp_path / "t.parquet"
-    for options, more in (({"support": "rows"}, {"candidates": [1, 2]}), ({"init": np.arange(M)}, {})):
+    for options, more in (
+        ({"support": "rows"}, {"candidates": [1, 2]}),
+        ({"init": np.arange(M)}, {}),
+    ):
         with pytest.raises(InputError, match="in memory"):
             FairCoreset(M, **options).fit(path, y="y", sensitive="d", **more)
     with pytest.raises(InputError, match="sample=0"):
@@ -196,9 +220,12 @@ def test_a_table_that_changes_is_not_certified(tmp_path: Path) -> None:
     x, y, d = made()
     X = mapped(tmp_path, x)
     for change, word in ((np.zeros, "new"), (lambda n: y[:n], "other rows")):
-        labels, weight = y.copy(), np.ones(N)
+        labels = y.copy()
+        weight = np.ones(N)
 
-        def say(words: str, change: Any = change, labels: Any = labels, weight: Any = weight) -> None:
+        def say(
+            words: str, change: Any = change, labels: Any = labels, weight: Any = weight
+        ) -> None:
             if words.startswith("solving"):
                 labels[:2000] = 5 if change is np.zeros else labels[:2000]
                 weight[:2000] += change(2000)

@@ -22,7 +22,9 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
         {
             "colour": ["red", "blue", "red", "green"],
             "age": [20, 30, 40, 50],
-            "school": pd.Categorical(["b", "a", "c", "a"], categories=["a", "b", "c"], ordered=True),
+            "school": pd.Categorical(
+                ["b", "a", "c", "a"], categories=["a", "b", "c"], ordered=True
+            ),
             "constant": [7, 7, 7, 7],
             "member": [True, False, True, True],
         }
@@ -31,7 +33,8 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     kinds = {column.name: column.kind for column in encoder.columns}
     assert list(kinds) == ["age", "school", "constant", "colour", "member"]
     assert list(kinds.values()) == ["numeric", "ordinal", "numeric", "categorical", "categorical"]
-    ages, ranks = np.array([20, 30, 40, 50]), np.array([1, 0, 2, 0])
+    ages = np.array([20, 30, 40, 50])
+    ranks = np.array([1, 0, 2, 0])
     np.testing.assert_allclose(table.values[:, 0], (ages - 35) / ages.std())
     np.testing.assert_allclose(table.values[:, 1], (ranks - ranks.mean()) / ranks.std())
     assert (table.values[:, 2] == 0).all()
@@ -88,7 +91,9 @@ def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> N
     model = FairCoreset(8, random_state=0, n_init=1)
     frame = pd.DataFrame(x, columns=["pay", "age"])
     scaled = model.set_params(scale=True).fit(x, y, d).objective_
-    assert model.set_params(scale="auto").fit(frame, y, d).objective_ == pytest.approx(scaled, rel=1e-9)
+    assert model.set_params(scale="auto").fit(frame, y, d).objective_ == pytest.approx(
+        scaled, rel=1e-9
+    )
     raw = model.set_params(scale=False).fit(x, y, d).objective_
     assert model.set_params(scale=False).fit(frame, y, d).objective_ == pytest.approx(raw, rel=1e-9)
     assert raw > 100 * scaled
@@ -96,7 +101,9 @@ def test_a_scaled_array_and_a_frame_and_their_opposites_are_the_same(table) -> N
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("support", ["free", "rows"])
-def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(table, dtype, support) -> None:
+def test_a_scaled_array_gives_representatives_in_its_own_units_and_precision(
+    table, dtype, support
+) -> None:
     x, y, d = table[0].astype(dtype), *table[1:]
     found = FairCoreset(8, scale=True, support=support, random_state=0, n_init=1).fit(x, y, d)
     assert found.representatives_.dtype == dtype
@@ -158,7 +165,9 @@ def test_scaling_there_and_back() -> None:
 
 
 def test_a_float64_array_is_read_where_it_is() -> None:
-    X = np.random.default_rng(0).normal(size=(400_000, 10))  # far more than the rows whose scale is looked at
+    X = np.random.default_rng(0).normal(
+        size=(400_000, 10)
+    )  # far more than the rows whose scale is looked at
     assert peak(lambda: encode(X)) < 0.1 * X.nbytes
 
 
@@ -206,7 +215,10 @@ def test_slots_sum_to_m_and_respect_the_cells(counts, m, policy):
             count_slots(policy, m, cells, room, constrained=True)
         return
     others = counts[0] + counts[2]
-    if policy == "balanced-positive" and 2 * min(counts[1], counts[3]) + others - (m + others) % 2 < m:
+    if (
+        policy == "balanced-positive"
+        and 2 * min(counts[1], counts[3]) + others - (m + others) % 2 < m
+    ):
         return  # more than the same number of positives and all others: refused, tested below
     seats = count_slots(policy, m, cells, room, constrained=True)
     assert seats.sum() == m
@@ -255,7 +267,8 @@ def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> Non
 def test_a_constant_column_counts_nothing_in_other_rows_either() -> None:
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "year": 50_000.0})
     other = frame.assign(year=90_000.0)
-    y, level = [0, 1, 0, 1], ["a", "a", "b", "b"]
+    y = [0, 1, 0, 1]
+    level = ["a", "a", "b", "b"]
     for X, further in ((frame, other), (frame.to_numpy(), other.to_numpy())):
         fitted = FairCoreset(4, epsilon=None, scale=True, random_state=0).fit(X, y, level)
         assert fitted.transform(further).tolist() == fitted.transform(X).tolist()

@@ -41,7 +41,9 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> 
         fit(arrow.select(features), arrow["hired"], arrow["sex"]),
     ):
         assert found.objective_ == expected.objective_
-        pd.testing.assert_frame_equal(found.representatives_, expected.representatives_, check_dtype=False)
+        pd.testing.assert_frame_equal(
+            found.representatives_, expected.representatives_, check_dtype=False
+        )
         assert found.sensitive_.tolist() == expected.sensitive_.tolist()
     with pytest.raises(FwcError, match=r"lazy table: pass what its collect\(\)"):
         fit(polars[features].lazy(), polars["hired"], polars["sex"])
@@ -59,7 +61,9 @@ def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> 
         ([[k] for k in range(60)], "'when' holds a list in row 0"),
     ],
 )
-def test_columns_that_are_no_numbers_are_refused_by_name(frame: pd.DataFrame, values, words: str) -> None:
+def test_columns_that_are_no_numbers_are_refused_by_name(
+    frame: pd.DataFrame, values, words: str
+) -> None:
     with pytest.raises(FwcError, match=words):
         fit(frame[["pay"]].assign(when=values), frame["hired"], frame["sex"])
 
@@ -114,7 +118,9 @@ def test_labels_that_are_missing_or_no_labels_are_named(frame: pd.DataFrame) -> 
 def test_columns_by_name_are_the_columns(frame: pd.DataFrame, form: Any, sensitive: Any) -> None:
     frame = frame.drop(columns="grade")  # whose order Polars does not keep
     frame = frame.assign(race=np.where(frame["age"] % 2, "a", "b"), w=frame["age"] % 5 + 1)
-    rest = frame.drop(columns=["hired", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)])
+    rest = frame.drop(
+        columns=["hired", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)]
+    )
     values = frame["hired"], frame[sensitive]
     model = FairCoreset(8, epsilon=0.2, random_state=0, n_init=1)
     one = model.fit(form(frame), y="hired", sensitive=sensitive, sample_weight="w").objective_
@@ -122,8 +128,13 @@ def test_columns_by_name_are_the_columns(frame: pd.DataFrame, form: Any, sensiti
     assert one == model.fit(rest, *values, sample_weight=frame["w"]).objective_
     model.fit(rest, *values)
     assert model.score(form(frame), "hired", sensitive) == model.score(rest, *values)
-    assert np.array_equal(model.predict(form(frame), "hired", sensitive), model.predict(rest, *values))
-    assert model.certify(form(frame), "hired", sensitive).objective == model.certify(rest, *values).objective
+    assert np.array_equal(
+        model.predict(form(frame), "hired", sensitive), model.predict(rest, *values)
+    )
+    assert (
+        model.certify(form(frame), "hired", sensitive).objective
+        == model.certify(rest, *values).objective
+    )
 
 
 def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
@@ -136,7 +147,10 @@ def test_names_that_are_no_columns_are_refused(frame: pd.DataFrame) -> None:
     with pytest.raises(InputError, match="the columns of X have no names"):
         FairCoreset(8).fit(frame[["pay"]].to_numpy(), y="hired", sensitive=frame["sex"])
     pair = frame[["pay"]].iloc[:2]
-    assert take_named(pair, [0, 1], ["sex", "race"], None)[2] == ["sex", "race"]  # labels of two rows
+    assert take_named(pair, [0, 1], ["sex", "race"], None)[2] == [
+        "sex",
+        "race",
+    ]  # labels of two rows
 
 
 def test_rows_on_disk_are_refused_where_they_are_needed_themselves() -> None:

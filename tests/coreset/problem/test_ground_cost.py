@@ -21,7 +21,8 @@ SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical co
 
 def formula(table: EncodedTable, cost: str) -> np.ndarray:
     """(n, n) costs."""
-    apart, differ = table.numbers[:, None] - table.numbers, table.codes[:, None] != table.codes
+    apart = table.numbers[:, None] - table.numbers
+    differ = table.codes[:, None] != table.codes
     return (np.abs(apart) if cost == "l1" else apart**2).sum(axis=2) + differ @ table.mismatch
 
 
@@ -50,7 +51,9 @@ def test_numpy_follows_the_formula(table: EncodedTable, cost: str) -> None:
     np.testing.assert_allclose(cost_matrix(table, table, cost), expected, atol=1e-12)
     feature_cost = FeatureCost.of(table, cost)
     for j in (0, 7, 59):
-        np.testing.assert_allclose(feature_cost.between(values, table.values[j]), expected[j], atol=1e-12)
+        np.testing.assert_allclose(
+            feature_cost.between(values, table.values[j]), expected[j], atol=1e-12
+        )
     turned = np.roll(np.arange(60), 1)
     each = feature_cost.between(values, values[:, turned])
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
@@ -90,15 +93,19 @@ def test_weights_of_columns_multiply_their_costs(
     tiny: int, support: str, cost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "TINY", tiny)
-    rng, frame = np.random.default_rng(4), mixed(150, 2, 2).assign(idle=1e6 * np.arange(150))
-    y, d = rng.integers(0, 2, 150), rng.integers(0, 2, 150)
+    rng = np.random.default_rng(4)
+    frame = mixed(150, 2, 2).assign(idle=1e6 * np.arange(150))
+    y = rng.integers(0, 2, 150)
+    d = rng.integers(0, 2, 150)
     given = {"n0": 2.5, "c0": 0.25, "c1": 3.75, "idle": 0}
     terms = {"cost": cost, "support": support, "column_weights": given}
     model = FairCoreset(8, random_state=0, n_init=1, **terms).fit(frame, y, d)
     points = model.representatives_
     costs = (y[:, None] != model.y_) + 1.0 * (d[:, None] != model.sensitive_)
     for name, weight in {"n0": 2.5, "n1": 1.0}.items():
-        apart = np.abs(frame[name].to_numpy()[:, None] - points[name].to_numpy()) / frame[name].std(ddof=0)
+        apart = np.abs(frame[name].to_numpy()[:, None] - points[name].to_numpy()) / frame[name].std(
+            ddof=0
+        )
         costs += weight * (apart if cost == "l1" else apart**2)
     for name in ("c0", "c1"):
         costs += given[name] * (frame[name].to_numpy()[:, None] != points[name].to_numpy())
@@ -109,7 +116,8 @@ def test_weights_of_columns_multiply_their_costs(
 
 
 def test_weights_of_an_arrays_columns_go_by_position() -> None:
-    X, labels = mixed(300, 2, 0).to_numpy(), np.arange(300) % 4
+    X = mixed(300, 2, 0).to_numpy()
+    labels = np.arange(300) % 4
     table = labels % 2, labels // 2
     weighted = FairCoreset(8, random_state=0, column_weights=[2, 0.5]).fit(X, *table)
     scaled = FairCoreset(8, random_state=0, scale=False).fit(X * [2, 0.5], *table)
@@ -128,6 +136,7 @@ def test_weights_of_an_arrays_columns_go_by_position() -> None:
     ],
 )
 def test_wrong_weights_of_columns_are_refused(given: object, message: str) -> None:
-    X, labels = mixed(40, 1, 1), np.arange(40) % 4
+    X = mixed(40, 1, 1)
+    labels = np.arange(40) % 4
     with pytest.raises(InputError, match=message):
         FairCoreset(4, column_weights=given).fit(X, labels % 2, labels // 2)

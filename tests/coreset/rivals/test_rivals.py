@@ -44,7 +44,10 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) 
     assert set(found.y) <= set(y)
     assert set(found.sensitive) <= set(d)
     if found.rows is not None:
-        chosen = X.iloc[found.rows] if isinstance(X, pd.DataFrame) else X[found.rows]
+        if isinstance(X, pd.DataFrame):
+            chosen = X.iloc[found.rows]
+        else:
+            chosen = X[found.rows]
         assert np.array_equal(np.asarray(found.points), np.asarray(chosen))
         assert np.array_equal(found.y, y[found.rows])
         assert np.array_equal(found.sensitive, d[found.rows])
@@ -58,14 +61,22 @@ def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) 
 
 def test_wrong_shapes_are_refused() -> None:
     X, y, d = table()
-    for changed, message in (((X, y[:5], d), "y has 5 rows"), ((X, y, d[:5]), "sensitive has 5 rows")):
+    for changed, message in (
+        ((X, y[:5], d), "y has 5 rows"),
+        ((X, y, d[:5]), "sensitive has 5 rows"),
+    ):
         with pytest.raises(FwcError, match=message):
             rivals.reweighing(*changed, 5)
     with pytest.raises(FwcError, match="m is 0"):
         rivals.reweighing(X, y, d, 0)
     uneven = np.repeat([0, 1], [200, 100])
     for rival, level, option, message in (
-        (rivals.reweighing, d, {"candidates": np.ones(3, bool)}, "candidates must be a boolean mask"),
+        (
+            rivals.reweighing,
+            d,
+            {"candidates": np.ones(3, bool)},
+            "candidates must be a boolean mask",
+        ),
         (rivals.kmedoids, d, {"metric": "cosine"}, "metric is 'cosine'"),
         (rivals.fairlets, d, {"clustering": "x"}, "clustering is 'x'"),
         (rivals.fairlets, uneven, {"balance": (1, 1)}, "no fairlets of balance 1/1"),
@@ -119,7 +130,8 @@ def test_kmedoids_weights_are_its_clusters_and_it_says_when_it_stopped_early() -
 
 def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time() -> None:
     points = as_rows(*table(400, 3)).squared_points()
-    clusters, again = lloyd(points, 10, 0), lloyd(points, 10, 0)
+    clusters = lloyd(points, 10, 0)
+    again = lloyd(points, 10, 0)
     assert np.array_equal(clusters.cluster_centers_, again.cluster_centers_)
     for j in range(10):
         own = points[clusters.labels_ == j].mean(axis=0)
@@ -147,7 +159,8 @@ def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
     points = rows.squared_points()
     centres = lloyd(points, 5, 4, max_iter=1).cluster_centers_
     distance = cdist(points, centres)
-    labels, d = distance.argmin(axis=1), distance.min(axis=1)
+    labels = distance.argmin(axis=1)
+    d = distance.min(axis=1)
     alpha = 16 * (math.log(5) + 2)
     for i in range(0, 200, 17):
         own = labels == labels[i]
@@ -160,9 +173,13 @@ def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kmedian_coreset", "indfair_coreset"])
 def test_sensitivity_weights_are_unbiased(name: str) -> None:
-    """E[Σ w] = n: exactly, as Σ_i q_i · m · 1/(m q_i) = n, and so do the means of many draws say."""
+    """E[Σ w] = n: exactly, as Σ_i q_i · m · 1/(m q_i) = n, and so do the means of many draws
+    say.
+    """
     X, y, d = table(120)
-    probability = sampling_probability(as_rows(X, y, d), 0, 8, name == "indfair_coreset", np.arange(120))
+    probability = sampling_probability(
+        as_rows(X, y, d), 0, 8, name == "indfair_coreset", np.arange(120)
+    )
     assert probability.sum() == pytest.approx(1)
     assert (probability > 0).all()
     sums = [getattr(rivals, name)(X, y, d, 40, seed=seed, k=8).weights.sum() for seed in range(300)]
@@ -172,7 +189,11 @@ def test_sensitivity_weights_are_unbiased(name: str) -> None:
 # reweighing
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)), min_size=1, max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0.1, 10)), min_size=1, max_size=60
+    )
+)
 def test_reweighing_equalises_and_keeps_the_margins(rows: list[tuple[int, int, float]]) -> None:
     d, y, w = (np.array(column) for column in zip(*rows, strict=True))
     new = rivals.reweigh(y, d, w)
@@ -217,7 +238,8 @@ def test_fairlets_are_balanced_small_and_partition_the_rows(data: st.DataObject)
 
 def test_fairlets_keep_close_rows_together() -> None:
     rng = np.random.default_rng(0)
-    points, red = rng.normal(size=(1000, 2)), rng.random(1000) < 0.5
+    points = rng.normal(size=(1000, 2))
+    red = rng.random(1000) < 0.5
     groups = fairlet_decomposition(points, red, 1, 2, rng)
     spread = np.mean([points[group].std(axis=0).mean() for group in groups])
     ends = np.cumsum([len(group) for group in groups])[:-1]

@@ -1,4 +1,6 @@
-"""Schedules: by size of the table, with and without swaps, growing or not; threads change nothing."""
+"""Schedules: by size of the table, with and without swaps, growing or not; threads change
+nothing.
+"""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,8 @@ from tests.coreset.programs import best_of_all
 
 def test_the_path_is_chosen_by_size() -> None:
     effort = 300, "auto", "auto", None
-    tiny, large = FairCoreset(4).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
+    tiny = FairCoreset(4).problem(*synthetic(1000))
+    large = FairCoreset(200).problem(*synthetic(30_000))
     assert type(Solver(tiny, *effort).steps) is Steps
     assert isinstance(Solver(large, *effort).steps, CompiledSteps)
     X, y, d = synthetic(30_000)
@@ -25,10 +28,15 @@ def test_the_path_is_chosen_by_size() -> None:
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_plain_and_compiled_steps_find_the_same_coreset(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_and_compiled_steps_find_the_same_coreset(
+    cost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y, d = synthetic(800, 5)
     frame = (
-        pd.DataFrame(x).rename(columns=str).assign(kind=(10 * x[:, 4]).astype(int) % 5).astype({"kind": str})
+        pd.DataFrame(x)
+        .rename(columns=str)
+        .assign(kind=(10 * x[:, 4]).astype(int) % 5)
+        .astype({"kind": str})
     )
     found = []
     for tiny in (0, 10**9):
@@ -43,15 +51,21 @@ def test_plain_and_compiled_steps_find_the_same_coreset(cost: str, monkeypatch: 
 
 @pytest.mark.parametrize("epsilon", [None, 0.01])
 @pytest.mark.parametrize("support", ["rows", "features"])
-def test_swaps_improve_on_the_descent_and_no_step_rises(support: str, epsilon: float | None) -> None:
-    table, terms = synthetic(800, 4), {"epsilon": epsilon, "support": support}
+def test_swaps_improve_on_the_descent_and_no_step_rises(
+    support: str, epsilon: float | None
+) -> None:
+    table = synthetic(800, 4)
+    terms = {"epsilon": epsilon, "support": support}
     few = FairCoreset(16, **terms, random_state=0, swaps=False).fit(*table)
     more = FairCoreset(16, **terms, random_state=0).fit(*table)
     assert more.objective_ < few.objective_
     assert (np.diff(more.history_) <= 1e-9).all()
     assert more.objective_ == pytest.approx(more.lower_bound_, rel=1e-9)
     assert epsilon is None or more.violation_ <= epsilon + 1e-9
-    again = FairCoreset(16, **terms, init=more.row_index_).fit(*table) if support == "rows" else more
+    if support == "rows":
+        again = FairCoreset(16, **terms, init=more.row_index_).fit(*table)
+    else:
+        again = more
     assert again.objective_ == pytest.approx(more.objective_, rel=2e-3)
 
 
@@ -72,7 +86,8 @@ def test_moving_twice_as_far_ends_lower_and_empties_no_representative() -> None:
     far = FairCoreset(250, random_state=0).fit(*table)
     assert far.objective_ < 0.99 * plain.objective_
     assert far.weights_.min() > 0
-    low, high = table.features.min(axis=0), table.features.max(axis=0)
+    low = table.features.min(axis=0)
+    high = table.features.max(axis=0)
     assert np.array_equal(far.representatives_.clip(low, high), far.representatives_)
 
 
@@ -84,7 +99,9 @@ def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: st
     d = rng.integers(0, 2, len(X))
     y = (rng.random(len(X)) < 0.3 + 0.2 * d).astype(int)
     d[:40], y[:40] = np.repeat(np.arange(20) % 2, 2), np.repeat(np.arange(20) // 2 % 2, 2)
-    fitted = FairCoreset(80, cost="sqeuclidean", support=support, random_state=0, n_init=1).fit(X, y, d)
+    fitted = FairCoreset(80, cost="sqeuclidean", support=support, random_state=0, n_init=1).fit(
+        X, y, d
+    )
     alone = 2 * 7 * 1e8 / len(X)  # what one group without a representative costs, about
     assert fitted.objective_ < 0.01 * alone
 
@@ -112,7 +129,9 @@ def test_spread_rows_take_one_of_each_heap(cost: str) -> None:
     heap = np.repeat(np.arange(6), 30)
     problem = FairCoreset(6, None, cost).problem(heap[:, None] * 1e6 + rng.random((180, 2)))
     for seed in range(5):
-        assert set(heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]) == set(range(6))
+        assert set(heap[start_rows(problem, "k-means++", np.random.default_rng(seed))]) == set(
+            range(6)
+        )
 
 
 # --- Samples
@@ -137,10 +156,14 @@ def test_samples_hold_every_cell_and_enough_candidates() -> None:
 @pytest.mark.parametrize(
     ("cost", "epsilon", "weighted"),
     [
-        ("l1", None, True), ("l1", 0.0, False), ("l1", 0.05, True),
-        ("sqeuclidean", None, False), ("sqeuclidean", 0.0, True), ("sqeuclidean", 0.05, False),
+        ("l1", None, True),
+        ("l1", 0.0, False),
+        ("l1", 0.05, True),
+        ("sqeuclidean", None, False),
+        ("sqeuclidean", 0.0, True),
+        ("sqeuclidean", 0.05, False),
     ],
-)  # fmt: skip
+)
 def test_the_best_of_all_coresets_is_found_and_proven(
     cost: str, epsilon: float | None, weighted: bool
 ) -> None:
@@ -170,7 +193,9 @@ def test_the_best_of_all_coresets_is_found_and_proven(
 @pytest.mark.slow
 def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     X, y, d = synthetic(9000, 5)
-    y[np.flatnonzero((y == 1) & (d == 1))[2:]] = 0  # two rows are left in a cell, both of which are wanted
+    y[np.flatnonzero((y == 1) & (d == 1))[2:]] = (
+        0  # two rows are left in a cell, both of which are wanted
+    )
     terms = {"support": "rows", "slots": [[8, 6], [8, 2]], "random_state": 0}
     one, two = (FairCoreset(24, **terms, n_jobs=jobs).fit(X, y, d) for jobs in (1, 2))
     np.testing.assert_array_equal(one.row_index_, two.row_index_)
@@ -186,7 +211,9 @@ def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
 def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support: str) -> None:
     X, y, d = synthetic(1500, 6)
     starts = FairCoreset(12, support=support, random_state=0, swaps=False, n_init=2).fit(X, y, d)
-    kept, again = (FairCoreset(12, support=support, random_state=0, n_jobs=n).fit(X, y, d) for n in (1, 2))
+    kept, again = (
+        FairCoreset(12, support=support, random_state=0, n_jobs=n).fit(X, y, d) for n in (1, 2)
+    )
     assert kept.objective_ < 0.995 * starts.objective_
     assert kept.objective_ == again.objective_
     assert kept.spread_ is not None
@@ -194,12 +221,15 @@ def test_kicks_find_what_starts_alone_miss_and_threads_change_nothing(support: s
 
 
 def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
-    # Parity binds: at the last prices alone, swaps swing from one side to the other and end 2 % higher.
+    # Parity binds: at the last prices alone, swaps swing from one side to the other and end 2 %
+    # higher.
     X, y, d = synthetic(2000, 4)
     X = X + 2 * (d == y)[:, None]
     problem = FairCoreset(16, 0.0, support="rows", slots="balanced-positive").problem(X, y, d)
     solver = Solver(problem, 300, True, False, 1)
-    found = [solver.from_name("k-means++", np.random.default_rng(seed)).objective for seed in range(6)]
+    found = [
+        solver.from_name("k-means++", np.random.default_rng(seed)).objective for seed in range(6)
+    ]
     assert max(found) < 1.02 * min(found)
 
 
@@ -207,12 +237,17 @@ def test_swaps_at_fixed_prices_do_not_overshoot() -> None:
 
 
 def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
-    cell, rng = np.arange(15) % 4, np.random.default_rng(0)
-    x, y, d = rng.normal(size=(15, 3)), cell % 2, cell // 2
+    cell = np.arange(15) % 4
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(15, 3))
+    y = cell % 2
+    d = cell // 2
     found = FairCoreset(4, random_state=0).fit(x, y, d)
     assert found.n_agreeing_ == 4 or found.n_starts_ == 30
     assert not found.proven_  # of free points
-    x, y, d = rng.normal(size=(900, 2)), rng.integers(0, 2, 900), rng.integers(0, 2, 900)
+    x = rng.normal(size=(900, 2))
+    y = rng.integers(0, 2, 900)
+    d = rng.integers(0, 2, 900)
     larger = FairCoreset(8, random_state=0).fit(x, y, d)
     assert larger.n_starts_ == 2
     assert 0 <= larger.spread_ < 0.05
@@ -220,7 +255,9 @@ def test_starts_end_when_four_agree_and_larger_tables_start_twice() -> None:
     assert (one.n_starts_, one.n_agreeing_, one.proven_) == (1, 1, False)
     first = np.array([np.flatnonzero(2 * d + y == g)[0] for g in range(4)])
     assert FairCoreset(4, support="rows", init=first).fit(x, y, d).n_starts_ == 1
-    x, y, d = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    x = rng.normal(size=(200, 3))
+    y = rng.integers(0, 2, 200)
+    d = rng.integers(0, 2, 200)
     found = FairCoreset(16, support="rows", random_state=0).fit(x, y, d)
     assert found.n_starts_ == 5 or found.n_agreeing_ == 4
     assert not found.proven_  # too many coresets

@@ -14,7 +14,9 @@ from tests.coreset.programs import certified, full_program
 def instance(
     rng: np.random.Generator, n: int, m: int, levels: int, outcomes: int, kind: str
 ) -> tuple[Any, Any]:
-    """Costs (n, m) of rows to representatives and the representatives' cells; every cell has one."""
+    """Costs (n, m) of rows to representatives and the representatives' cells; every cell has
+    one.
+    """
     cell = np.concatenate([np.arange(levels * outcomes), rng.integers(0, levels * outcomes, m)])[:m]
     if kind == "ties":
         full = rng.integers(0, 3, (n, m)).astype(float)
@@ -32,14 +34,20 @@ def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
 @pytest.mark.parametrize("epsilon", [None, 0.0, 1e-6, 0.01, 0.3])
 @pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)])
-def test_equals_the_full_linear_program(levels: int, outcomes: int, epsilon: float | None, kind: str) -> None:
+def test_equals_the_full_linear_program(
+    levels: int, outcomes: int, epsilon: float | None, kind: str
+) -> None:
     for seed in range(2):
         rng = np.random.default_rng([seed, levels, outcomes])
         full, cell = instance(rng, 40, 14, levels, outcomes, kind)
         target = rng.dirichlet(np.full(outcomes, 3.0))
         cost = by_cell(full, cell, levels * outcomes)
-        result = certified(fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon)
-        assert result.objective == pytest.approx(full_program(full, cell, levels, target, epsilon), abs=1e-9)
+        result = certified(
+            fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon
+        )
+        assert result.objective == pytest.approx(
+            full_program(full, cell, levels, target, epsilon), abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("missing", [[4], [3, 4, 5], [0, 4], [0, 1, 2, 4]])
@@ -47,8 +55,10 @@ def test_a_level_without_some_representatives_carries_nothing(missing: list[int]
     rng = np.random.default_rng(5)
     full, cell = instance(rng, 40, 20, 3, 3, "plain")
     kept = ~np.isin(cell, missing)
-    full, cell = full[:, kept], cell[kept]
-    cost, target = by_cell(full, cell, 9), np.array([0.2, 0.3, 0.5])
+    full = full[:, kept]
+    cell = cell[kept]
+    cost = by_cell(full, cell, 9)
+    target = np.array([0.2, 0.3, 0.5])
     result = certified(fair_transport(cost, 3, 3, target, 0.05), cost, target, 0.05)
     assert result.objective == pytest.approx(full_program(full, cell, 3, target, 0.05), abs=1e-9)
     lost = {g // 3 for g in missing}
@@ -57,7 +67,8 @@ def test_a_level_without_some_representatives_carries_nothing(missing: list[int]
 
 @pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 4), (16, 2)])
 def test_rows_may_be_barred_from_cells(levels: int, outcomes: int) -> None:
-    rng, cells = np.random.default_rng(1), levels * outcomes
+    rng = np.random.default_rng(1)
+    cells = levels * outcomes
     cost = rng.random((60, cells))
     cost[rng.random(cost.shape) < 0.3] = np.inf
     cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
@@ -77,7 +88,8 @@ def test_what_has_no_plan_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("levels", "outcomes", "n"), [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)]
+    ("levels", "outcomes", "n"),
+    [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)],
 )
 def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     rng = np.random.default_rng(2)
@@ -86,13 +98,16 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     certified(fair_transport(cost, levels, outcomes, target, 0.02), cost, target, 0.02)
     few = cost[:60]
     result = certified(fair_transport(few, levels, outcomes, target, 0.02), few, target, 0.02)
-    assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
+    assert result.objective == pytest.approx(
+        full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [60, 6000])
 def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
     rng = np.random.default_rng(3)
-    cost, terms = rng.random((n, 6)), (2, 3, np.array([0.2, 0.3, 0.5]), 0.01)
+    cost = rng.random((n, 6))
+    terms = (2, 3, np.array([0.2, 0.3, 0.5]), 0.01)
     base = fair_transport(cost, *terms)
     shifted = fair_transport(cost + rng.random((n, 1)), *terms)
     assert shifted.mass == pytest.approx(base.mass, abs=1e-12)
@@ -100,12 +115,15 @@ def test_shift_order_doubling_and_every_scale_from_any_prices(n: int) -> None:
         assert fair_transport(same, *terms).objective == pytest.approx(base.objective, rel=1e-11)
     negative = fair_transport(cost - 7.0, *terms)
     assert negative.objective == pytest.approx(base.objective - 7.0, rel=1e-11)
-    near, far = base.prices + rng.normal(0, 0.3, 6), rng.normal(size=6)
+    near = base.prices + rng.normal(0, 0.3, 6)
+    far = rng.normal(size=6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for scale in (1e-30, 1e-12, 1.0, 1e9, 1e30):
             for start in (None, base.prices * scale, near * scale, far, 1e4 * far, 1e30 * far):
-                found = certified(fair_transport(cost * scale, *terms, start), cost * scale, *terms[2:])
+                found = certified(
+                    fair_transport(cost * scale, *terms, start), cost * scale, *terms[2:]
+                )
                 assert found.objective == pytest.approx(base.objective * scale, rel=1e-9)
 
 
@@ -126,17 +144,21 @@ place = np.arange(20).reshape(5, 4)
 @pytest.mark.parametrize(
     ("cost", "levels", "outcomes", "target", "epsilon", "message"),
     [
-        (np.zeros((0, 4)), 2, 2, [0.5, 0.5], 0.1, "shape"), (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
-        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"), (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
+        (np.zeros((0, 4)), 2, 2, [0.5, 0.5], 0.1, "shape"),
+        (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
+        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"),
+        (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
         (np.where(place == 13, np.nan, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 3 to cell 1 is nan"),
         (np.where(place < 4, np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 0 has no cell"),
         (np.where(np.arange(4) % 2, np.inf, good), 2, 2, [0.5, 0.5], 0.1, "no protected level"),
         (good * np.inf, 2, 2, [0.5, 0.5], None, "no protected level"),
-        (good, 2, 2, [np.nan, 0.5], 0.1, "positive"), (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
-        (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"), (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
+        (good, 2, 2, [np.nan, 0.5], 0.1, "positive"),
+        (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
         ([["a"] * 4], 2, 2, [0.5, 0.5], 0.1, "numbers"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(
     cost: Any, levels: int, outcomes: int, target: Any, epsilon: float | None, message: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""What a plan and a coreset publish is exact: parity of the masses themselves, the bound, every scale."""
+"""What a plan and a coreset publish is exact: parity of the masses themselves, the bound, every
+scale.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +32,9 @@ def target_of(rng: np.random.Generator, outcomes: int, least: float) -> np.ndarr
 def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
     """Costs of one of four kinds, up to 14 levels and 4 outcomes, shares from `least`, a limit."""
     rng = np.random.default_rng([7, seed])
-    levels, outcomes, n = (int(rng.integers(1, 15)), int(rng.integers(1, 5)), int(rng.integers(1, rows)))
+    levels = int(rng.integers(1, 15))
+    outcomes = int(rng.integers(1, 5))
+    n = int(rng.integers(1, rows))
     cells = levels * outcomes
     cost = [
         lambda: rng.random((n, cells)),
@@ -54,7 +58,9 @@ def test_many_plans_keep_parity_and_their_bound(seeds: Sequence[int]) -> None:
 
 def test_a_rare_outcome_keeps_parity_in_the_weights() -> None:
     rng = np.random.default_rng(0)
-    x, y, d = rng.normal(size=(13, 2)), np.arange(13) % 2, np.arange(13) // 7
+    x = rng.normal(size=(13, 2))
+    y = np.arange(13) % 2
+    d = np.arange(13) // 7
     target = np.array([0.9999, 0.0001])
     coreset = FairCoreset(6, epsilon=0.0, target=target, random_state=0).fit(x, y, d)
     by_cell = np.bincount(coreset.sensitive_ * 2 + coreset.y_, coreset.weights_, 4)
@@ -77,8 +83,11 @@ def test_shares_that_double_precision_does_not_balance_are_exact_or_refused() ->
 def test_costs_beyond_double_precision_name_the_column() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 2)) * np.array([1.0, 1e200])
-    y, d = np.arange(20) % 2, np.arange(20) // 10
-    with pytest.raises(FwcError, match=r"column 1 of X are up to .* too large for double precision"):
+    y = np.arange(20) % 2
+    d = np.arange(20) // 10
+    with pytest.raises(
+        FwcError, match=r"column 1 of X are up to .* too large for double precision"
+    ):
         FairCoreset(4, cost="sqeuclidean", scale=False).fit(x, y, d)
     assert np.isfinite(FairCoreset(4, scale=False).fit(x, y, d).objective_)
 
@@ -87,7 +96,8 @@ def test_one_outlier_does_not_take_the_digits_of_the_others() -> None:
     rng = np.random.default_rng(0)
     x = rng.random((3000, 1))
     x[17] = 1e8
-    y, d = rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
+    y = rng.integers(0, 2, 3000)
+    d = rng.integers(0, 2, 3000)
     centre = FairCoreset(4).problem(x, y, d).table.centre
     rest = np.delete(x, 17, axis=0)
     kept = (rest - centre).astype(np.float32).astype(np.float64) + centre
@@ -101,13 +111,18 @@ TARGET = np.array([0.3, 0.7])
 
 
 def tied(kind: str, n: int, levels: int, seed: int = 0) -> np.ndarray:
-    """Costs (n, 2 · levels) to the nearest of three points in each cell, plus what another cell costs."""
+    """Costs (n, 2 · levels) to the nearest of three points in each cell, plus what another cell
+    costs.
+    """
     rng = np.random.default_rng(seed)
     cells = 2 * levels
     cell = rng.choice(cells, n, p=rng.dirichlet(np.ones(cells)))  # many cells are small
     x = rng.integers(0, 3 if kind == "categories" else 7, (n, 5))
     points = x[rng.integers(0, n, (cells, 3))]
-    apart = np.abs(x[:, None, None] - points) if kind != "categories" else x[:, None, None] != points
+    if kind != "categories":
+        apart = np.abs(x[:, None, None] - points)
+    else:
+        apart = x[:, None, None] != points
     cost = apart.sum(axis=-1).min(axis=-1).astype(float)
     cost += cell[:, None] // 2 != np.arange(cells) // 2
     cost += cell[:, None] % 2 != np.arange(cells) % 2
@@ -120,7 +135,9 @@ def tied(kind: str, n: int, levels: int, seed: int = 0) -> np.ndarray:
 def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) -> None:
     cost = tied(kind, 6_000, levels)
     found = certified(fair_transport(cost, levels, 2, TARGET, 0.01), cost, TARGET, 0.01)
-    bound = (cost - found.prices).min(axis=1).mean() + ParitySet(TARGET, 0.01, levels).best(found.prices)[0]
+    bound = (cost - found.prices).min(axis=1).mean() + ParitySet(TARGET, 0.01, levels).best(
+        found.prices
+    )[0]
     assert bound == pytest.approx(found.objective, abs=1e-9)  # of the costs as they are
     assert len(found.split_row) < 2 * levels
     moved = cost.copy()
@@ -131,7 +148,8 @@ def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) 
 
 
 def test_rows_that_tie_alike_are_one_row_of_the_simplex(monkeypatch: pytest.MonkeyPatch) -> None:
-    cost, sizes = tied("numbers", 40_000, 8), []
+    cost = tied("numbers", 40_000, 8)
+    sizes = []
 
     def count(cost: np.ndarray, *terms: object) -> object:
         sizes.append(len(cost))
@@ -166,7 +184,9 @@ def table(n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_each_level_keeps_its_own_limit(support: str) -> None:
     X, y, d = table()
     limits = {"c": 0.3, "a": 0.0, "b": 0.1}
-    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1, swaps=False).fit(X, y, d)
+    fitted = FairCoreset(12, limits, support=support, random_state=0, n_init=1, swaps=False).fit(
+        X, y, d
+    )
     for level, limit in limits.items():
         own = fitted.sensitive_ == level
         shares = np.bincount(fitted.y_[own], fitted.weights_[own]) / fitted.weights_[own].sum()
@@ -194,19 +214,27 @@ def test_limits_for_other_levels_are_refused(epsilon: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
-def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_penalty_is_a_soft_limit(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 20)
     X, y, d = table()
     y[d == "c"] = 0  # a cell without rows
     np.save(tmp_path / "x.npy", X)
-    given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
+    if way == "memory map":
+        given = np.load(tmp_path / "x.npy", mmap_mode="r")
+    else:
+        given = X
     support = "rows" if way == "rows" else "free"
     terms: Any = {"support": support, "random_state": 0, "n_init": 1, "swaps": False, "sample": 300}
     none, exact = (FairCoreset(10, limit, **terms) for limit in (None, 0.0))
     unlimited = none.fit(given, y, d)
     with pytest.raises(InputError, match="no rows"):
         exact.fit(given, y, d)
-    fits = [FairCoreset(10, None, penalty=penalty, **terms).fit(given, y, d) for penalty in (0.0, 0.3, 9.0)]
+    fits = [
+        FairCoreset(10, None, penalty=penalty, **terms).fit(given, y, d)
+        for penalty in (0.0, 0.3, 9.0)
+    ]
     assert fits[0].objective_ == pytest.approx(unlimited.objective_, rel=1e-9)
     assert fits[0].imbalance_ > fits[1].imbalance_ > fits[2].imbalance_
     for fitted, penalty in zip(fits, (0.0, 0.3, 9.0), strict=True):
@@ -216,8 +244,9 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
         for weights in (None, fitted.weights_):
             known = certify(
                 *(X, y, d, fitted.representatives_, fitted.y_, fitted.sensitive_, weights),
-                epsilon=None, penalty=penalty,
-            )  # fmt: skip
+                epsilon=None,
+                penalty=penalty,
+            )
             assert known.objective == pytest.approx(fitted.objective_, rel=1e-8)
             assert known.imbalance == pytest.approx(fitted.imbalance_, abs=1e-9)
     fair = SoftParitySet(fits[1].target_, 0.3, 3)
@@ -230,7 +259,9 @@ def test_a_penalty_is_a_soft_limit(way: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("way", ["free", "rows", "memory map"])
-def test_each_attribute_keeps_its_limits(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_attribute_keeps_its_limits(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fwc_llm.coreset.problem.ground_cost.L1.sampled", 20)
     X, y, d = table()
     both = np.column_stack([d, np.where(X[:, 1] > 1, "old", "young")])
@@ -239,8 +270,13 @@ def test_each_attribute_keeps_its_limits(way: str, tmp_path: Path, monkeypatch: 
     limits = {"a": 0.0, "b": 0.1, "c": 0.05, "old": 0.0, "young": 0.2}
     terms: Any = {"crossed": False, "n_init": 1, "swaps": False, "random_state": 0, "sample": 200}
     np.save(tmp_path / "x.npy", X)
-    given = np.load(tmp_path / "x.npy", mmap_mode="r") if way == "memory map" else X
-    fitted = FairCoreset(14, limits, support="rows" if way == "rows" else "free", **terms).fit(given, y, both)
+    if way == "memory map":
+        given = np.load(tmp_path / "x.npy", mmap_mode="r")
+    else:
+        given = X
+    fitted = FairCoreset(14, limits, support="rows" if way == "rows" else "free", **terms).fit(
+        given, y, both
+    )
     apart = {}
     for column in fitted.sensitive_.T:
         for level in np.unique(column):
@@ -257,7 +293,8 @@ def test_each_attribute_keeps_its_limits(way: str, tmp_path: Path, monkeypatch: 
         FairCoreset(14, 0.1).fit(X, y, both)
 
 
-# Which cells of three attributes have rows: no weights of theirs are fair to all within less than 3 - √8.
+# Which cells of three attributes have rows: no weights of theirs are fair to all within less than 3
+# - √8.
 BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
 
 
@@ -265,7 +302,10 @@ BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
     ("change", "words"),
     [
         ({"epsilon": {"0: 0": 0.1}}, "no limit for 0: 1, 1: 0"),
-        ({"epsilon": dict.fromkeys(["0: 0", "0: 1", "1: 0", "1: 1", "2: 0", "2: 1", "z"], 0)}, "limit for z"),
+        (
+            {"epsilon": dict.fromkeys(["0: 0", "0: 1", "1: 0", "1: 1", "2: 0", "2: 1", "z"], 0)},
+            "limit for z",
+        ),
         ({"epsilon": 0.17}, "use at least epsilon=0.172"),
         ({"penalty": 0.1, "epsilon": None}, "crossed=False"),
         ({"penalty": 0.1, "crossed": True}, "pass epsilon=None with it"),
@@ -273,8 +313,11 @@ BARE = np.flatnonzero([0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1])
         ({"y": 0}, "level 0: 0 has no rows with y = 1"),
     ],
 )
-def test_limits_of_attributes_that_cannot_hold_are_named(change: dict[str, Any], words: str) -> None:
-    y, d = np.repeat(BARE, 5) % 2, np.repeat(BARE, 5)[:, None] // [8, 4, 2] % 2
+def test_limits_of_attributes_that_cannot_hold_are_named(
+    change: dict[str, Any], words: str
+) -> None:
+    y = np.repeat(BARE, 5) % 2
+    d = np.repeat(BARE, 5)[:, None] // [8, 4, 2] % 2
     X = np.random.default_rng(0).normal(size=(len(y), 2))
     terms: Any = {"target": [0.5, 0.5], "crossed": False, "n_init": 1} | change
     changed = np.where(d[:, 0] == 0, terms.pop("y", y), y)
@@ -295,7 +338,8 @@ def test_the_inner_problem_takes_at_most_three_more_tables(kind: str, dtype: typ
     rng = np.random.default_rng(0)
     cost = rng.uniform(1, 40, (100_000, 16)).astype(dtype)
     cost = np.floor(cost) if kind == "whole" else cost
-    weights, terms = rng.uniform(0.5, 2, 100_000), (4, 4, np.full(4, 0.25), 0.01)
+    weights = rng.uniform(0.5, 2, 100_000)
+    terms = (4, 4, np.full(4, 0.25), 0.01)
     warm = fair_transport(cost[:30_000], *terms).prices  # all is imported now
     for prices, sample_weight in ((None, None), (warm, None), (None, weights)):
         held = peak(partial(fair_transport, cost, *terms, prices, sample_weight=sample_weight))

@@ -10,7 +10,9 @@ from tests.coreset.programs import certified
 
 
 def drawn(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """Costs that tie: whole numbers, mismatches of equal or of two weights, or with barred cells."""
+    """Costs that tie: whole numbers, mismatches of equal or of two weights, or with barred
+    cells.
+    """
     if kind == "whole":
         return rng.integers(0, 6, shape).astype(float)
     costs = rng.binomial(6, 0.5, shape).astype(float)
@@ -31,11 +33,16 @@ def test_ties_have_the_optimum_of_the_program(kind: str, levels: int, terms: str
         n = 400
         cost = drawn(kind, (n, 2 * levels), rng)
         share = np.array([0.35, 0.65])
-        weights = rng.integers(1, 9, n).astype(float) if terms == "weights" else None
+        if terms == "weights":
+            weights = rng.integers(1, 9, n).astype(float)
+        else:
+            weights = None
         epsilon = {"penalty": None, "levels' limits": rng.random(levels) / 5}.get(terms, 0.05)
         penalty = 0.7 if terms == "penalty" else None
         assert CostTable(cost).step in (1.0, 0.5)
-        found = fair_transport(cost, levels, 2, share, epsilon, sample_weight=weights, penalty=penalty)
+        found = fair_transport(
+            cost, levels, 2, share, epsilon, sample_weight=weights, penalty=penalty
+        )
         fair = parity_set(share, epsilon, penalty, levels, None)
         mass = np.ones(n) if weights is None else weights
         vertex = linear_program(cost, mass, fair)

@@ -11,12 +11,18 @@ from tests.coreset.programs import certified, violation_of
 def test_whole_weights_are_repeated_rows(ties: bool) -> None:
     rng = np.random.default_rng(int(ties))
     for turn in range(60):
-        n, levels, outcomes = int(rng.integers(3, 60)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        n = int(rng.integers(3, 60))
+        levels = int(rng.integers(1, 4))
+        outcomes = int(rng.integers(2, 4))
         shape = n, levels * outcomes
-        cost = rng.integers(0, 4, shape).astype(float) if ties else rng.random(shape)
+        if ties:
+            cost = rng.integers(0, 4, shape).astype(float)
+        else:
+            cost = rng.random(shape)
         weights = rng.integers(0, 5, n)
         weights[0] = 1
-        target, epsilon = rng.dirichlet(np.full(outcomes, 3.0)), (0.0, 0.01, 0.3)[turn % 3]
+        target = rng.dirichlet(np.full(outcomes, 3.0))
+        epsilon = (0.0, 0.01, 0.3)[turn % 3]
         terms = levels, outcomes, target, epsilon
         found = fair_transport(cost, *terms, sample_weight=weights)
         repeated = fair_transport(np.repeat(cost, weights, axis=0), *terms)
@@ -26,7 +32,8 @@ def test_whole_weights_are_repeated_rows(ties: bool) -> None:
 
 def test_equal_weights_change_no_digit_and_scale_no_result() -> None:
     rng = np.random.default_rng(0)
-    cost, weights = rng.random((3000, 4)), rng.random(3000)
+    cost = rng.random((3000, 4))
+    weights = rng.random(3000)
     plain = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)
     equal = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=np.full(3000, 1e200))
     assert (plain.objective, plain.lower_bound) == (equal.objective, equal.lower_bound)
@@ -43,7 +50,8 @@ def test_equal_weights_change_no_digit_and_scale_no_result() -> None:
 
 def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     rng = np.random.default_rng(3)
-    cost, weights = rng.random((50, 4)), rng.random(50)
+    cost = rng.random((50, 4))
+    weights = rng.random(50)
     weights[::3] = 0
     cost[0] = [np.inf, np.inf, 5.0, 1.0]
     kept = weights > 0
@@ -62,7 +70,8 @@ def test_weights_without_a_parity_limit() -> None:
 
 def test_a_table_that_is_narrowed() -> None:
     rng = np.random.default_rng(5)
-    cost, weights = rng.random((60_000, 4)), rng.integers(1, 4, 60_000)
+    cost = rng.random((60_000, 4))
+    weights = rng.integers(1, 4, 60_000)
     weights[7] = 3000
     found = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=weights)
     repeated = fair_transport(np.repeat(cost, weights, axis=0), 2, 2, [0.3, 0.7], 0.01)
@@ -75,14 +84,17 @@ def test_a_table_that_is_narrowed() -> None:
 def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
     rng = np.random.default_rng(1)
     for turn in range(20):
-        n, levels, outcomes = int(rng.integers(8, 120)), int(rng.integers(2, 4)), int(rng.integers(2, 4))
+        n = int(rng.integers(8, 120))
+        levels = int(rng.integers(2, 4))
+        outcomes = int(rng.integers(2, 4))
         weights = np.full(n, light)
         if kind == "log":
             weights = light ** rng.random(n)
         else:
             weights[: {"one": 1, "few": 3, "half": n // 2}[kind]] = 1.0
         cost = rng.random((n, levels * outcomes))
-        target, epsilon = rng.dirichlet(np.full(outcomes, 4.0)), (0.0, 0.01, 0.3)[turn % 3]
+        target = rng.dirichlet(np.full(outcomes, 4.0))
+        epsilon = (0.0, 0.01, 0.3)[turn % 3]
         found = fair_transport(cost, levels, outcomes, target, epsilon, sample_weight=weights)
         certified(found, cost, target, epsilon, weights)
 
@@ -91,7 +103,8 @@ def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
 def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
-        cost, weights = rng.random((24, 6)), rng.random(24)
+        cost = rng.random((24, 6))
+        weights = rng.random(24)
         cost[:8] *= far
         weights[:8] /= far
         target = rng.dirichlet(np.full(3, 4.0))
@@ -103,8 +116,12 @@ def test_groups_without_mass_have_a_plan() -> None:
     for seed in range(24):
         rng = np.random.default_rng(seed)
         groups = (rng.random((3, 4)) < 0.4).astype(float)  # levels in no group, and empty groups
-        weight = None if seed % 2 else rng.choice([1, 1, 1e-6], 60)
-        cost, target = rng.random((60, 8)), np.array([0.3, 0.7])
+        if seed % 2:
+            weight = None
+        else:
+            weight = rng.choice([1, 1, 1e-6], 60)
+        cost = rng.random((60, 8))
+        target = np.array([0.3, 0.7])
         found = fair_transport(cost, 4, 2, target, 0.01, groups=groups, sample_weight=weight)
         assert violation_of(groups @ found.mass.reshape(4, 2), target) <= 0.01 + 1e-9, seed
         assert found.objective == pytest.approx(found.lower_bound, abs=1e-9)
@@ -114,7 +131,8 @@ def test_groups_without_mass_have_a_plan() -> None:
 def test_groups_may_have_rows_of_hardly_any_weight(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
-    cost, epsilon = rng.random((40, 8)), (0.0, 0.01, 0.2)[seed % 3]
+    cost = rng.random((40, 8))
+    epsilon = (0.0, 0.01, 0.2)[seed % 3]
     if seed % 2:
         cost = np.rint(5 * cost)
     weights = np.exp(12 * rng.normal(size=40))

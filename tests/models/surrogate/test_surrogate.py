@@ -14,16 +14,25 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models import open_model, traits
 from fwc_llm.models.base import Message
 from fwc_llm.models.surrogate.model import FORMS, Surrogate
-from fwc_llm.models.surrogate.prompt_reader import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
+from fwc_llm.models.surrogate.prompt_reader import (
+    CATEGORICAL,
+    NUMERIC,
+    UnreadablePromptError,
+    describe,
+    read,
+)
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task
 from tests.wordings import CHATS
 
 SENTENCE = (
-    "A person in 1996 has the following attributes: age 37, workclass Private, education Some-college, "
-    "highest education level 10, marital status Divorced, occupation Sales, relationship Not-in-family, "
-    "race White, sex Female, capital gain 0, capital loss 0, hours per week 42, native country United-States."
+    "A person in 1996 has the following attributes: age 37, workclass Private, education "
+    "Some-college, "
+    "highest education level 10, marital status Divorced, occupation Sales, relationship "
+    "Not-in-family, "
+    "race White, sex Female, capital gain 0, capital loss 0, hours per week 42, native country "
+    "United-States."
 )
 
 
@@ -52,7 +61,9 @@ def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> N
     prompts = {template: Prompt(census, shots, template) for template in CHATS}
     assert len(prompts) == 3
     for row in rows_of(census, 20):
-        readings = [replace(read(prompt.build(row)), words=("yes", "no")) for prompt in prompts.values()]
+        readings = [
+            replace(read(prompt.build(row)), words=("yes", "no")) for prompt in prompts.values()
+        ]
         assert readings[0] == readings[1] == readings[2]
         person = readings[0].person
         numbers = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -69,9 +80,14 @@ def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> N
         SENTENCE,
         SENTENCE.replace(", ", "\n"),
         SENTENCE.replace(", ", "\n* ").replace("age 37", "Age: 37 years"),
-        SENTENCE.replace(", ", "; ").replace("marital status Divorced", "MARITAL-STATUS = Divorced"),
-        SENTENCE.replace("age 37", "age is 37.0").replace("hours per week 42", "hours_per_week: 42 hours"),
-        f"Judge this person.\n\n{SENTENCE}\nIs the income above $50k? The age of the question is unknown.",
+        SENTENCE.replace(", ", "; ").replace(
+            "marital status Divorced", "MARITAL-STATUS = Divorced"
+        ),
+        SENTENCE.replace("age 37", "age is 37.0").replace(
+            "hours per week 42", "hours_per_week: 42 hours"
+        ),
+        f"Judge this person.\n\n{SENTENCE}\nIs the income above $50k? The age of the question is "
+        f"unknown.",
     ],
 )
 def test_other_wordings_are_read_where_they_name_the_attributes(text: str) -> None:
@@ -94,13 +110,15 @@ def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
         ([], "a last message of role user"),
         ([*user(SENTENCE), {"role": "assistant", "content": "yes"}], "a last message of role user"),
         ([*user(SENTENCE), *user(SENTENCE)], "examples as pairs of messages"),
-        ([*user(SENTENCE), {"role": "assistant", "content": "perhaps"}, *user(SENTENCE)],
-         "examples as pairs of messages"),
+        (
+            [*user(SENTENCE), {"role": "assistant", "content": "perhaps"}, *user(SENTENCE)],
+            "examples as pairs of messages",
+        ),
         (user(f"{SENTENCE}\n{SENTENCE}"), "'age' stands twice"),
         (user(SENTENCE.replace("42", "many")), "a number after 'hours per week' and found 'many'"),
         (user("What is the weather like?"), "did not find 'age', .* in 'What is the weather like"),
     ],
-)  # fmt: skip
+)
 def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None:
     with pytest.raises(UnreadablePromptError, match=says) as refused:
         asyncio.run(Surrogate().ask(messages))
@@ -110,7 +128,9 @@ def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None
 texts = st.one_of(
     st.text(max_size=60),
     st.just(SENTENCE),
-    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "age nan"])).map(", ".join),
+    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "age nan"])).map(
+        ", ".join
+    ),
     st.just("yes"),
 )
 roles = st.sampled_from(["system", "user", "assistant"])
@@ -133,9 +153,12 @@ def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census:
     conversations = [prompt.build(row) for row in rows_of(census, 400)]
     cold = [[Surrogate(seed=seed).reply(m) for m in conversations] for seed in (1, 2)]
     assert cold[0] == cold[1]
-    one, same, other = ([Surrogate(1.0, seed).reply(m).text for m in conversations] for seed in (1, 1, 2))
+    one, same, other = (
+        [Surrogate(1.0, seed).reply(m).text for m in conversations] for seed in (1, 1, 2)
+    )
     assert one == same != other
-    # At temperature 1 answers are drawn with the simulated probability: within four standard errors.
+    # At temperature 1 answers are drawn with the simulated probability: within four standard
+    # errors.
     p = [Surrogate().p_yes(m) for m in conversations]
     error = math.sqrt(sum(q * (1 - q) for q in p))
     for answers in (one, other):
@@ -147,10 +170,14 @@ def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census:
 
 def test_its_forms_have_names_and_differ_with_examples_alone(census: Task) -> None:
     forms = {form: open_model(f"surrogate:{form}") for form in FORMS}
-    assert [model.name for model in forms.values()] == ["surrogate", *(f"surrogate:{f}" for f in FORMS[1:])]
+    assert [model.name for model in forms.values()] == [
+        "surrogate",
+        *(f"surrogate:{f}" for f in FORMS[1:]),
+    ]
     assert all(traits(model).simulated for model in forms.values())
     assert len({str(model.parameters["coefficients"]) for model in forms.values()}) == len(FORMS)
-    row, shown = rows_of(census, 1)[0], examples(census, "ynny")
+    row = rows_of(census, 1)[0]
+    shown = examples(census, "ynny")
     prompts = [Prompt(census, shots).build(row) for shots in (None, shown)]
     bare, told = ([Surrogate(form=form).p_yes(prompt) for form in FORMS] for prompt in prompts)
     assert max(bare) - min(bare) < 0.2

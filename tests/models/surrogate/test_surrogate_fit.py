@@ -1,4 +1,6 @@
-"""The surrogate against recorded answers of gpt-4-0314, and its model card against the recorded figures."""
+"""The surrogate against recorded answers of gpt-4-0314, and its model card against the recorded
+figures.
+"""
 
 import json
 import re
@@ -16,7 +18,9 @@ EVALS = Path(__file__).resolve().parents[3] / "evals"
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((EVALS / "results" / "surrogate.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(
+        (EVALS / "results" / "surrogate.json").read_text(encoding="utf-8")
+    )
     return content
 
 
@@ -26,7 +30,9 @@ def recorded(data_dir: Path) -> fit.Recorded:
 
 
 def overall(report: dict[str, Any]) -> dict[int, float]:
-    return {line["examples"]: line["agreement"] for line in report["held_out"] if line["group"] == "all"}
+    return {
+        line["examples"]: line["agreement"] for line in report["held_out"] if line["group"] == "all"
+    }
 
 
 def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
@@ -37,10 +43,14 @@ def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
     assert few["examples"] is None
     own, none, others = (few["agreement"][whose] for whose in fit.RESPONSE)
     assert own >= 0.92
-    assert max(none, others) <= own - 0.01  # it heeds its examples as GPT-4 does, and these examples
+    assert (
+        max(none, others) <= own - 0.01
+    )  # it heeds its examples as GPT-4 does, and these examples
 
 
-def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(recorded: fit.Recorded) -> None:
+def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(
+    recorded: fit.Recorded,
+) -> None:
     changed = fit.with_others(recorded, 0)
     for before, after, m in zip(recorded.readings, changed.readings, recorded.shots, strict=True):
         assert (after.person, len(after.examples)) == (before.person, m)
@@ -50,27 +60,37 @@ def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(record
     assert (flat[:, :-4] == X[:, :-4]).all()
     for m in (0, 4, 16, 30):
         assert np.ptp(flat[recorded.shots == m, -4:], axis=0) == pytest.approx(0)
-        assert flat[recorded.shots == m].mean(axis=0) == pytest.approx(X[recorded.shots == m].mean(axis=0))
+        assert flat[recorded.shots == m].mean(axis=0) == pytest.approx(
+            X[recorded.shots == m].mean(axis=0)
+        )
 
 
 @pytest.mark.parametrize(
     ("files", "m"),
     [
-        (("gpt-4-0314_adult_0_200", "gpt-4-0314_adult_0_200_8"), 0), (("gpt-4-0314_adult_4_200",), 4),
-        (("gpt-4-0314_adult_16_200",), 16), (("gpt-4-0314_adult_30",), 30),
+        (("gpt-4-0314_adult_0_200", "gpt-4-0314_adult_0_200_8"), 0),
+        (("gpt-4-0314_adult_4_200",), 4),
+        (("gpt-4-0314_adult_16_200",), 16),
+        (("gpt-4-0314_adult_30",), 30),
     ],
-)  # fmt: skip
-def test_it_gives_the_recorded_answers(data_dir: Path, report: Any, files: tuple[str, ...], m: int) -> None:
+)
+def test_it_gives_the_recorded_answers(
+    data_dir: Path, report: Any, files: tuple[str, ...], m: int
+) -> None:
     same = []
     for file in files:
-        for messages, response in json.loads((data_dir / "gpt4-answers" / f"{file}.jsonl").read_text()):
+        for messages, response in json.loads(
+            (data_dir / "gpt4-answers" / f"{file}.jsonl").read_text()
+        ):
             reply = Surrogate().reply(messages)
             same.append(reply.text == response["choices"][0]["message"]["content"])
     assert np.mean(same) >= overall(report)[m]  # fitted to them: better than on rows held out
 
 
 @pytest.mark.slow
-def test_the_held_out_figures_can_be_reproduced(recorded: fit.Recorded, report: dict[str, Any]) -> None:
+def test_the_held_out_figures_can_be_reproduced(
+    recorded: fit.Recorded, report: dict[str, Any]
+) -> None:
     fitted = Coefficients.fitted()
     X = fit.design(recorded, fitted)
     held_out = fit.cross_validate(X, recorded, fitted, repeats=1, strengths=(report["ridge"],))
@@ -101,7 +121,9 @@ def test_the_page_and_the_model_card_say_what_was_measured(report: dict[str, Any
     names = {0: "zero-shot", 4: "4 examples", 16: "16 examples", 30: "30 as they fall"}
     for line in report["left_out"]:
         row = f"| {names[line['examples']]}, {line['form']} |"
-        cells = f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
+        cells = (
+            f"{row} {line['agreement']:.3f} | {line['log_loss']:.3f} | {line['gap_error']:+.3f} |"
+        )
         assert cells in card or row not in card
     for line in report["reversal"]:
         change = re.search(rf"([+-][\d.]+) \({line['form']}\)", card)
@@ -125,4 +147,6 @@ def test_forms_that_fit_alike_disagree_about_what_no_recording_shows(
     for line in report["left_out"]:
         if line["form"] in FORMS and line["examples"]:
             losses[line["form"]] += line["answers"] * line["log_loss"]
-    assert min(losses, key=losses.__getitem__) == FORMS[0] == Surrogate().form  # over all with examples
+    assert (
+        min(losses, key=losses.__getitem__) == FORMS[0] == Surrogate().form
+    )  # over all with examples
