@@ -288,7 +288,8 @@ def _problem(
     first = [run["no_reply"][0] for run in data if run["no_reply"]]  # the most frequent reason
     why = "; ".join(f"{reason['requests']:,} of them: {reason['reason']}" for reason in first)
     answers = (row for result in results.values() for row in RunFolder(result.folder).read_answers())
-    rows = [f"{row['arm']} {row['row']}" for row in answers if row["reason"] == "error"]
+    lost = (row for row in answers if row["reason"] in ("error", "unfinished"))
+    rows = [f"{row['arm']} {row['row']}" for row in lost]
     why = f"{listed(rows, 5)}; {why}"
     return IncompleteRunError(f"{missing:,} of {requests:,} requests have no reply ({why}); {again}")
 

@@ -307,7 +307,7 @@ def score_run(
     run = with_predictions(read_run(folder.path), task)
     for arm in results["arms"]:
         estimates = ArmEstimates(run.answered.samples[arm["arm"]])
-        gaps = [metric.key for metric in TABLE if metric.kind != "share"]
+        gaps = [metric.key for metric in TABLE if metric.judged]
         arm["verdict"] = {key: estimates[key].verdict(run.answered.design.margin) for key in gaps}
         arm["paper_summary"] = {
             metric.key: {"mean": arm[metric.key], "sd": arm[f"{metric.key}_sd"]} for metric in COUNTED

@@ -64,11 +64,18 @@ def test_what_a_real_model_answered_comes_without_data(
     for name in ("FWC_LLM_DATA", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     asked = [row for row in read_answers() if row["experiment"] == "A"]
+    for row in asked:
+        said_yes = row["reply"].strip(" .").casefold() == "yes"
+        if said_yes != (float(row["p_yes"]) > 0.5):  # a contradiction at temperature 0: P(yes) is unknown
+            row["p_yes"] = ""
     fwc("eval", "recorded", "-o", tmp_path / "first", code=0)
     answers = pd.read_csv(tmp_path / "first" / "answers.csv")
     for arm, recorded in ARMS.items():
-        expected = sorted(float(row["p_yes"]) for row in asked if row["arm"] == recorded)
-        assert sorted(answers.loc[answers["arm"] == arm, "p_yes"]) == pytest.approx(expected, rel=1e-9)
+        of_arm = [row["p_yes"] for row in asked if row["arm"] == recorded]
+        expected = sorted(float(p_yes) for p_yes in of_arm if p_yes)
+        found = answers.loc[answers["arm"] == arm, "p_yes"]
+        assert sorted(found.dropna()) == pytest.approx(expected, rel=1e-9)
+        assert found.isna().sum() == of_arm.count("")
     fwc("eval", tmp_path / "first" / "experiment.toml", "-o", tmp_path / "second", code=0)
     same(tmp_path / "first", tmp_path / "second", "answers.csv", "results.json")
 
