@@ -28,7 +28,10 @@ PAGES = (DOCS / "start.md", DOCS / "numbers.md")
 COMMANDS = {"recorded": "fwc-llm eval recorded --out real", "simulated": "fwc-llm eval --out demo"}
 PICTURES = {name: DOCS / "pictures" / f"{name}.png" for name in COMMANDS}
 WIDTH, HEIGHT = 1080, 900  # of the window, in its own pixels
-TEN_ARMS = "zero,random,strata,balanced,fwc,kmeans,kmedoids,zero+instruction,balanced+instruction,fwc+instruction"
+TEN_ARMS = (
+    "zero,random,strata,balanced,fwc,kmeans,kmedoids,"
+    "zero+instruction,balanced+instruction,fwc+instruction"
+)
 COLOURS = 160  # text and lines of a page look the same with so few, at half the size
 _BLOCK = re.compile(
     r"<!-- (?P<run>recorded|simulated): (?P<parts>[a-z, ]+) -->\n```console\n.*?^```$", re.S | re.M

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """The question apart from the input, for decision models; sets of one's own."""
 
 from pathlib import Path

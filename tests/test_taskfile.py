@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Task files: what they say, and a clear complaint for every mistake in one."""
 
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Ask the questions of an experiment that answers.csv does not hold, and add their replies to it."""
+"""Ask the questions of an experiment that answers.csv does not hold, and add their replies to
+it.
+"""
 
 import asyncio
 import csv
@@ -29,7 +31,9 @@ HERE = Path(__file__).resolve().parent
 ANSWERS = HERE / "answers.csv"
 SHOTS = HERE / "shots"  # chosen by `fwc-llm shots --task adult --m 16 --seed K`
 ASKED_AGAIN = 3  # arms whose first question is asked again before a run goes on
-_SAME = 0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
+_SAME = (
+    0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
+)
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,25 @@ _FALL = {"n_test": 400, "base_parity": None}  # the first rows of each group are
 EXPERIMENTS = {
     "A": Experiment(5),
     "B": Experiment(2, strategies=("shuffled", "random", "kmedoids", "flipped"), zero=False),
-    **{f"C-{task}": Experiment(3, task=task, settings=_FALL) for task in ("adult", "german", "compas")},
+    **{
+        f"C-{task}": Experiment(3, task=task, settings=_FALL)
+        for task in ("adult", "german", "compas")
+    },
     "D": Experiment(1, model="0.5b"),
 }
 ROWS = 100  # of B and of each part of C
 
 
 def arms_of(experiment: str) -> list[str]:
-    """Names of the arms, in the order of asking; on German one of FWC, for all seeds choose the same rows."""
+    """Names of the arms, in the order of asking; on German one of FWC, for all seeds choose the
+    same rows.
+    """
     asked = EXPERIMENTS[experiment]
     sets = range(1, asked.sets + 1)
-    arms = [*["zero"] * asked.zero, *(f"{name}-{seed}" for seed in sets for name in asked.strategies)]
+    arms = [
+        *["zero"] * asked.zero,
+        *(f"{name}-{seed}" for seed in sets for name in asked.strategies),
+    ]
     return [arm for arm in arms if experiment != "C-german" or arm not in ("fwc-2", "fwc-3")]
 
 
@@ -86,7 +98,10 @@ def examples(task: str, arm: str) -> str | Shots:
 
 def equal_sets(experiment: str) -> dict[str, str]:
     """Arms whose prompts are those of an earlier arm of the experiment, by that arm."""
-    folder = SHOTS if EXPERIMENTS[experiment].task == "adult" else SHOTS / EXPERIMENTS[experiment].task
+    if EXPERIMENTS[experiment].task == "adult":
+        folder = SHOTS
+    else:
+        folder = SHOTS / EXPERIMENTS[experiment].task
     first: dict[str, str] = {}
     found = {}
     for arm in arms_of(experiment):
@@ -107,12 +122,15 @@ def read_answers(path: Path = ANSWERS) -> list[dict[str, str]]:
 
 
 def prepared(experiment: str, model: str, arms: Sequence[str], client: Client) -> Job:
-    """Return the planned run of an experiment. All its sets are among the arms: they decide the test rows."""
+    """Return the planned run of an experiment. All its sets are among the arms: they decide the
+    test rows.
+    """
     asked = EXPERIMENTS[experiment]
     settings = Settings(seed=1, **asked.settings)
     sources = [examples(asked.task, arm) for arm in arms]
     job = prepare(asked.task, model, sources, settings, client, notice=print)
-    repeat, table = job.plan.repeats[0], job.plan.task
+    repeat = job.plan.repeats[0]
+    table = job.plan.task
     test = repeat.split.test
     if experiment in {"B", "D"}:
         test = test_rows()[1]
@@ -129,7 +147,8 @@ def prepared(experiment: str, model: str, arms: Sequence[str], client: Client) -
 
 def test_rows() -> tuple[Task, pd.DataFrame]:
     """The task and the test rows of A."""
-    arms, settings = [examples("adult", arm) for arm in arms_of("A")], EXPERIMENTS["A"].settings
+    arms = [examples("adult", arm) for arm in arms_of("A")]
+    settings = EXPERIMENTS["A"].settings
     plan = prepare("adult", "baseline", arms, Settings(seed=1, **settings), Client()).plan
     return plan.task, plan.repeats[0].split.test
 
@@ -148,10 +167,14 @@ def run(experiment: str, models: Path, out: Path, threads: int) -> None:
 
 def restore(experiment: str, job: Job, folder: RunFolder) -> None:
     """Begin the run's journal with the recorded replies, after some were given once more, alike."""
-    recorded = {(row["arm"], row["row"]): row for row in read_answers() if row["experiment"] == experiment}
+    recorded = {
+        (row["arm"], row["row"]): row for row in read_answers() if row["experiment"] == experiment
+    }
     calls = [call for call in job.plan.calls() if (call.arm, call.row) in recorded]
     if len(calls) != len(recorded):
-        sys.exit(f"{len(recorded) - len(calls)} of the recorded questions are not those of this version")
+        sys.exit(
+            f"{len(recorded) - len(calls)} of the recorded questions are not those of this version"
+        )
     first = list({call.arm: call for call in reversed(calls)}.values())[::-1][:ASKED_AGAIN]
     asyncio.run(_check_again(job, [(call, recorded[call.arm, call.row]) for call in first]))
     parameters = parameters_json(job.model)
@@ -167,7 +190,10 @@ def reply_of_row(row: dict[str, str]) -> Reply:
     """Return a row of answers.csv as the reply that it was."""
     usage = Usage(prompt_tokens=int(row["prompt_tokens"]))
     seconds = float(row["seconds"])
-    p_yes = float(row["p_yes"]) if row["p_yes"] else None
+    if row["p_yes"]:
+        p_yes = float(row["p_yes"])
+    else:
+        p_yes = None
     return Reply(row["reply"], finish_reason="stop", p_yes=p_yes, usage=usage, latency=seconds)
 
 
@@ -177,17 +203,27 @@ async def _check_again(job: Job, questions: list[tuple[PlannedCall, dict[str, st
         for call, row in questions:
             reply = await job.model.ask(call.messages)
             p_yes = parsed(reply)["p_yes"]
-            tokens = reply.usage.prompt_tokens if reply.usage else 0
-            print(f"{call.arm}, {call.row}: {reply.text} {p_yes}; recorded: {row['reply']} {row['p_yes']}")
+            if reply.usage:
+                tokens = reply.usage.prompt_tokens
+            else:
+                tokens = 0
+            print(
+                f"{call.arm}, {call.row}: {reply.text} {p_yes}; recorded: {row['reply']} "
+                f"{row['p_yes']}"
+            )
             close = p_yes is not None and abs(p_yes - float(row["p_yes"])) <= _SAME
             if reply.text != row["reply"] or not close or tokens != int(row["prompt_tokens"]):
-                sys.exit("the same question has another answer now: neither can stand beside the other")
+                sys.exit(
+                    "the same question has another answer now: neither can stand beside the other"
+                )
     finally:
         await job.model.aclose()
 
 
 def collect(experiment: str, out: Path) -> None:
-    """Add the replies of a run, which may be under way, to answers.csv; those that are there stay."""
+    """Add the replies of a run, which may be under way, to answers.csv; those that are there
+    stay.
+    """
     folder = RunFolder(out / experiment)
     recorded = read_answers()
     known = {(row["experiment"], row["arm"], row["row"]) for row in recorded}
@@ -199,13 +235,19 @@ def collect(experiment: str, out: Path) -> None:
             continue
         known.add(key)
         question = questions[record["arm"], record["row"]]
-        added.append({
-            "experiment": experiment, "arm": record["arm"], "row": record["row"],
-            "group": question["group"], "label": question["label"], "reply": record["text"],
-            "p_yes": "" if record["p_yes"] is None else record["p_yes"],
-            "prompt_tokens": (record["usage"] or {}).get("prompt_tokens", ""),
-            "seconds": round(record["latency"], 2),
-        })  # fmt: skip
+        added.append(
+            {
+                "experiment": experiment,
+                "arm": record["arm"],
+                "row": record["row"],
+                "group": question["group"],
+                "label": question["label"],
+                "reply": record["text"],
+                "p_yes": "" if record["p_yes"] is None else record["p_yes"],
+                "prompt_tokens": (record["usage"] or {}).get("prompt_tokens", ""),
+                "seconds": round(record["latency"], 2),
+            }
+        )
     with ANSWERS.open("a", newline="", encoding="utf-8") as file:
         csv.DictWriter(file, list(recorded[0]), lineterminator="\n").writerows(added)
     print(f"{len(added)} replies added to {ANSWERS.name}; it has {len(known)}")

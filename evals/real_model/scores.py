@@ -1,6 +1,7 @@
 """Scores of the arms and their bootstrap, by the plan: as answered, centred, fitted.
 
-Arrays: A arms, n rows (the same in all arms), D draws, 4 cells of group and label (0·no, 0·yes, 1·no, 1·yes).
+Arrays: A arms, n rows (the same in all arms), D draws, 4 cells of group and label (0·no, 0·yes,
+1·no, 1·yes).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +22,19 @@ Flags = npt.NDArray[np.bool_]
 
 _ANSWERS = ("accuracy", "gap", "dp")
 METRICS = {"as answered": _ANSWERS, "centred": _ANSWERS, "fitted": _ANSWERS, "ranking": ("auc",)}
-DRAWS, _CHUNK, _BINS, SEED = 10_000, 500, 10, 1
+DRAWS = 10_000
+_CHUNK = 500
+_BINS = 10
+SEED = 1
 LEAST_SETS = 3  # of a strategy, for an interval over its sets
 LEAST_DIFFERENT = 5  # answers of an arm that differ from the rest, for the arm to count as answered
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The complete arms of an experiment: which strategy each is of, and what was said of every row."""
+    """The complete arms of an experiment: which strategy each is of, and what was said of every
+    row.
+    """
 
     arms: tuple[str, ...]
     groups: tuple[str, str]
@@ -36,7 +42,9 @@ class Experiment:
     label: npt.NDArray[np.intp] = field(repr=False)  # (n,)
     said: Flags = field(repr=False)  # (A, n), answered yes
     p_yes: Floats = field(repr=False)  # (A, n)
-    shares: tuple[float, float] | None = None  # of the groups in the table, where rows are drawn by group
+    shares: tuple[float, float] | None = (
+        None  # of the groups in the table, where rows are drawn by group
+    )
 
     @property
     def log_odds(self) -> Floats:
@@ -64,12 +72,15 @@ class Experiment:
         return found
 
     def fitted(self) -> Flags:
-        """Yes (A, n) at the threshold that is most accurate on the other half of the rows, in two folds."""
+        """Yes (A, n) at the threshold that is most accurate on the other half of the rows, in
+        two folds.
+        """
         fold = np.random.default_rng(SEED).permutation(len(self.label)) % 2
         yes = np.zeros_like(self.said)
         for arm, p in enumerate(self.p_yes):
             for half in (0, 1):
-                there, here = fold != half, fold == half
+                there = fold != half
+                here = fold == half
                 curve = threshold_curve(
                     p[there], self.label[there], self.group[there].astype(str), self.weight[there]
                 )
@@ -83,7 +94,9 @@ def strategy_of(arm: str) -> str:
 
 
 def read_experiment(
-    rows: Sequence[Mapping[str, str]], expected: Sequence[str], shares: Mapping[str, float] | None = None
+    rows: Sequence[Mapping[str, str]],
+    expected: Sequence[str],
+    shares: Mapping[str, float] | None = None,
 ) -> Experiment:
     """Return the arms that answer every row that the first one does, in the expected order.
 
@@ -104,7 +117,9 @@ def read_experiment(
         (groups[0], groups[1]),
         np.array([groups.index(row["group"]) for row in first]),
         np.array([int(row["label"] == "yes") for row in first]),
-        np.array([[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]),
+        np.array(
+            [[parse_answer(Reply(row["reply"])).value == "yes" for row in arm] for arm in table]
+        ),
         np.array([[float(row["p_yes"]) for row in arm] for arm in table]),
         None if shares is None else (shares[groups[0]], shares[groups[1]]),
     )
@@ -113,7 +128,8 @@ def read_experiment(
 def measure(rates: Floats, share: Floats) -> Floats:
     """Accuracy, gap at equal labels, DP gap (…, 3) from the cells' rates of yes (…, 4) and shares.
 
-    Gaps are the second group's rate minus the first's; at equal labels, the mean over the two labels.
+    Gaps are the second group's rate minus the first's; at equal labels, the mean over the two
+    labels.
     """
     correct = rates * [0, 1, 0, 1] + (1 - rates) * [1, 0, 1, 0]
     first, second = (
@@ -126,8 +142,8 @@ def measure(rates: Floats, share: Floats) -> Floats:
 def bootstrap(data: Experiment, draws: int = DRAWS) -> dict[str, Floats]:
     """Metrics (D + 1, A, M) by scoring: of the data, then of each draw.
 
-    Rows are resampled within cells, the same ones in all arms. The centre of the log-odds is estimated anew
-    in each draw; the thresholds of `fitted` stay.
+    Rows are resampled within cells, the same ones in all arms. The centre of the log-odds is
+    estimated anew in each draw; the thresholds of `fitted` stay.
     """
     rng = np.random.default_rng(SEED)
     n = len(data.label)
@@ -167,15 +183,19 @@ def _auc(p: Floats, label: npt.NDArray[np.intp], weight: Floats) -> Floats:
 
 
 def estimate(draws: Floats, first: Sequence[int], second: Sequence[int] = ()) -> dict[str, Any]:
-    """A strategy's mean over its arms, minus another's where given, from a metric's draws (D + 1, A).
+    """A strategy's mean over its arms, minus another's where given, from a metric's draws (D +
+    1, A).
 
-    `examples`: 95 % percentile interval over rows, for these sets. `error`: the standard error from the rows
-    and, where a strategy has several sets, from these. `freedom`: its degrees of freedom (Satterthwaite), as
-    if the rows' variance were known.
+    `examples`: 95 % percentile interval over rows, for these sets. `error`: the standard error from
+    the rows and, where a strategy has several sets, from these. `freedom`: its degrees of freedom
+    (Satterthwaite), as if the rows' variance were known.
     """
     sides = [list(arms) for arms in (first, second) if arms]
     means = [draws[:, arms].mean(1) for arms in sides]
-    values = means[0] - means[1] if len(means) == 2 else means[0]
+    if len(means) == 2:
+        values = means[0] - means[1]
+    else:
+        values = means[0]
     low, high = np.quantile(values[1:], (0.025, 0.975))
     several = [arms for arms in sides if len(arms) > 1]
     of_sets = [float(draws[0, arms].var(ddof=1)) / len(arms) for arms in several]
@@ -191,7 +211,8 @@ def estimate(draws: Floats, first: Sequence[int], second: Sequence[int] = ()) ->
 
 def over_sets(found: Mapping[str, Any]) -> dict[str, Any]:
     """The 95 % t interval of the strategy and its p-value."""
-    value, error = found["value"], found["error"]
+    value = found["value"]
+    error = found["error"]
     if error == 0:
         return {"strategy": [value, value], "p": 1.0}
     freedom = found["freedom"] or np.inf
@@ -202,7 +223,9 @@ def over_sets(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def holm(values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values."""
-    order, adjusted, largest = np.argsort(values), [0.0] * len(values), 0.0
+    order = np.argsort(values)
+    adjusted = [0.0] * len(values)
+    largest = 0.0
     for number, place in enumerate(order):
         largest = max(largest, min(1.0, (len(values) - number) * values[place]))
         adjusted[place] = largest
@@ -210,7 +233,9 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def calibration(data: Experiment) -> Iterator[dict[str, Any]]:
-    """Expected calibration error of each arm by group: ten bins of equal width, weighted by their rows."""
+    """Expected calibration error of each arm by group: ten bins of equal width, weighted by
+    their rows.
+    """
     for arm, p in zip(data.arms, data.p_yes, strict=True):
         errors = {}
         for number, name in enumerate(data.groups):

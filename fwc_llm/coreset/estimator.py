@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 
 class FairCoreset(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, CoresetFit
-):  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    ClusterMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    CoresetFit,
+):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and

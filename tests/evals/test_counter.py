@@ -1,4 +1,6 @@
-"""The second experiment on a real model: its verdicts on known answers, and its numbers computed again."""
+"""The second experiment on a real model: its verdicts on known answers, and its numbers computed
+again.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,8 @@ def made(shift: dict[str, float], noise: float = 0.3) -> pd.DataFrame:
     for arm in draw.ARMS:
         rows = draw.read_rows().query("round < 2").reset_index(drop=True)
         place = rows.groupby(["set", "round"]).cumcount()
-        men, label = place % 2, place // 2 % 2
+        men = place % 2
+        label = place // 2 % 2
         log_odds = 3 * label + shift.get(arm, 2.0) * men + noise * rng.normal(size=len(rows))
         tables.append(
             rows.assign(
@@ -106,7 +109,9 @@ class Answerer:
         pass
 
 
-def test_a_killed_process_goes_on_and_another_model_is_refused(data_dir: Path, tmp_path: Path) -> None:
+def test_a_killed_process_goes_on_and_another_model_is_refused(
+    data_dir: Path, tmp_path: Path
+) -> None:
     planned = list(calls(load_task(draw.TASK), list(units())[:2]))
     killed = Answerer(killed_after=45)
     with pytest.raises(KeyboardInterrupt):
@@ -129,7 +134,9 @@ def test_the_main_numbers_computed_again_by_plain_pandas() -> None:
     assert reported["questions"] == len(answers), "run the report again"
     steps = pd.DataFrame(reported["steps"], columns=["set", "round"])
     answers["men"], answers["yes"] = answers["group"] == "Male", answers["label"] == "yes"
-    median = answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median().rename("median")
+    median = (
+        answers[answers["round"] == 0].groupby(["arm", "set"])["p_yes"].median().rename("median")
+    )
     scored = answers.merge(steps, on=["set", "round"]).join(median, on=["arm", "set"])
     scored["said"] = scored["p_yes"] > scored["median"]
     rates = scored.pivot_table("said", ["arm", "set"], ["men", "yes"])

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Every kind of fault of a decision model's service, by name; the kinds are those of `table.py`."""
 
 import json

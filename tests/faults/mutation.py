@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Inputs made from good ones by damage: values swapped for hostile ones, bytes changed, pieces
 cut and doubled.
 """

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Every kind of fault that a chat-completions service is tried with, by name.
 
 `harmless` replies are replies all the same; an `attempt` fails and may be made again; a `row` is

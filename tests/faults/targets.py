@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """What is fuzzed: each target takes one input from a random generator; only an `FwcError` may
 come out.
 """

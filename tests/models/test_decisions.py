@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """What a decision model's client sends, and what it makes of what comes back."""
 
 from contextlib import nullcontext

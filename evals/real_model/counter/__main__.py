@@ -1,6 +1,7 @@
 """Which examples make a real model fairer, by a plan (evals/real_model/counter/plan.md).
 
-    python -m evals.real_model.counter ask --models ~/models --out runs/counter  # it goes on where it was
+    python -m evals.real_model.counter ask --models ~/models --out runs/counter  # it goes on where
+                                                                                 it was
     python -m evals.real_model.counter collect --out runs/counter                # into answers.csv
     python -m evals.real_model.counter report                                    # evals/results/
 
@@ -21,8 +22,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("step", choices=("draw", "ask", "collect", "report"))
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder of the model's file")
-    parser.add_argument("--out", type=Path, default=Path("runs/counter"), help="folder of the journal")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="folder of the model's file"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/counter"), help="folder of the journal"
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads of llama.cpp")
     arguments = parser.parse_args()
     if arguments.step == "draw":

@@ -31,7 +31,9 @@ from fwc_llm.tasks import Task, load_task
 
 ANSWERS = HERE / "answers.csv"
 ASKED_AGAIN = 3  # questions of different arms that are asked again before a run goes on
-_SAME = 0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
+_SAME = (
+    0.01  # largest difference of P(yes) between two askings; what the cache holds moves it a little
+)
 _TOKENS = 6  # most likely tokens that are recorded
 
 
@@ -51,7 +53,9 @@ class Unit:
     @property
     def rounds(self) -> tuple[int, ...]:
         """The rounds of rows.csv that are asked; the rows for the threshold come first."""
-        return (THRESHOLD_ROUND, 1) if self.turn == 1 else (self.turn,)
+        if self.turn == 1:
+            return (THRESHOLD_ROUND, 1)
+        return (self.turn,)
 
 
 def units() -> Iterator[Unit]:
@@ -78,7 +82,9 @@ def calls(task: Task, asked: Iterable[Unit]) -> Iterator[PlannedCall]:
 
 
 def ask(models: Path, out: Path, threads: int) -> None:
-    """Ask what the journal in `out` does not hold. Stopped at any moment, it goes on where it was."""
+    """Ask what the journal in `out` does not hold. Stopped at any moment, it goes on where it
+    was.
+    """
     path = fetch(FILES["1.5b"], models)
     model = LocalModel(f"gguf:{path}", Client(params={"threads": threads}))
     out.mkdir(parents=True, exist_ok=True)
@@ -86,7 +92,9 @@ def ask(models: Path, out: Path, threads: int) -> None:
 
 
 async def ask_missing(model: Model, planned: list[PlannedCall], out: Path) -> None:
-    """Ask some recorded questions again, then those without a reply; every reply is written at once."""
+    """Ask some recorded questions again, then those without a reply; every reply is written at
+    once.
+    """
     parameters = parameters_json(model)
     try:
         with Journal(out) as journal:
@@ -100,16 +108,21 @@ async def ask_missing(model: Model, planned: list[PlannedCall], out: Path) -> No
         await model.aclose()
 
 
-async def _ask_again(model: Model, planned: list[PlannedCall], parameters: str, journal: Journal) -> None:
+async def _ask_again(
+    model: Model, planned: list[PlannedCall], parameters: str, journal: Journal
+) -> None:
     """Exit where a question that was answered before has another answer now."""
-    known = {record["request"]: record for record in journal.records() if record["text"] is not None}
+    known = {
+        record["request"]: record for record in journal.records() if record["text"] is not None
+    }
     first = {call.arm: call for call in reversed(planned) if call_id(parameters, call) in known}
     for call in list(first.values())[::-1][:ASKED_AGAIN]:
         recorded = known[call_id(parameters, call)]
         reply = await model.ask(call.messages)
         p_yes = parsed(reply)["p_yes"]
         print(
-            f"{call.arm}, {call.row}: {reply.text} {p_yes}; recorded: {recorded['text']} {recorded['p_yes']}"
+            f"{call.arm}, {call.row}: {reply.text} {p_yes}; recorded: {recorded['text']} "
+            f"{recorded['p_yes']}"
         )
         if reply.text != recorded["text"] or abs(p_yes - recorded["p_yes"]) > _SAME:
             sys.exit("the same question has another answer now: neither can stand beside the other")
@@ -120,7 +133,9 @@ def collect(out: Path) -> None:
     task = load_task(TASK)
     rows = read_rows().set_index("row")
     table = task.test().loc[rows.index]
-    facts = dict(zip(rows.index, zip(task.sensitive(table), task.labels(table), strict=True), strict=True))
+    facts = dict(
+        zip(rows.index, zip(task.sensitive(table), task.labels(table), strict=True), strict=True)
+    )
     lines = []
     for record in read_records(out / FILE_NAME):
         if record["text"] is None:
@@ -128,19 +143,21 @@ def collect(out: Path) -> None:
         arm, _, number = record["arm"].rpartition("-")
         group, label = facts[record["row"]]
         tokens = [[token, round(p, 3)] for token, p in record["logprobs"][:_TOKENS]]
-        lines.append({
-            "arm": arm,
-            "set": number,
-            "round": rows["round"][record["row"]],
-            "row": record["row"],
-            "group": group,
-            "label": ("no", "yes")[label],
-            "reply": record["text"],
-            "p_yes": f"{record['p_yes']:.6g}",
-            "top_tokens": json.dumps(tokens, separators=(",", ":")),
-            "prompt_tokens": record["usage"]["prompt_tokens"],
-            "seconds": round(record["latency"], 2),
-        })  # fmt: skip
+        lines.append(
+            {
+                "arm": arm,
+                "set": number,
+                "round": rows["round"][record["row"]],
+                "row": record["row"],
+                "group": group,
+                "label": ("no", "yes")[label],
+                "reply": record["text"],
+                "p_yes": f"{record['p_yes']:.6g}",
+                "top_tokens": json.dumps(tokens, separators=(",", ":")),
+                "prompt_tokens": record["usage"]["prompt_tokens"],
+                "seconds": round(record["latency"], 2),
+            }
+        )
     with ANSWERS.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
         writer.writeheader()

@@ -1,4 +1,6 @@
-"""Draw the examples and the rows of the plan: sets.csv and rows.csv, committed before any question."""
+"""Draw the examples and the rows of the plan: sets.csv and rows.csv, committed before any
+question.
+"""
 
 import json
 from collections import Counter
@@ -57,7 +59,9 @@ def draw() -> None:
 
 
 def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int], Shots]:
-    """The sets of all arms from one tenth of the pool, with the labels in one order: no, yes, no, …"""
+    """The sets of all arms from one tenth of the pool, with the labels in one order: no, yes,
+    no, …
+    """
 
     def select(strategy: str, **options: Any) -> Shots:
         common: dict[str, Any] = {"m": M, "seed": number, "pool": part, "order": "alternate"}
@@ -65,7 +69,9 @@ def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int]
 
     fwc = select("fwc")
     cells = Counter((str(e.values[task.protected[0]]), e.label) for e in fwc.examples)
-    slots_of_fwc = ",".join(f"{level}:{label}={count}" for (level, label), count in sorted(cells.items()))
+    slots_of_fwc = ",".join(
+        f"{level}:{label}={count}" for (level, label), count in sorted(cells.items())
+    )
     arms = {
         "balanced": select("balanced"),
         "fwc": without_weights(fwc),
@@ -79,11 +85,15 @@ def _choose(task: Task, part: pd.DataFrame, number: int) -> dict[tuple[str, int]
 
 def without_weights(shots: Shots) -> Shots:
     """The same examples, which show no weights."""
-    return replace(shots, examples=tuple(replace(example, weight=None) for example in shots.examples))
+    return replace(
+        shots, examples=tuple(replace(example, weight=None) for example in shots.examples)
+    )
 
 
 def check_different(chosen: dict[tuple[str, int], Shots]) -> None:
-    """Exit where two prompts would have the same examples with the same weights, in whatever order."""
+    """Exit where two prompts would have the same examples with the same weights, in whatever
+    order.
+    """
     first: dict[str, tuple[str, int]] = {}
     for key, shots in chosen.items():
         content = json.dumps(sorted([e.row, e.label, shown or ""] for e, shown in shots.shown()))
@@ -93,7 +103,9 @@ def check_different(chosen: dict[tuple[str, int], Shots]) -> None:
 
 
 def _draw_rows(task: Task, chosen: dict[tuple[str, int], Shots]) -> pd.DataFrame:
-    """Rows of the test file by set and round, as many of each cell; none was asked about or shown before."""
+    """Rows of the test file by set and round, as many of each cell; none was asked about or
+    shown before.
+    """
     test = task.test()
     asked = {row["row"] for row in read_answers()}
     shown = [example.values for shots in chosen.values() for example in shots.examples]

@@ -1,9 +1,11 @@
-"""Power of the plan's primary contrasts, simulated from the answers of the first experiment (answers.csv).
+"""Power of the plan's primary contrasts, simulated from the answers of the first experiment
+(answers.csv).
 
     python -m evals.real_model.counter.power
 
-An arm's set is one of the ten recorded sets of balanced and FWC examples (experiment A, 200 rows each). Each
-simulated set has its own rows, drawn as the plan draws them, and its threshold from other rows of the cells.
+An arm's set is one of the ten recorded sets of balanced and FWC examples (experiment A, 200 rows
+each). Each simulated set has its own rows, drawn as the plan draws them, and its threshold from
+other rows of the cells.
 """
 
 import numpy as np
@@ -31,11 +33,15 @@ def main() -> None:
     cells = [np.flatnonzero(cell == number) for number in range(4)]
     rng = np.random.default_rng(_SEED)
     for rounds, sets in ((1, 6), (1, SETS), (2, SETS), (ROUNDS, SETS)):
-        p_values = np.array([_p_values(log_odds, cells, rounds, sets, rng) for _ in range(_SIMULATED)])
+        p_values = np.array(
+            [_p_values(log_odds, cells, rounds, sets, rng) for _ in range(_SIMULATED)]
+        )
         unadjusted = [(p_values[..., place] < 0.05).mean() for place in range(len(DROPS))]
         adjusted = [_adjusted(p_values, place) for place in range(len(DROPS))]
         parts = zip(DROPS, unadjusted, adjusted, strict=True)
-        words = "; ".join(f"drop {drop:.2f}: {plain:.2f}, Holm {held:.2f}" for drop, plain, held in parts)
+        words = "; ".join(
+            f"drop {drop:.2f}: {plain:.2f}, Holm {held:.2f}" for drop, plain, held in parts
+        )
         print(f"{sets} sets, {rounds} rounds: {words}")
 
 
@@ -68,7 +74,9 @@ def _difference(
 
 
 def _adjusted(p_values: np.ndarray, place: int) -> float:
-    """Share of experiments that find the first contrast's drop, with no effect in the other three."""
+    """Share of experiments that find the first contrast's drop, with no effect in the other
+    three.
+    """
     family = np.concatenate([p_values[:, :1, place], p_values[:, 1:, 0]], 1)
     return float(np.mean([holm(list(values))[0] < 0.05 for values in family]))
 

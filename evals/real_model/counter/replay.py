@@ -1,4 +1,6 @@
-"""The recorded answers as a run's journal, and the job that asks a set's questions of another model."""
+"""The recorded answers as a run's journal, and the job that asks a set's questions of another
+model.
+"""
 
 import json
 from collections.abc import Sequence
@@ -22,10 +24,20 @@ _MODEL = "Qwen2.5-Coder-1.5B-Instruct, Q4_K_M"
 
 
 def write_journal(answers: pd.DataFrame, folder: Path) -> None:
-    """Write what `--model replay:FOLDER` reads: the recorded replies under the prompts of the plan."""
-    recorded = {(f"{line['arm']}-{line['set']}", line["row"]): line for line in answers.to_dict("records")}
+    """Write what `--model replay:FOLDER` reads: the recorded replies under the prompts of the
+    plan.
+    """
+    recorded = {
+        (f"{line['arm']}-{line['set']}", line["row"]): line for line in answers.to_dict("records")
+    }
     source = {"file": FILES["1.5b"].name, "sha256": FILES["1.5b"].sha256}
-    parameters = {"temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "gguf": source}
+    parameters = {
+        "temperature": 0,
+        "max_tokens": 20,
+        "logprobs": True,
+        "top_logprobs": 20,
+        "gguf": source,
+    }
     described = {"model": _MODEL, "parameters": parameters, "settings": {}, "simulated": False}
     (folder / "run.json").write_text(json.dumps(described) + "\n", encoding="utf-8")
     asked = [unit for unit in units() if (answers["arm"] == unit.arm).any()]
@@ -41,7 +53,9 @@ def write_journal(answers: pd.DataFrame, folder: Path) -> None:
 
 
 def job_of(model: str, number: int, rows: Sequence[str]) -> Job:
-    """The run that asks `model` about these rows, without examples and with the arms' set `number`."""
+    """The run that asks `model` about these rows, without examples and with the arms' set
+    `number`.
+    """
     task = load_task(TASK)
     sets = read_sets(task)
     arms: list[str | Shots] = [ZERO, *(sets[arm, number] for arm in ARMS)]

@@ -12,7 +12,14 @@ import pandas as pd
 from evals.real_model.counter.ask import ANSWERS, units
 from evals.real_model.counter.draw import ARMS, EACH, ROUNDS, SETS, ZERO, read_rows
 from evals.real_model.counter.replay import job_of
-from evals.real_model.counter.scores import CELLS, complete_steps, contrasts, difference, estimate, measure
+from evals.real_model.counter.scores import (
+    CELLS,
+    complete_steps,
+    contrasts,
+    difference,
+    estimate,
+    measure,
+)
 from fwc_llm.models.surrogate.model import FORMS
 from fwc_llm.plotting import COLOURS, MARKERS, SOFT, name_lines, panels, save
 from fwc_llm.runs.folder import RunFolder
@@ -66,7 +73,8 @@ def summary(answers: pd.DataFrame) -> dict[str, Any]:
         "steps": [list(step) for step in steps],
         "rows": len(steps) * CELLS * EACH,
         "arms": {
-            arm: {metric: asdict(estimate(scores[metric][arm])) for metric in _METRICS} for arm in present
+            arm: {metric: asdict(estimate(scores[metric][arm])) for metric in _METRICS}
+            for arm in present
         },
         "contrasts": contrasts(scores),
         "against": [
@@ -91,7 +99,9 @@ def simulated(form: str, steps: Sequence[tuple[int, int]]) -> pd.DataFrame:
         rounds = [0, *(turn for step, turn in steps if step == number)]
         of_set = rows[(rows["set"] == number) & rows["round"].isin(rounds)].set_index("row")
         with tempfile.TemporaryDirectory() as scratch:
-            result = job_of(f"surrogate:{form}", number, list(of_set.index)).run(Path(scratch) / "run")
+            result = job_of(f"surrogate:{form}", number, list(of_set.index)).run(
+                Path(scratch) / "run"
+            )
             answers = pd.DataFrame(RunFolder(result.folder).read_answers())
         answers["arm"] = answers["arm"].str.removesuffix(f"-{number}")
         answers["set"], answers["round"] = number, answers["row"].map(of_set["round"])
@@ -101,21 +111,26 @@ def simulated(form: str, steps: Sequence[tuple[int, int]]) -> pd.DataFrame:
 
 def page(content: Mapping[str, Any]) -> str:
     """The page: picture, sentence, contrasts, arms, and the surrogate beside them."""
-    return "\n\n".join([
-        "# Which examples make a real model fairer?",
-        f"![Gap at equal labels and accuracy by arm]({NAME}.svg)",
-        f"**{_sentence(content)}**",
-        _about(content),
-        "## The planned contrasts",
-        _contrasts(content),
-        "## The arms",
-        _arms(content),
-        "## Against zero-shot and balanced examples (described, not tested)",
-        _against(content),
-        "## Does the surrogate react as the model does?",
-        _SURROGATE,
-        _surrogate(content),
-    ]) + "\n"  # fmt: skip
+    return (
+        "\n\n".join(
+            [
+                "# Which examples make a real model fairer?",
+                f"![Gap at equal labels and accuracy by arm]({NAME}.svg)",
+                f"**{_sentence(content)}**",
+                _about(content),
+                "## The planned contrasts",
+                _contrasts(content),
+                "## The arms",
+                _arms(content),
+                "## Against zero-shot and balanced examples (described, not tested)",
+                _against(content),
+                "## Does the surrogate react as the model does?",
+                _SURROGATE,
+                _surrogate(content),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _sentence(content: Mapping[str, Any]) -> str:
@@ -219,7 +234,9 @@ def picture(content: Mapping[str, Any], scores: pd.DataFrame, path: Path) -> Non
                 panel.plot(values, [line] * len(values), "|", color=colour, alpha=0.5)
                 panel.plot([entry["value"]], [line], MARKERS[line % len(MARKERS)], color=colour)
                 if entry["low"] is not None:
-                    panel.plot([entry["low"], entry["high"]], [line, line], color=colour, linewidth=2)
+                    panel.plot(
+                        [entry["low"], entry["high"]], [line, line], color=colour, linewidth=2
+                    )
             name_lines(panel, [NAMES[arm] for arm in content["arms"]])
         drawn[0].axvline(0.0, color=SOFT, linestyle="--", linewidth=1)
         drawn[0].set_xlabel("gap at equal labels, men − women (0 is fair)")

@@ -17,7 +17,12 @@ from fwc_llm.models import Reply
 
 MEN = "Male"
 CELLS = 4
-CONTRASTS = (("fwc", "fwc-slots"), ("fwc-shown", "fwc"), ("counter", "fwc-slots"), ("counter-fwc", "counter"))
+CONTRASTS = (
+    ("fwc", "fwc-slots"),
+    ("fwc-shown", "fwc"),
+    ("counter", "fwc-slots"),
+    ("counter-fwc", "counter"),
+)
 LEAST_SETS = 3  # for an interval
 ACCURACY_MARGIN = 0.03
 GAP_MARGIN = 0.05
@@ -34,18 +39,24 @@ class Estimate:
 
 
 def complete_steps(answers: pd.DataFrame) -> set[tuple[int, int]]:
-    """(set, round) of which every arm has every answer; a first round needs the rows for the threshold."""
+    """(set, round) of which every arm has every answer; a first round needs the rows for the
+    threshold.
+    """
     counts = answers.groupby(["arm", "set", "round"]).size()
 
     def whole(number: int, turn: int) -> bool:
         return all(counts.get((arm, number, turn), 0) == CELLS * EACH for arm in ARMS)
 
     begun = [number for number in range(1, SETS + 1) if whole(number, THRESHOLD_ROUND)]
-    return {(number, turn) for number in begun for turn in range(1, ROUNDS + 1) if whole(number, turn)}
+    return {
+        (number, turn) for number in begun for turn in range(1, ROUNDS + 1) if whole(number, turn)
+    }
 
 
 def measure(answers: pd.DataFrame) -> pd.DataFrame:
-    """The scores of every arm and set, over the complete steps; zero-shot's over its own rows of these."""
+    """The scores of every arm and set, over the complete steps; zero-shot's over its own rows of
+    these.
+    """
     steps = complete_steps(answers)
     table = answers[answers["arm"].isin([ZERO, *ARMS])].copy()
     table["log_odds"] = logit(table["p_yes"].clip(1e-9, 1 - 1e-9))
@@ -58,7 +69,10 @@ def measure(answers: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for (arm, number), rows in scored.groupby(["arm", "set"]):
         own = for_threshold[(for_threshold["arm"] == arm) & (for_threshold["set"] == number)]
-        threshold = of_zero if arm == ZERO else own["log_odds"].median()
+        if arm == ZERO:
+            threshold = of_zero
+        else:
+            threshold = own["log_odds"].median()
         lines.append({"arm": arm, "set": number, **_scores(rows, float(threshold))})
     return pd.DataFrame(lines).set_index(["arm", "set"])
 
@@ -97,7 +111,8 @@ def _gap_of_ranks(rows: pd.DataFrame) -> float:
 def estimate(values: Sequence[float] | pd.Series) -> Estimate:
     """The mean of the sets' values, with a t interval over sets."""
     numbers = np.asarray(values, float)
-    mean, sets = float(numbers.mean()), len(numbers)
+    mean = float(numbers.mean())
+    sets = len(numbers)
     if sets < LEAST_SETS:
         return Estimate(mean)
     error = float(numbers.std(ddof=1) / np.sqrt(sets))
@@ -124,14 +139,16 @@ def contrasts(scores: pd.DataFrame) -> list[dict[str, Any]]:
     for (first, second), gap, p in zip(CONTRASTS, gaps, adjusted, strict=True):
         accuracy = difference(scores, first, second, "accuracy")
         nearer = abs(means[first]) < abs(means[second])
-        found.append({
-            "first": first,
-            "second": second,
-            "gap": asdict(gap),
-            "holm": p,
-            "accuracy": asdict(accuracy),
-            "verdict": verdict(gap, p, accuracy, nearer),
-        })  # fmt: skip
+        found.append(
+            {
+                "first": first,
+                "second": second,
+                "gap": asdict(gap),
+                "holm": p,
+                "accuracy": asdict(accuracy),
+                "verdict": verdict(gap, p, accuracy, nearer),
+            }
+        )
     return found
 
 
