@@ -29,6 +29,7 @@ from fwc_llm.data import raw_table
 from fwc_llm.data.raw_table import frame_table, sniff_source
 from fwc_llm.errors import FwcError
 from fwc_llm.report.predictions_reader import filled, open_file
+from fwc_llm.taskfile import DEFAULT_MARKERS
 from fwc_llm.tasks import load_task
 from tests.command import Run
 
@@ -38,7 +39,9 @@ TEXTS = st.sampled_from(
 )
 COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "id": TEXTS
-    | st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6),
+    | st.text(
+        st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6
+    ).filter(lambda text: text not in DEFAULT_MARKERS),
     "whole": st.none() | st.integers(-(2**63), 2**63 - 1),
     "number": st.none() | st.floats(-1e12, 1e12).map(lambda value: float(f"{value:.12g}") + 0.0),
     "flag": st.none() | st.booleans(),
