@@ -39,8 +39,7 @@ class _Said:
 def read_reply(body: Any, latency: float = 0.0) -> Reply:
     """The reply in a response of chat completions or of the Responses API; else `AttemptError`.
 
-    A reply that ended by a word that nobody knows is none: its text is None, its `finish_reason`
-    the word.
+    The text of a reply that ended by an unknown word is None, and its `finish_reason` is the word.
     """
     choice = _first(body, "choices")
     if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
@@ -140,9 +139,7 @@ def _of_items(body: Mapping[str, Any]) -> _Said:
 
 
 def _add_parts(said: _Said, content: Any) -> None:
-    """Add a text, a part or a list of parts; the text of a refusal stands where there is no
-    other.
-    """
+    """Add a text, a part or a list of parts; without another text, that of a refusal."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str):
             part = {"text": part}
