@@ -53,6 +53,7 @@ _OURS = frozenset(
         "given",
     )
 ) | {"score", "above"}
+_MOST_LEVELS = 200  # of one attribute: all pairs of groups are compared
 _LARGEST = float(np.finfo(np.float64).max)
 _NUMBERS = {  # numeric columns: (smallest value, largest value, name, hint on the notation)
     "p_yes": (
@@ -121,6 +122,13 @@ def read_answers(
         rows = pd.DataFrame({key: np.asarray(cells[columns["row"]], object)})
         whole = with_population(rows, population, key, lacking)
         cells |= {name: as_names(whole[name].fillna("").to_numpy(object)) for name in lacking}
+    for name in protected:
+        levels = len(cells[name].categories)
+        if levels > _MOST_LEVELS:
+            raise FwcError(
+                f"{raw.where}: the protected column {name!r} has {levels:,} different values, more "
+                f"than the {_MOST_LEVELS} that can be judged: name a column of groups, or merge them"
+            )
     table: dict[str, Any] = {name: cells[column] for name, column in columns.items()}
     notes = list[str]()
     if replies:

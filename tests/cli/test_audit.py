@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import fwc_llm
+from fwc_llm import FwcError, audit
 from tests.command import Run, python
 
 USUAL = ("--answer", "said", "--label", "was", "--protected", "race")
@@ -455,6 +456,17 @@ def test_a_number_written_in_two_ways_is_one_value(fwc: Run, tmp_path: Path) -> 
         words = ("audit", path, "--answer", "said", "--label", "was", "--protected", "sex")
         found += [statistics(fwc, *words), statistics(fwc, *words, "--positive", ones[1])]
     assert found[1:] == found[:1] * 3
+
+
+def test_ids_are_no_groups(fwc: Run, tmp_path: Path) -> None:
+    path = tmp_path / "many.csv"
+    rows = [f"p{row},{'yes' if row % 3 else 'no'}" for row in range(900)]
+    path.write_text("\n".join(["person,said", *rows]) + "\n")
+    line = fwc("audit", path, "--answer", "said", "--protected", "person", code=2).line
+    assert "'person' has 900 different values" in line
+    frame = pd.read_csv(path)
+    with pytest.raises(FwcError, match="900 different values"):
+        audit(frame, answer="said", protected="person")
 
 
 @pytest.mark.parametrize(
