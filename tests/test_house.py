@@ -320,3 +320,21 @@ def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
     assert len(errors) == 3, done.stdout
     for error, words in zip(errors, ("speed", 'expected "int"', "evaluat"), strict=True):
         assert words in error
+
+
+def test_one_statement_does_one_thing() -> None:
+    """Packed assignments, conditional expressions and `:=`, of 1,000 statements; fmt: skip hides lines."""
+    statements = 0
+    found = Counter[str]()
+    for path in SOURCES:
+        for node in nodes(path):
+            statements += isinstance(node, ast.stmt)
+            found["conditional"] += isinstance(node, ast.IfExp)
+            found["walrus"] += isinstance(node, ast.NamedExpr)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+                found["packed"] += isinstance(node.targets[0], ast.Tuple)
+        assert "fmt: skip" not in path.read_text(encoding="utf-8"), path
+    share = {kind: 1000 * number / statements for kind, number in found.items()}
+    assert share["packed"] <= 8
+    assert share["conditional"] <= 30
+    assert share["walrus"] <= 3
