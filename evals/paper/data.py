@@ -71,8 +71,9 @@ class Space:
     """Rows and representatives (x, d, y) as tables, fitted to the train rows.
 
     Distances between `table`s are ground costs without scales for cells: a categorical mismatch,
-    another protected level and another outcome cost 1 each (docs/method.md, "Ground cost and
-    scaling"). Numeric columns, and the ranks of ordinal ones, are z-scored ("standardised") or
+    another protected level and another outcome cost 1 each
+    (docs/method.md, "Ground cost and scaling"). Numeric columns, and the ranks of ordinal ones,
+    are z-scored ("standardised") or
     unchanged ("raw").
 
     In standardised units the methods get the features as a DataFrame, which they scale in the same

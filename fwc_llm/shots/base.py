@@ -106,8 +106,8 @@ class Shots:
         """Return the examples in the prompt, each with its displayed weight θ/max θ.
 
         The weight is None if the examples are unweighted. Examples with θ = 0 are left out; a
-        displayed weight has two decimals and is at least 0.01 (docs/method.md, "Weights in
-        prompts").
+        displayed weight has two decimals and is at least 0.01
+        (docs/method.md, "Weights in prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
         if not self.weighted or largest == 0.0:

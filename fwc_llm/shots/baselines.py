@@ -65,8 +65,9 @@ def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
 def balanced(request: Request) -> Shots:
     """Equal numbers of examples per cell, drawn without replacement; unweighted.
 
-    Draws are uniform within a cell, and labels alternate: no, yes, … (docs/protocol.md, "Balanced
-    examples"). If m is not a multiple of the number of cells, the numbers of any two cells differ
+    Draws are uniform within a cell, and labels alternate: no, yes, …
+    (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells, the
+    numbers of any two cells differ
     by at most one, and so do those of the two labels.
     """
     shares = examples.cell_shares(request)

@@ -61,7 +61,7 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
                 evaluate(
                     CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other
                 )
-        with pytest.raises(FwcError, match=r"\(api: chat, now decisions\)"):
+        with pytest.raises(FwcError, match="api: chat, now decisions"):
             evaluate(
                 CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions"
             )

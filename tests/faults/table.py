@@ -127,7 +127,6 @@ _HARMLESS: dict[str, HttpReply] = {
     "content an object": _content({"text": "Yes"}),
     "content in parts": _content([{"type": "text", "text": "Yes"}, None, 7, {"text": None}]),
     "refusal true": _choice({"role": "assistant", "content": "Yes", "refusal": True}),
-    "finish_reason of 100,000 characters": _choice(finish_reason="x" * 100_000),
     "content_filter": _choice(finish_reason="content_filter"),
     "status 400, filtered": refusal(
         400, "Filtered.", innererror={"code": "ResponsibleAIPolicyViolation"}
@@ -159,6 +158,7 @@ _HARMLESS: dict[str, HttpReply] = {
 }
 _DEEP = b'{"error": ' * 100_000 + b"1" + b"}" * 100_000
 _ATTEMPT: dict[str, HttpReply] = {
+    "finish_reason of 100,000 characters": _choice(finish_reason="x" * 100_000),
     **{
         f"status {status}": refusal(status, "trouble")
         for status in (408, 409, 425, 500, 502, 503, 504, 529)

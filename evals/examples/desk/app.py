@@ -36,7 +36,7 @@ def decide(person: dict[str, Any]) -> str | None:
 
 @app.post("/decisions")
 def decision(person: dict[str, Any]) -> dict[str, str]:
-    """Decide about a row as it lies in the table's file; 503 is for a person to look at."""
+    """Decide about a row of the table's file; 503 is for a person to look at."""
     try:
         answer = decide(person)
     except FwcError as error:
