@@ -18,7 +18,7 @@ from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.audit_table import OutcomeRules, from_frame
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import ERROR, MIN_DECISIONS, intervals
-from fwc_llm.metrics.run_answers import as_names, mapped
+from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.number_format import number
 from fwc_llm.report.predictions_reader import read_predictions
@@ -149,8 +149,9 @@ def watch(
     else:
         start = 0
     arrival = np.argsort(np.argsort(order[start:]))  # in which order the judged periods came
+    unknown = unknown_of(summary["groups"])
     judged = [
-        judge(condition, counts[start:], periods[start:], arrival, len(conditions))
+        judge(condition, counts[start:], periods[start:], arrival, len(conditions), unknown)
         for condition in conditions
     ]
     return Monitored(summary, periods, counts, start, judged, notes)
@@ -181,8 +182,9 @@ def judge(
     periods: Sequence[str],
     arrival: Codes,
     conditions: int = 1,
+    unknown: Sequence[int] = (),
 ) -> Judged:
-    """Judge a condition on counts (P, G, 2, 3) by period.
+    """Judge a condition on counts (P, G, 2, 3) by period; `unknown` groups are in no gap or ratio.
 
     Of the error, the pooled interval has one half. The period that came k-th (`arrival` (P,), from
     0) has 1 / ((k + 1) (k + 2)) of the other half. So all of them hold together, at all calls.
@@ -190,8 +192,11 @@ def judge(
     metric = BY_KEY[KEY_OF[condition.metric]]
     half = ERROR / (2 * conditions)
     shares = half / ((arrival + 1.0) * (arrival + 2.0))
-    pooled = intervals(counts, metric, half)
-    of_periods = intervals(counts[:, None], metric, shares)
+    compared = counts
+    if metric.kind != "share":
+        compared = np.delete(counts, unknown, axis=1)
+    pooled = intervals(compared, metric, half)
+    of_periods = intervals(compared[:, None], metric, shares)
     return Judged(condition, metric, pooled, of_periods, periods, int(counts.sum()))
 
 

@@ -239,6 +239,15 @@ def test_calls_of_few_decisions_in_other_words(watch: Run) -> None:
     assert "--positive granted" in watch(day(3, 9).assign(approved="granted"), *other, code=2).line
 
 
+def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
+    frame = day(1, 3000, 0.0)
+    frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["unknown", "yes"]
+    document = json.loads(watch(frame, "--json", code=0).out)
+    assert document["gates"][0]["outcome"] == "passed"
+    assert document["pooled"]["dp > 0.1"]["value"] < 0.1
+    assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
+
+
 def test_spellings_of_unknown_are_one_group_in_whatever_call_they_come(watch: Run) -> None:
     for number, sex in enumerate(("n/a", "NA", "keine Angabe", "secret"), 1):
         document = json.loads(
