@@ -50,6 +50,8 @@ def _free() -> None:
     table = _table(50_000, 20)
     for cost in ("l1", "sqeuclidean"):
         FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(*table)
+    single = table[0].astype(np.float32)
+    FairCoreset(100, init="random", max_iter=2, random_state=0).fit(single, *table[1:])
 
 
 def _blocks() -> None:
