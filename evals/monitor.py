@@ -20,7 +20,7 @@ from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
 from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
-from fwc_llm.metrics.period_gaps import ERROR, intervals
+from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
 from fwc_llm.report.monitor_state import DECISION, open_state
 
 MONTHS = 12
@@ -127,8 +127,9 @@ def judged(world: World, counts: Codes) -> tuple[Floats, Floats]:
     condition = parse_condition(world.condition)
     metric = BY_KEY[KEY_OF[condition.metric]]
     arrival = np.arange(counts.shape[1])
-    pooled = intervals(counts, metric, ERROR / 2)
-    months = intervals(counts[:, :, None], metric, ERROR / 2 / ((arrival + 1) * (arrival + 2)))
+    half, shares = split_error(arrival)
+    pooled = intervals(counts, metric, half)
+    months = intervals(counts[:, :, None], metric, shares)
     if metric.kind == "gap":
         return pooled[1] > condition.bound, (months[1] > condition.bound).any(-1)
     return pooled[2] < condition.bound, (months[2] < condition.bound).any(-1)

@@ -23,6 +23,7 @@ from fwc_llm.sanitize import parse_json, utf8_safe
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Number, Protected, RowFilter, TaskFile, Written
 from fwc_llm.validation import Checked
 from fwc_llm.words import as_number as as_number
+from fwc_llm.words import group_key
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
@@ -368,7 +369,8 @@ def clean_record(
         if attribute:
             domain = domains[attribute.name]
             is_level = find_level(attribute, text) is None and text in (domain.values or ())
-            values[attribute.name] = text if is_level else parse_level(task, attribute, text)
+            level = text if is_level else parse_level(task, attribute, text)
+            values[attribute.name] = _known_spelling(level, domain)
             notes += _check(item, domain, values[attribute.name])
         if is_column and (attribute is None or attribute.keep):
             values[item.name] = parse_value(task, item, text)
@@ -408,6 +410,12 @@ def _means(text: str, other: str) -> bool:
     """Whether both texts write the same number or truth value."""
     number = float(text == "true") if text in ("true", "false") else as_number(text)
     return other.casefold() == text or (number is not None and as_number(other) == number)
+
+
+def _known_spelling(level: str, domain: Domain) -> str:
+    """The table's spelling of a protected level; the level itself if the table has no such group."""
+    spellings = {group_key(str(known)): str(known) for known in domain.values or ()}
+    return spellings.get(group_key(level), level)
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
+from fwc_llm.errors import FwcError
 from fwc_llm.runs.splits import row_values
 from fwc_llm.taskfile import About
 from fwc_llm.tasks import load_task, task_names
@@ -157,3 +159,18 @@ def test_a_damaged_table_is_said_in_the_picture(tmp_path: Path) -> None:
     assert "<i>?" in words
     assert "'<b>f'" in words.split("columns to show")[1]
     assert drawn.find(".//table") is None
+
+
+def test_a_row_of_the_table_is_a_record_however_its_group_is_spelled() -> None:
+    rows = 240
+    spellings = ["Ontario", "ontario", "Qu\u00e9bec", "Que\u0301bec"] * (rows // 4)
+    frame = pd.DataFrame(
+        {"province": spellings, "x": range(rows), "said": ["yes", "no", "no"] * 80}
+    )
+    task = load_task(frame, protected="province", outcome="said")
+    assert len(task.groups) == 2
+    for row in range(4):
+        record = task.record(frame.iloc[row].to_dict())
+        assert record.values["province"] == task.pool().iloc[row]["province"]
+    with pytest.raises(FwcError, match="'Quebec'"):
+        task.record({**frame.iloc[0].to_dict(), "province": "Quebec"})

@@ -81,17 +81,20 @@ def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
     return np.minimum(low, p), np.maximum(high, p)
 
 
-def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN if n is
-    0.
+def clopper_pearson(
+    share: npt.ArrayLike, n: npt.ArrayLike, tail: float | Floats = (1 - LEVEL) / 2
+) -> tuple[Floats, Floats]:
+    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN if n is 0.
+
+    `tail` is the error of each limit.
     """
     p = np.asarray(share, np.float64)
     size = np.asarray(n, np.float64)
     yes = p * size
     no = (1.0 - p) * size
     with np.errstate(invalid="ignore"):
-        low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, (1 - LEVEL) / 2), 0.0)
-        high = np.where(no > _ROUNDING, betaincinv(yes + 1.0, no, (1 + LEVEL) / 2), 1.0)
+        low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, tail), 0.0)
+        high = np.where(no > _ROUNDING, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
         known = size > 0
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 

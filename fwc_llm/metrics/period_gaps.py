@@ -15,14 +15,25 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, lambertw, ndtr
+from scipy.special import lambertw, ndtr
 
 from fwc_llm.metrics.counts import RATES, Codes, Floats, Metric
-from fwc_llm.metrics.intervals import ratio_limits
+from fwc_llm.metrics.intervals import clopper_pearson, ratio_limits
 
 MIN_DECISIONS = 30  # effective decisions of a group before it is compared
 ERROR = 0.05  # largest probability that any of a file's intervals ever leaves out the true value
 _TIGHTEST = 1_000  # decisions, of two equally large groups, at which an interval is tightest
+
+
+def split_error(arrival: npt.ArrayLike, conditions: int = 1) -> tuple[float, Floats]:
+    """Divide `ERROR`: half for the pooled interval, the other half for those of the periods (P,).
+
+    The period that came k-th (`arrival` (P,), from 0) has 1 / ((k + 1) (k + 2)) of its half, so
+    that all intervals hold together, at all calls, whatever the number of periods.
+    """
+    half = ERROR / (2 * conditions)
+    order = np.asarray(arrival, np.float64)
+    return half, half / ((order + 1.0) * (order + 2.0))
 
 
 def intervals(counts: Codes, metric: Metric, error: npt.ArrayLike) -> Floats:
@@ -66,7 +77,7 @@ def _share(counts: Codes, metric: Metric, level: Floats) -> Floats:
     counted, hits = _counted(counts, metric.rates[0])
     known = np.where(counted >= MIN_DECISIONS, counted, np.nan)
     value = hits / known
-    low, high = _limits(value, known, _critical_value(known, level))
+    low, high = clopper_pearson(value, known, ndtr(-_critical_value(known, level)))
     return np.array([value, low, high])
 
 
@@ -88,9 +99,9 @@ def _pairs(
     m_effective = information**2 / np.nan_to_num(weight**2 / m).sum(-2)
     enough = np.minimum(n_effective, m_effective) >= MIN_DECISIONS
     one = np.where(enough, one, np.nan)
-    critical = _critical_value(4.0 * information, level[..., None])
-    one_low, one_high = _limits(one, n_effective, critical)
-    other_low, other_high = _limits(other, m_effective, critical)
+    tail = ndtr(-_critical_value(4.0 * information, level[..., None]))
+    one_low, one_high = clopper_pearson(one, n_effective, tail)
+    other_low, other_high = clopper_pearson(other, m_effective, tail)
     if kind == "ratio":
         return _ratio(
             one, one - one_low, one_high - one, other, other - other_low, other_high - other
@@ -123,16 +134,3 @@ def _critical_value(decisions: Floats, level: Floats) -> Floats:
     tightest = -lambertw(-(level**2) / np.e, -1).real - 1.0
     time = tightest * decisions / _TIGHTEST
     return np.asarray(np.sqrt((time + 1.0) / time * np.log((time + 1.0) / level**2)))
-
-
-def _limits(share: Floats, n: Floats, critical: Floats) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits (1934) of shares of n, at the normal level of a critical
-    value.
-    """
-    tail = ndtr(-critical)
-    yes = share * n
-    no = n - yes
-    low = np.where(yes > 0.0, betaincinv(yes, no + 1.0, tail), 0.0)
-    high = np.where(no > 0.0, 1.0 - betaincinv(no, yes + 1.0, tail), 1.0)
-    unknown = np.isnan(share)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)

@@ -17,7 +17,7 @@ from fwc_llm.gates.decide import Outcome, outcome_of
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.audit_table import OutcomeRules, from_frame
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
-from fwc_llm.metrics.period_gaps import ERROR, MIN_DECISIONS, intervals
+from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, split_error
 from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.number_format import number
@@ -186,12 +186,10 @@ def judge(
 ) -> Judged:
     """Judge a condition on counts (P, G, 2, 3) by period; `unknown` groups are in no gap or ratio.
 
-    Of the error, the pooled interval has one half. The period that came k-th (`arrival` (P,), from
-    0) has 1 / ((k + 1) (k + 2)) of the other half. So all of them hold together, at all calls.
+    `arrival` (P,) is the order in which the periods came; see `split_error`.
     """
     metric = BY_KEY[KEY_OF[condition.metric]]
-    half = ERROR / (2 * conditions)
-    shares = half / ((arrival + 1.0) * (arrival + 2.0))
+    half, shares = split_error(arrival, conditions)
     compared = counts
     if metric.kind != "share":
         compared = np.delete(counts, unknown, axis=1)
