@@ -15,7 +15,12 @@ from sklearn.base import BaseEstimator
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.problem.cells import Cells, empty_cell, find_cells
-from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained, set_features
+from fwc_llm.coreset.problem.encoded_input import (
+    check_terms,
+    is_constrained,
+    read_rows,
+    set_features,
+)
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
@@ -77,7 +82,8 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
-        rows = ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight))
+        check_terms(self)
+        rows = read_rows(self, Columns(X, y, sensitive, sample_weight))
         table = rows.table
         cells = rows.cells
         problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))

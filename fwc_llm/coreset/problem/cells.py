@@ -188,6 +188,41 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
     return [value if texts.count(value) == 1 else f"{k}: {value}" for k, value in names]
 
 
+def between_cells(
+    rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float
+) -> np.ndarray:
+    """(H, G) cost of moving a row from each cell of `rows` to each of `points`, without features.
+
+    A label that no point has differs from all others.
+    """
+    level, outcome = np.divmod(np.arange(rows.n_cells), rows.n_outcomes)
+    level = places(rows.levels, points.levels)[level]
+    outcome = places(rows.outcomes, points.outcomes)[outcome]
+    to_level, to_outcome = np.divmod(np.arange(points.n_cells), points.n_outcomes)
+    costs = cost_sensitive * (level[:, None] != to_level)
+    return np.asarray(costs + cost_outcome * (outcome[:, None] != to_outcome), np.float64)
+
+
+def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
+    rows.
+
+    A number and its text are the same label: files may store numbers as text.
+    """
+
+    def read(label: Any) -> tuple[Any, Any]:
+        if isinstance(label, list):
+            parts = label
+        else:
+            parts = [label]
+        return tuple(map(str, parts)), tuple(parts)
+
+    texts, values = zip(*map(read, categories.tolist()), strict=True)
+    index = {label: k for labels in (texts, values) for k, label in enumerate(labels)}
+    found = [index.get(value, index.get(text, -1)) for text, value in map(read, labels.tolist())]
+    return np.array(found, np.intp)
+
+
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
     """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits
     overlap.

@@ -9,6 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import (
     Cells,
+    between_cells,
     check_attributes,
     groups_of,
     limits_of,
@@ -16,7 +17,7 @@ from fwc_llm.coreset.problem.cells import (
 )
 from fwc_llm.coreset.problem.encoded_input import EncodedInput
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -34,7 +35,7 @@ class Problem:
     epsilon: float | np.ndarray | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
     cost: str
     support: str
-    move: np.ndarray  # (G, G) cost of a change of cell
+    move: np.ndarray  # (G, G) cost of a change of cell; (H, G) if rows have other cells
     pools: list[np.ndarray]  # positions of the rows that may represent each cell
     ids: np.ndarray  # (n,) equal for rows that count as the same
     # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
@@ -55,7 +56,7 @@ class Problem:
         pools: Any,
         ids: np.ndarray,
     ) -> Self:
-        """Make the problem of encoded rows with `params`, a `ProblemParams` or an estimator."""
+        """Make the problem of encoded rows with the parameters of an estimator."""
         cells = rows.cells
         target = overall_target(cells, params.target)
         groups = groups_of(cells.levels, params.crossed)
@@ -64,7 +65,7 @@ class Problem:
                 params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target
             )
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
-        move = between_cells(cells, params.cost_sensitive, params.cost_outcome)
+        move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
         terms = rows.encoder.to_ranks if ordinal else None, rows.masses, params.penalty, groups
         return cls(
@@ -95,6 +96,16 @@ class Problem:
     def seats(self) -> np.ndarray:
         """(G,) number of representatives of each cell."""
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
+
+    def costs(self, points: np.ndarray, cell: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """(b, m) costs of a block of rows to points (m, p) of the cells `cell` (m,)."""
+        costs = self.feature_cost.matrix(self.table.take(rows), points)
+        costs += self.move[self.cells.cell[rows]][:, cell]
+        return costs
+
+    def without_rows(self) -> "Problem":
+        """The parameters alone."""
+        return replace(self, masses=None).subset(np.zeros(0, int))
 
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """Return the problem of some `rows` (n',), renumbered 0, 1, …
