@@ -267,4 +267,3 @@ def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
 
 
 pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
-exact_cost = part(_pair_cost)
