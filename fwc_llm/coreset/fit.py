@@ -172,7 +172,7 @@ class CoresetFit:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
-            self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+            self.labels_[rows.used] = main_labels(shares)
             return self
         steps.rest()
         if self.row_index_ is not None:
@@ -232,7 +232,7 @@ class CoresetFit:
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
                 "'features'"
             )
-        may = rows.of_all(candidate_mask(candidates, rows.n))
+        may = candidate_mask(candidates, rows.n)[rows.used]
         ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -279,7 +279,7 @@ class CoresetFit:
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: name m different rows")
         place = np.full(n, -1)
-        place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
+        place[among.used] = np.arange(among.table.n)
         if (place[rows] < 0).any():
             raise InputError(
                 f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a "
@@ -298,7 +298,7 @@ class CoresetFit:
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
-                    row = among.positions(refused)[0]
+                    row = among.used[refused[0]]
                     raise InputError(f"init names row {row}, which is not a candidate of its cell")
             return rows
         if self.support != "free":
@@ -366,7 +366,7 @@ class CoresetFit:
             self.y_ = cells.outcomes[outcome]
             costs["cost_outcome"] = self.cost_outcome
         if best.rows is not None:
-            self.row_index_ = rows.positions(best.rows)
+            self.row_index_ = rows.used[best.rows]
             self.representatives_ = pick(rows.X, self.row_index_)
         else:
             self.representatives_ = rows.encoder.decode(points)

@@ -89,8 +89,7 @@ class _Relaxation:
     def __init__(self, problem: Problem, prices: np.ndarray) -> None:
         self.problem, self.fair = problem, problem.parity_set
         n = problem.table.n
-        masses = problem.masses
-        self.mass = np.full(n, 1 / n) if masses is None else masses.values / masses.total
+        self.mass = problem.masses.values / problem.masses.total
         candidates, self.cell = problem.candidates()
         self.points = problem.table.values_of(candidates)
         self.cost = np.empty((n, len(self.cell)), np.float32)

@@ -46,7 +46,7 @@ class Cells:
         """Number of cells, G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
-    def take(self, rows: np.ndarray, masses: Masses | None) -> "Cells":
+    def take(self, rows: np.ndarray, masses: Masses) -> "Cells":
         """The cells of some rows (n',), with the masses of these rows."""
         cell = self.cell[rows]
         return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
@@ -63,20 +63,20 @@ class Cells:
 
 
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
-    """Return the cells of `n` rows; rows without mass are left out.
+    """Return the cells of `n` rows; rows without mass are left out. None: 1 per row.
 
     `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all
     rows.
     """
     alike = np.zeros(n, np.int8)
-    own = _labels(alike if y is None else y, "y", n, columns=False)[0]
+    labels = _labels(alike if y is None else y, "y", n, columns=False)
     columns = _labels(alike if sensitive is None else sensitive, "sensitive", n, columns=True)
-    if masses is not None and masses.positive is not None:
-        own = own[masses.positive]
+    masses = masses or Masses(np.ones(n))
+    if len(masses.positive) < n:
+        labels = [column[masses.positive] for column in labels]
         columns = [column[masses.positive] for column in columns]
-        n = len(own)
         masses = masses.take(masses.positive)
-    outcomes, y_code = np.unique(own, return_inverse=True)
+    outcomes, y_code = np.unique(labels[0], return_inverse=True)
     _check_not_continuous(outcomes, "y")
     members, codes = zip(
         *(np.unique(column, return_inverse=True) for column in columns), strict=True
@@ -100,13 +100,11 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
 
-def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np.ndarray]:
-    counts = np.bincount(cell, minlength=n_cells)
-    if masses is None:
-        sizes = counts
-    else:
-        sizes = np.bincount(cell, masses.values, n_cells)
-    return {"counts": counts, "sizes": sizes}
+def _sums(cell: np.ndarray, n_cells: int, masses: Masses) -> dict[str, np.ndarray]:
+    return {
+        "counts": np.bincount(cell, minlength=n_cells),
+        "sizes": np.bincount(cell, masses.values, n_cells),
+    }
 
 
 def _check_not_continuous(labels: np.ndarray, what: str) -> None:
@@ -284,7 +282,7 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
 
 def empty_cell(cells: Cells, g: int) -> InputError:
     """Make the error for a cell that needs mass but has no rows."""
-    if cells.sizes is cells.counts:
+    if (cells.sizes == cells.counts).all():
         lacking = "no rows"
     else:
         lacking = "no rows of positive weight"

@@ -23,19 +23,11 @@ class EncodedInput:
     encoder: Encoder
     table: EncodedTable
     cells: Cells
-    masses: Masses | None  # None: 1 per row
-    used: np.ndarray | None  # (n',) positions of these rows in X; None: all rows
+    masses: Masses
+    used: np.ndarray  # (n',) positions of these rows in X
     n: int  # number of rows of X
     has_y: bool  # whether outcomes were given
     has_levels: bool
-
-    def of_all(self, values: np.ndarray) -> np.ndarray:
-        """Select from `values`, one per row of X, those of the encoded rows."""
-        return values if self.used is None else values[self.used]
-
-    def positions(self, rows: np.ndarray) -> np.ndarray:
-        """Positions in X of some encoded rows."""
-        return rows if self.used is None else self.used[rows]
 
 
 def check_terms(params: Any) -> None:
@@ -64,9 +56,8 @@ def read_rows(params: Any, columns: Columns) -> EncodedInput:
             f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
             "pass another attribute, or epsilon=None"
         )
-    used = None
-    if masses is not None and masses.positive is not None:
-        used = masses.positive
+    used = masses.positive
+    if len(used) < n:
         table = table.take(used)
         masses = masses.take(used)
     check_costs(table, params.cost)

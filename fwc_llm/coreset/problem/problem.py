@@ -38,9 +38,9 @@ class Problem:
     move: np.ndarray  # (G, G) cost of a change of cell; (H, G) if rows have other cells
     pools: list[np.ndarray]  # positions of the rows that may represent each cell
     ids: np.ndarray  # (n,) equal for rows that count as the same
+    masses: Masses  # positive
     # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
-    masses: Masses | None = None  # positive; None: 1 per row
     penalty: float | None = None  # soft limit, instead of `epsilon`
     groups: np.ndarray | None = (
         None  # (L, |D|) marks the levels that share a limit, if attributes overlap
@@ -67,7 +67,7 @@ class Problem:
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
         move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
-        terms = rows.encoder.to_ranks if ordinal else None, rows.masses, params.penalty, groups
+        terms = rows.masses, rows.encoder.to_ranks if ordinal else None, params.penalty, groups
         return cls(
             rows.table,
             cells,
@@ -105,7 +105,7 @@ class Problem:
 
     def without_rows(self) -> "Problem":
         """The parameters alone."""
-        return replace(self, masses=None).subset(np.zeros(0, int))
+        return self.subset(np.zeros(0, int))
 
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """Return the problem of some `rows` (n',), renumbered 0, 1, …
@@ -113,12 +113,10 @@ class Problem:
         With the `priority` (n,) by which the rows were sampled, their masses also represent the
         other rows.
         """
-        masses = self.masses
-        if masses is not None:
-            if priority is None:
-                masses = masses.take(rows)
-            else:
-                masses = masses.sampled(rows, priority)
+        if priority is None:
+            masses = self.masses.take(rows)
+        else:
+            masses = self.masses.sampled(rows, priority)
         place = np.full(self.table.n, -1)
         place[rows] = np.arange(len(rows))
         return replace(
@@ -134,7 +132,7 @@ class Problem:
         """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for
         equal masses.
         """
-        if self.masses is None:
+        if self.masses.equal:
             return None
         return self.masses.values / (1.0 - rng.random(self.table.n))
 
@@ -165,10 +163,10 @@ class Problem:
         the rows.
         """
         terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
-        if masses is None:
-            mass = self.masses
-        else:
-            mass = masses
         return fair_transport(
-            cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups
+            cost,
+            *terms,
+            sample_weight=self.masses if masses is None else masses,
+            penalty=self.penalty,
+            groups=self.groups,
         )
