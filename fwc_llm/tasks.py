@@ -251,7 +251,7 @@ class Task:
         """Protected levels (n,) as str; levels of several attributes are joined by " & ".
 
         The rows are those of `pool()` or `test()`, or raw rows of the table, which are read as the
-        task reads its table. `FwcError` for a cell that is none of the table's levels.
+        task reads its table. `FwcError` for a level that the table lacks.
         """
         from fwc_llm.data.clean_table import crossed
 

@@ -54,9 +54,7 @@ class FrameReader:
         return answers.to_numpy(dtype=bool)
 
     def groups(self, frame: Any, name: str) -> pd.Series:
-        """The level of each row (n,) of the protected attribute `name`; `FwcError` for a cell that
-        is none of the table's levels.
-        """
+        """The levels (n,) of the protected attribute `name`; `FwcError` for an unknown level."""
         known = self.levels[name]
         by_name = {attribute.name: attribute for attribute in self.rules.protected}
         attribute = by_name.get(name) or Protected(column=name, name=name)
