@@ -99,6 +99,7 @@ class FunctionModel:
             self.parameters["bound"] = json.loads(bound)
         self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
+        self.raised: Exception | None = None  # the latest exception of the function
         self._hung = 0
         self._begin()
 
@@ -123,6 +124,7 @@ class FunctionModel:
                 words = str(error)
             else:
                 words = as_single_line(raised)
+                self.raised = error
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
