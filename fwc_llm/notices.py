@@ -54,7 +54,9 @@ SWITCHES = (
 )
 _VALUE = r"[\d.]*\d\b|none|json|word|auto|chat|fit|base-rate|as-no|default|surrogate|baseline"
 _PARAMETER = re.compile(r"--param ([\w.]+)=(\w+|…)")
-_FLAG = re.compile(rf"(?<!install )--([a-z](?:[a-z\d-]*[a-z\d])?)(?:[ =]({_VALUE}|[A-Z]{{3,}}\b|'[^']*'))?")
+_FLAG = re.compile(
+    rf"(?<!install )--([a-z](?:[a-z\d-]*[a-z\d])?)(?:[ =]({_VALUE}|[A-Z]{{3,}}\b|'[^']*'))?"
+)
 _in_command_line: ContextVar[bool] = ContextVar("in_command_line", default=False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError
-from fwc_llm.runs.execute import frequent_texts
+from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
 if TYPE_CHECKING:
@@ -188,13 +188,7 @@ class Result:
     @property
     def remarks(self) -> list[str]:
         """Sentences on replies without an answer, and on log-probabilities that contradict one."""
-        rows = RunFolder(self.folder).read_answers()
-        texts = frequent_texts(
-            row["reply"] for row in rows if not row["answer"] and row["reason"] != "error"
-        )
-        lines = []
-        if texts:
-            lines.append(f"most frequent among the replies without an answer: {'; '.join(texts)}")
+        lines = [spoken(self.data["unread"])] if self.data.get("unread") else []
         contradicting = self.data.get("p_yes_contradicts")
         if contradicting:
             lines.append(
