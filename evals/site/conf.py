@@ -10,7 +10,7 @@ from textwrap import indent
 from typing import Any
 
 from click.testing import CliRunner
-from docutils import nodes
+from docutils import nodes  # type: ignore[import-untyped]
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
