@@ -295,7 +295,6 @@ def _print_results(
 ) -> None:
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
-    from fwc_llm.runs.execute import frequent_texts
     from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
@@ -310,14 +309,7 @@ def _print_results(
         else run_table(folders[0], verbose)
     )
     for name, result in answered.items():
-        rows = RunFolder(result.folder).read_answers()
-        texts = frequent_texts(
-            row["reply"] for row in rows if not row["answer"] and row["reason"] != "error"
-        )
-        if texts:
-            console.notes(
-                f"{name}: most frequent among the replies without an answer: {'; '.join(texts)}"
-            )
+        console.notes(*(f"{name}: {remark}" for remark in result.remarks))
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (
@@ -328,10 +320,6 @@ def _print_results(
             else:
                 name = ""
             console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
-            contradicting = finished.data.get("p_yes_contradicts")
-            if contradicting:
-                why = "contradict their answers, and count as unknown"
-                console.notes(f"{name}log-probabilities of {contradicting:,} replies {why}")
     if group:
         where = group.path
     else:

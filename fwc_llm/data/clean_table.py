@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 from fwc_llm.words import merge_spellings, spellings_note
 
+FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
     0.02  # least difference between groups' shares of lost rows that gives a warning
 )
@@ -127,10 +129,16 @@ class CleanTables:
     test: pd.DataFrame
     notes: tuple[str, ...]
     rows: RowCount | None = None  # None if no row can be lost
+    meaning: Meaning | None = None  # of the outcome's values; None of numbers and simulated rows
 
 
-def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
-    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`."""
+def clean_tables(
+    task: TaskFile, raws: Sequence[pd.DataFrame], meaning: Meaning | None = None
+) -> CleanTables:
+    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`.
+
+    `meaning` is that of the outcome's values; by default the values in `raws` decide.
+    """
     for name in (item.name for item in task.fields if item.use == "id"):
         cells = pd.concat([raw[name] for raw in raws])
         if len(repeated := cells[cells.duplicated()]):
@@ -142,8 +150,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
             )
     edited = [_edited(task, raw) for raw in raws]
     met = [_conditions(task, raw) for raw in edited]
-    meaning = None
-    if task.outcome.above is None:
+    if task.outcome.above is None and meaning is None:
         kept = [
             raw[~np.logical_or.reduce([*lost.values()])]
             for raw, lost in zip(edited, met, strict=True)
@@ -163,7 +170,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
             raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
         notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
     frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
-    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
+    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows, meaning)
 
 
 def _used(task: TaskFile) -> list[FileColumn]:
@@ -202,7 +209,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
     counts = Counter(cells.dropna().tolist())
-    described = MeaningRule(rule.positive, rule.negative, rule.others, "task file")
+    options: Literal["python", "task file"] = "python" if task.path == FRAME else "task file"
+    described = MeaningRule(rule.positive, rule.negative, rule.others, options)
     try:
         return read_meaning(
             dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described
@@ -210,7 +218,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     except FwcError as error:
         above = ""
         if len(counts) > 2 and not rule.positive:
-            above = "; or for numbers threshold = { above = NUMBER }"
+            written = "above=NUMBER" if options == "python" else "threshold = { above = NUMBER }"
+            above = f"; or for numbers {written}"
         raise FwcError(f"{error}{above}") from None
 
 
@@ -283,7 +292,7 @@ def _merge_spellings(
     return merged, [spellings_note(name, spelled)]
 
 
-def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
+def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     levels = frame[protected[0]]
     for name in protected[1:]:

@@ -4,9 +4,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 from xml.etree import ElementTree
 
+from fwc_llm.errors import InputTypeError
 from fwc_llm.gates.condition import KEY_OF, UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.arm_comparison import COMPARED, compare
 from fwc_llm.metrics.arm_estimates import ArmEstimates
@@ -38,6 +39,17 @@ class Check:
     low: float = math.nan
     high: float = math.nan
     more_rows: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outcome is "passed": no value in the interval meets the condition."""
+        return self.outcome == "passed"
+
+    def __bool__(self) -> NoReturn:
+        raise InputTypeError(
+            f"a check is neither true nor false ({self.outcome}: {self.reason}): write "
+            f"check.passed, or compare check.outcome"
+        )
 
 
 def decide(condition: GateCondition, answered: RunAnswers) -> list[Check]:

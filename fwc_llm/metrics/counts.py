@@ -7,6 +7,7 @@ explains them (docs/statistics.md, "What is estimated").
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -100,35 +101,26 @@ TABLE: tuple[Metric, ...] = (
     Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), source="p_yes"),
     Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
-REPLY_RATES = "coverage", "refused", "filtered"  # shares of all replies, with or without an answer
-REPLIES: tuple[Metric, ...] = (
-    Metric(
-        "coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1
-    ),
-    Metric(
-        "coverage_difference",
-        "coverage_gap",
-        "Coverage gap",
-        "gap",
-        ("coverage",),
-        source="replies",
-    ),
-    Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", digits=1),
-    Metric(
-        "refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"
-    ),
-    Metric(
-        "filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", digits=1
-    ),
-    Metric(
-        "filtered_difference",
-        "filtered_gap",
-        "Filtered gap",
-        "gap",
-        ("filtered",),
-        source="replies",
-    ),
+# Shares of all replies, with or without an answer: (rate, gate, title). All but the first are
+# reasons for having none; "unread" are replies that ended well, in which no answer was found.
+_OF_REPLIES = (
+    ("coverage", "coverage", "Coverage"),
+    ("refused", "refusals", "Refused"),
+    ("filtered", "filtered", "Filtered"),
+    ("truncated", "truncated", "Truncated"),
+    ("unfinished", "unfinished", "Unfinished"),
+    ("unread", "unread", "Unread"),
 )
+REPLY_RATES: tuple[str, ...] = tuple(rate for rate, _, _ in _OF_REPLIES)
+_SHARES = tuple(
+    Metric(gate, gate, f"{title} %", "share", (rate,), source="replies", digits=1)
+    for rate, gate, title in _OF_REPLIES
+)
+_GAPS = tuple(
+    Metric(f"{gate}_difference", f"{gate}_gap", f"{title} gap", "gap", (rate,), source="replies")
+    for rate, gate, title in _OF_REPLIES
+)
+REPLIES: tuple[Metric, ...] = tuple(chain.from_iterable(zip(_SHARES, _GAPS, strict=True)))
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
 COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if metric.source == "answers")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CROSSING = " & "  # separates the levels of several attributes
 MIN_PROBABILITIES = 10  # values of P(yes) of an arm, at least, for statistics of P(yes)
+_UNREAD = ("empty", "ambiguous", "other")  # reasons that are counted as "unread"
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
@@ -263,6 +264,7 @@ def samples_of(
         order: Any = np.lexsort((row, repeat))
         if (np.diff(order) == 1).all():
             order = np.s_[:]  # a view, not a copy
+        reason = mapped(a.reason, lambda why: "unread" if why in _UNREAD else why)
         samples[arm] = ArmArrays(
             answer=a.answer[order],
             label=a.label[order],
@@ -276,7 +278,7 @@ def samples_of(
             cluster=None if cluster is None else cluster[order],
             p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
             strata=None if a.stratum is None else a.stratum[order],
-            reason=a.reason.set_categories(list(REASONS)).codes[order],
+            reason=reason.set_categories(list(REASONS)).codes[order],
             unknown=unknown_of(groups),
         )
     return samples

@@ -380,8 +380,11 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
     return Section(title, headings, rows, notes, lost_lines(counts)[0])
 
 
-def coverage(stats: Stats) -> Section:
-    """Shares of replies with an answer, refused or filtered; other treatments of these."""
+def coverage(stats: Stats, unread: str) -> Section:
+    """Shares of replies by reason for having no answer, by group; other treatments of these.
+
+    `unread` is a sentence on the most frequent replies without an answer.
+    """
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
     rows = list[Row]()
@@ -431,6 +434,8 @@ def coverage(stats: Stats) -> Section:
         "whether "
         "each of them counts as yes or as no, unless an assumption is set."
     )
+    if unread:
+        notes.append(f"{unread[0].upper()}{unread[1:]}.")
     headings = ["Arm", "Metric", "Value", "As no", "Lowest to highest", "Its 95 % interval"]
     parts = [Section("Other treatments of replies without an answer", headings, other, keys=2)]
     headings = ["Arm", "Replies", "All", *(group["group"] for group in stats["groups"]), "Gap"]

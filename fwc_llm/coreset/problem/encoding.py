@@ -4,8 +4,6 @@ Numeric columns are scaled; categorical columns become codes 0, 1, …, which th
 for equality. See docs/method.md, "Ground cost and scaling".
 """
 
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -18,7 +16,8 @@ from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.weights import Masses, read_weights
-from fwc_llm.errors import InputError, ScaleWarning
+from fwc_llm.errors import InputError
+from fwc_llm.notices import ScaleWarning, tell
 
 _APART = 100  # ratio of the sizes of two columns above which a warning follows
 _SOME = 4096  # rows from which the size of a column is computed
@@ -382,7 +381,7 @@ def warn_of_sizes(table: EncodedTable) -> None:
     least = np.nanargmin(size)
     most = np.nanargmax(size)
     if size[most] / _APART > size[least]:
-        warnings.warn(
+        tell(
             f"columns of X differ by orders of magnitude (column {most} typically by "
             f"{size[most]:.3g}, "
             f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
@@ -390,15 +389,4 @@ def warn_of_sizes(table: EncodedTable) -> None:
             "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
             "or a DataFrame, or scale=False if they are meant as they are",
             ScaleWarning,
-            stacklevel=outside(),
         )
-
-
-def outside() -> int:
-    """Return the `stacklevel`, for `warnings.warn`, of the code that called the solver."""
-    frame = sys._getframe(1)
-    level = 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
-        frame = frame.f_back
-        level = level + 1
-    return level

@@ -107,8 +107,8 @@ def fair_transport(
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals
-            `lower_bound`
-        to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
+            `lower_bound` to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon
+            by at most 1e-9.
 
     Raises:
         InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not

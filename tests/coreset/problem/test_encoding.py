@@ -13,7 +13,8 @@ from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import encode, encode_array
-from fwc_llm.errors import FwcError, InputError, ScaleWarning
+from fwc_llm.errors import FwcError, InputError
+from fwc_llm.notices import ScaleWarning
 from tests.coreset.programs import peak
 
 
