@@ -123,9 +123,19 @@ def nearest_rows(
     nearest = np.zeros((len(first), cells.n_cells), int)
     for g in np.flatnonzero(cells.counts).tolist():
         members = first[cells.cell[first] == g]
-        none = np.zeros(len(members), int), np.ones(1), None
-        terms = cost, "rows", np.zeros((1, 1)), [], first, Masses(np.ones(len(first)))
-        problem = Problem(distinct, alike, *none, *terms)
+        problem = Problem(
+            distinct,
+            alike,
+            cell_of=np.zeros(len(members), int),
+            target=np.ones(1),
+            epsilon=None,
+            cost=cost,
+            support="rows",
+            move=np.zeros((1, 1)),
+            pools=[],
+            ids=first,
+            masses=Masses(np.ones(len(first))),
+        )
         apart, place = nearest_points(problem, table.values_of(members), threads)
         least[:, g], nearest[:, g] = apart[:, 0], members[place[0]]
         say(f"nearest rows: {g + 1:,} of {cells.n_cells:,} cells searched")

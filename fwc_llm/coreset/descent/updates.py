@@ -42,10 +42,10 @@ class RowAssignment:
         """
         keys = self.label * width + code
         part = self.part_units()
+        total = np.zeros(self.m * width, np.int64)
         if self.masses.equal:  # much faster
-            total = np.bincount(keys, minlength=self.m * width) * self.masses.units[0]
+            total += self.masses.units[0] * np.bincount(keys, minlength=self.m * width)
         else:
-            total = np.zeros(self.m * width, np.int64)
             np.add.at(total, keys, self.masses.units)
         np.subtract.at(total, keys[self.part_row], part)
         np.add.at(total, self.part_label * width + code[self.part_row], part)
