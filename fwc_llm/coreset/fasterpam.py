@@ -161,7 +161,8 @@ class Medoids:
 
     def loss(self) -> float:
         """The sum of the rows' costs, weighted by mass."""
-        return float(self._nearest[2].astype(np.float64) @ self._space.mass)
+        costs = np.multiply(self._nearest[2], self._space.mass, dtype=np.float64)
+        return float(costs.sum())
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the best swap with each candidate: the point replaced, the change of loss.
