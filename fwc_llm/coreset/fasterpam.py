@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, FeatureCost, in_groups, tile_costs
 from fwc_llm.coreset.threads import Threads
@@ -38,12 +39,12 @@ class Space:
     root of `cost` + `move[h, g]` replaces this sum.
     """
 
-    values: np.ndarray  # (n, p) float32 numbers, then codes
+    values: Array  # (n, p) float32 numbers, then codes
     cost: FeatureCost
-    cell: np.ndarray  # (n,)
-    move: np.ndarray  # (G, G), symmetric
-    prices: np.ndarray  # (G,)
-    mass: np.ndarray  # (n,) float32 mass of each row
+    cell: Array  # (n,)
+    move: Array  # (G, G), symmetric
+    prices: Array  # (G,)
+    mass: Array  # (n,) float32 mass of each row
     root: bool = False
 
 
@@ -51,19 +52,19 @@ class Space:
 class Points:
     """m points."""
 
-    values: np.ndarray  # (m, p) float32
-    cells: np.ndarray  # (m,)
+    values: Array  # (m, p) float32
+    cells: Array  # (m,)
     keys: (
-        np.ndarray
-    )  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+        Array  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+    )
 
 
 @dataclass(frozen=True)
 class Exchanged:
     """The result of all swaps."""
 
-    rows: np.ndarray  # (m,) rows that replaced the points; −1 for a point that was not replaced
-    labels: np.ndarray  # (n,) index of each row's nearest point
+    rows: Array  # (m,) rows that replaced the points; −1 for a point that was not replaced
+    labels: Array  # (n,) index of each row's nearest point
     losses: list[float]  # at the start and after every swap
     converged: bool  # whether no swap lowers the loss
 
@@ -72,9 +73,9 @@ class Exchanged:
 def exchange(
     space: Space,
     points: Points,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-    keys: np.ndarray,
+    candidates: Array,
+    cells: Array,
+    keys: Array,
     threads: Threads,
     passes: int,
     least: float = 1e-7,
@@ -115,13 +116,8 @@ def exchange(
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
 def estimate(
-    space: Space,
-    points: Points,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-    rows: np.ndarray,
-    threads: Threads,
-) -> np.ndarray:
+    space: Space, points: Points, candidates: Array, cells: Array, rows: Array, threads: Threads
+) -> Array:
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
@@ -150,12 +146,12 @@ class Medoids:
         # point, the second nearest is −1, at a cost that no row can exceed.
         places = np.empty((2, n), np.int32)
         costs = np.empty((2, n), np.float32)
-        self._nearest: tuple[np.ndarray, ...] = (*places, *costs)
-        self._sorted: tuple[np.ndarray, ...] | None = None  # None until `compare` needs it
+        self._nearest: tuple[Array, ...] = (*places, *costs)
+        self._sorted: tuple[Array, ...] | None = None  # None until `compare` needs it
         self._find_nearest(np.arange(n))
 
     @property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> Array:
         """(n,) index of the nearest point of every row."""
         return self._nearest[0]
 
@@ -164,7 +160,7 @@ class Medoids:
         costs = np.multiply(self._nearest[2], self._space.mass, dtype=np.float64)
         return float(costs.sum())
 
-    def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compare(self, candidates: Array, cells: Array) -> tuple[Array, Array]:
         """Find the best swap with each candidate: the point replaced, the change of loss.
 
         Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may
@@ -178,7 +174,7 @@ class Medoids:
         slots = np.empty(len(cells), np.int64)
         changes = np.empty(len(cells))
 
-        def compare_part(part: np.ndarray) -> None:
+        def compare_part(part: Array) -> None:
             tiles = points, self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
             room = (
                 np.empty((WIDTH, ROWS), np.float32),
@@ -191,7 +187,7 @@ class Medoids:
         self._share(compare_part, np.arange(len(cells)), self._n * candidates.size)
         return slots, changes
 
-    def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
+    def swap(self, slots: Array, values: Array) -> None:
         """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do
         not change.
         """
@@ -206,7 +202,7 @@ class Medoids:
         self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
 
-    def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
+    def _share(self, task: Callable[[Array], None], items: Array, work: int) -> None:
         """Run `task` on parts of the items, in several threads if it takes enough `work`
         (comparisons).
         """
@@ -216,7 +212,7 @@ class Medoids:
             count = 1
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
-    def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+    def _find_nearest(self, rows: Array, slots: Array | None = None) -> None:
         """Find the two points nearest to each of `rows`; with `slots`, among these and the known
         two.
         """
@@ -228,7 +224,7 @@ class Medoids:
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
         p = self._values.shape[1]
 
-        def find(part: np.ndarray) -> None:
+        def find(part: Array) -> None:
             room = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
             terms = *tiles, *self._cost, self.prices, *room
             two_nearest(self._values, self._space.cell, part, *terms, *self._nearest)
@@ -240,7 +236,7 @@ class Medoids:
             price = self.prices[self._cell_of[0]]
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
-    def _sort(self) -> tuple[np.ndarray, ...]:
+    def _sort(self) -> tuple[Array, ...]:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling
         reach.
 
@@ -290,11 +286,11 @@ class _Swapping:
     """
 
     standing: Medoids
-    values: np.ndarray
-    candidates: np.ndarray
-    cells: np.ndarray
-    own: np.ndarray
-    key: np.ndarray
+    values: Array
+    candidates: Array
+    cells: Array
+    own: Array
+    key: Array
     least: float
     again: int
 
@@ -304,7 +300,7 @@ class _Swapping:
         self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
         self._most = 1 + self.again  # swaps tried together
 
-    def take_best(self, batch: np.ndarray) -> bool:
+    def take_best(self, batch: Array) -> bool:
         """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any
         gained.
         """
@@ -329,7 +325,7 @@ class _Swapping:
             batch = batch[left]
         return improved
 
-    def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
+    def _apart(self, batch: Array, slot: Array) -> Array:
         """Index the first candidates of a batch, at most `_most`, whose swaps share no points or
         keys.
         """
@@ -346,7 +342,7 @@ class _Swapping:
                 break
         return np.array(chosen)
 
-    def _compare(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _compare(self, batch: Array) -> tuple[Array, Array]:
         """Return the point that each candidate best replaces, and the change of the loss."""
         near = self.standing.labels[self.candidates[batch]]
         order = np.argsort(near, kind="stable")  # similar candidates adjacent
@@ -357,7 +353,7 @@ class _Swapping:
         slots[order], changes[order] = compared
         return slots, changes
 
-    def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
+    def _swap(self, slots: Array, places: Array, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of
         `expected`.
         """

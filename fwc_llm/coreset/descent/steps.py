@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.descent.assignment import (
     BITS,
@@ -71,7 +72,7 @@ class CompiledSteps(Steps):
         vars(self).pop("_rows", None)
         self._reps = None
 
-    def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
+    def solve(self, points: Array) -> tuple[float, RowAssignment]:
         """See `Steps`."""
         reps, which = self._represent(points)
         if self._small:
@@ -107,7 +108,7 @@ class CompiledSteps(Steps):
             inner.row_mass,
         )
 
-    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, points: Array) -> tuple[Array, Array]:
         """See `Steps`."""
         self.rest()  # free memory for the costs in float64
         vars(self.problem.table).pop("single", None)  # a cached copy
@@ -118,7 +119,7 @@ class CompiledSteps(Steps):
         """Share of the pairs of a row and a cell whose cost is a lower bound after `solve`."""
         return float((self._rows.packed % STATES == STALE).mean())
 
-    def _represent(self, points: np.ndarray) -> tuple[Representatives, int]:
+    def _represent(self, points: Array) -> tuple[Representatives, int]:
         """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful
         bounds.
         """
@@ -178,16 +179,14 @@ class CompiledSteps(Steps):
 
         self._threads.over(assign, starts)
 
-    def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
+    def move_rows(self, shares: RowAssignment, rows: Array) -> Array:
         """See `Steps`; a representative that carries the same rows as before stays."""
         changed = self._changes.find(shares) | (rows != self._last_rows)
         self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
         return self._last_rows.copy()
 
 
-def nearest_points(
-    problem: Problem, points: np.ndarray, threads: Threads
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest_points(problem: Problem, points: Array, threads: Threads) -> tuple[Array, Array]:
     """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
     each cell.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
@@ -36,13 +37,13 @@ _SAME = 1e-9  # relative difference of two sums of the same weights that counts 
 
 def _summarise(
     terms: Problem,
-    points: np.ndarray,
-    prices: np.ndarray,
+    points: Array,
+    prices: Array,
     margin: float,
     encoder: Encoder,
     cell_of: dict[Key, int],
     block: Block,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[Array, ...]:
     """Summarise a block at fixed prices; `terms` has the problem's parameters, but no rows.
 
     Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,);
@@ -78,10 +79,7 @@ def _summarise(
 
 
 def certify_table(
-    sample_pass: SamplePass,
-    problem: Problem,
-    points: np.ndarray,
-    tick: Callable[[int, float], None],
+    sample_pass: SamplePass, problem: Problem, points: Array, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
     """Solve the whole table's inner problem for representatives at `points` (m, p), in X's
     precision.
@@ -134,7 +132,7 @@ def certify_table(
     return weights, objective, lower_bound
 
 
-def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
+def doubt_margin(cost: Array, prices: Array) -> float:
     """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in
     doubt.
     """
@@ -146,20 +144,15 @@ def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
     return tie
 
 
-def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
+def _gaps(cost: Array, prices: Array) -> Array:
     """(n,) cost of each row's second cheapest cell minus that of its cheapest one."""
     _, least, second = two_cheapest(cost, prices)
     return np.asarray(second - least)
 
 
 def _solve(
-    terms: Problem,
-    doubt: Any,
-    carried: np.ndarray,
-    paid: np.ndarray,
-    prices: np.ndarray,
-    margin: float,
-) -> tuple[Any, np.ndarray | None]:
+    terms: Problem, doubt: Any, carried: Array, paid: Array, prices: Array, margin: float
+) -> tuple[Any, Array | None]:
     """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor
     moves.
     """
@@ -182,9 +175,7 @@ def _solve(
     return solved, np.maximum(weights, 0.0)
 
 
-def _check_room(
-    sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float
-) -> None:
+def _check_room(sample_pass: SamplePass, cost: Array, prices: Array, margin: float) -> None:
     """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
     rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())
     size = rows * (len(prices) * 12 + 8)

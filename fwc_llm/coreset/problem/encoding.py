@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
 from fwc_llm.coreset.problem.ground_cost import COSTS
@@ -30,9 +31,7 @@ class ColumnCode:
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray = field(
-        default_factory=lambda: np.empty(0, object)
-    )  # of ordinals and categories
+    values: Array = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
     mean: float = 0.0
     scale: float = (
         1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
@@ -57,7 +56,7 @@ class ColumnCode:
             return self.scale / self.factor
         return np.inf
 
-    def ranks(self, values: np.ndarray) -> np.ndarray:
+    def ranks(self, values: Array) -> Array:
         """Indices (m,) in `self.values` (ordinal, categorical) nearest to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
@@ -138,12 +137,12 @@ class Encoder:
         return EncodedTable((table.numbers - mean) / size, table.codes)
 
     @property
-    def units(self) -> np.ndarray:
+    def units(self) -> Array:
         """(c,) float32 cost of a mismatch in each categorical column."""
         factors = [own.factor for own in self.columns if own.kind == "categorical"]
         return MISMATCH * np.array(factors, np.float32)
 
-    def to_ranks(self, points: np.ndarray) -> np.ndarray:
+    def to_ranks(self, points: Array) -> Array:
         """Move the ordinal columns of encoded points (m, p) to the nearest rank."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
@@ -153,7 +152,7 @@ class Encoder:
                 moved[off, k] = rank[off]
         return moved
 
-    def decode(self, points: np.ndarray) -> Any:
+    def decode(self, points: Array) -> Any:
         """Turn encoded points (m, p) into the units of X: a DataFrame, or an array of X's dtype."""
         if self.dtype is not None:
             step, mean = (
@@ -182,7 +181,7 @@ def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
     kinds = [column_kind(column) for column in series]
     columns: list[ColumnCode] = []
     numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
-    codes: list[np.ndarray] = []
+    codes: list[Array] = []
     labels: Any
     # The sort is stable: numbers first, each kind in the order of X.
     for own, kind in sorted(
@@ -222,7 +221,7 @@ def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any
     return values  # type: ignore[no-any-return]
 
 
-def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> None:
+def _check_finite(values: "pd.Series[Any]", numbers: Array, what: str) -> None:
     if not np.isfinite(numbers).all():
         row = row_name(values.index, int((~np.isfinite(numbers)).argmax()))
         raise InputError(
@@ -230,9 +229,7 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
         )
 
 
-def _z_scores(
-    column: ColumnCode, numbers: np.ndarray, masses: Masses
-) -> tuple[ColumnCode, np.ndarray]:
+def _z_scores(column: ColumnCode, numbers: Array, masses: Masses) -> tuple[ColumnCode, Array]:
     """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do
     not count.
     """
@@ -267,7 +264,7 @@ def encode_array(x: Any) -> EncodedTable:
     return EncodedTable(array, np.empty((len(array), 0), np.int32))
 
 
-ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
+ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | Array | None
 
 
 def _weighted(

@@ -6,6 +6,7 @@ replace free representatives by rows, from which the descent moves them on.
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.problem import Problem
@@ -26,11 +27,11 @@ _EACH = 24  # rows per representative on which free points are swapped, at least
 def swap(
     problem: Problem,
     descent: Descent,
-    prices: np.ndarray,
-    rng: np.random.Generator,
+    prices: Array,
+    rng: Rng,
     threads: Threads,
     sampled: bool = True,
-) -> np.ndarray:
+) -> Array:
     """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
 
     Returns points (m, p), or rows (m,) if the descent has rows.

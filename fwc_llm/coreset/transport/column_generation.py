@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Floats, Ints
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.dual_simplex import (
@@ -28,7 +29,7 @@ from fwc_llm.coreset.transport.dual_simplex import (
     dual_simplex,
 )
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # costs up to which the simplex method solves a table directly
@@ -69,9 +70,9 @@ class Optimum:
 class CostTable:
     """Costs of rows to cells; the caller's table is never copied as a whole."""
 
-    cost: np.ndarray  # (n, G) float32 or float64
+    cost: Array  # (n, G) float32 or float64
     mass: Floats  # (n,) positive
-    plain: np.ndarray | None = None  # (n, G) costs before they were perturbed; None: they are not
+    plain: Array | None = None  # (n, G) costs before they were perturbed; None: they are not
 
     @property
     def size(self) -> int:
@@ -386,7 +387,7 @@ def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
-def _check(cost: np.ndarray, rows: Ints) -> None:
+def _check(cost: Array, rows: Ints) -> None:
     """Refuse costs of these rows that are NaN, −inf, or inf in all cells."""
     bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
     if len(bad):
