@@ -84,13 +84,17 @@ def column_kind(series: "pd.Series[Any]") -> str:
         raise InputError(
             f"column {series.name!r} holds complex numbers: pass their parts as columns"
         )
+    if values in _NUMBERS:
+        return "numeric"
+    if values == "string":
+        return "categorical"
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
                 f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a "
                 f"single value"
             )
-    return "numeric" if values in _NUMBERS else "categorical"
+    return "categorical"
 
 
 def plain_array(x: Any) -> Array:
