@@ -131,11 +131,10 @@ class CostTable:
         """
         _, least, second = two_cheapest(self.cost, prices)
         gaps = np.sort(second - least)
-        gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
-        return (
-            float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)])
-            / 2
-        )
+        last = len(gaps) - 1
+        gap = gaps[min(int(share * len(gaps)), last)]
+        following = gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1])
+        return float(gap + gaps[min(following, last)]) / 2
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def tied(self, prices: Floats) -> float:
@@ -324,8 +323,7 @@ def narrow(
     first = len(doubt)  # index of the first anchor
     rows = table.rows(doubt)
     anchors = np.flatnonzero(settled > 0)
-    cost = np.tile(prices + margin, (len(anchors), 1))
-    cost[np.arange(len(anchors)), anchors] = prices[anchors]
+    cost = anchor_costs(anchors, prices, margin)
     if rows.plain is None:
         plain = None
     else:
@@ -340,6 +338,15 @@ def narrow(
     anchored = settled_cost - float(settled[anchors] @ prices[anchors])  # an anchor costs the price
     vertex = replace(vertex, key=key, split_row=doubt[vertex.split_row])
     return Optimum(vertex, best.cost + anchored, best.bound + anchored, best.load), vertex.prices
+
+
+def anchor_costs(cells: Ints, prices: Floats, margin: float) -> Floats:
+    """Costs (a, G) of the anchors of `cells` (a,), up to a constant each: the price, in other
+    cells plus the margin.
+    """
+    cost = np.tile(prices + margin, (len(cells), 1))
+    cost[np.arange(len(cells)), cells] = prices[cells]
+    return cost
 
 
 def solve_directly(
