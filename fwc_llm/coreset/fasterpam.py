@@ -90,28 +90,22 @@ def exchange(
     `keys` (q,) is that of a current point is skipped. After a swap the `again` next best candidates
     of a batch are compared again. `smallest` is the size of the smallest batch.
     """
-    key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
-    own, key = np.split(key, [len(points.keys)])
-    medoids = Medoids(space, points, threads)
-    swapping = _Swapping(medoids, space.values, candidates, cells, own, key, least, again)
+    swapping = _Swapping(space, points, candidates, cells, keys, threads, least, again)
     since_swap = 0
     seen = 0
     size = smallest
     while since_swap < len(candidates) and seen < passes * len(candidates):
-        batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
-        seen = seen + len(batch)
-        since_swap = since_swap + len(batch)
-        batch = batch[swapping.taken[key[batch]] == 0]
-        if len(batch) == 0:
-            continue
-        if swapping.take_best(batch):
+        count = min(size, len(candidates) - since_swap)
+        batch = np.arange(seen, seen + count) % len(candidates)
+        seen += count
+        since_swap += count
+        if swapping.take_best(swapping.new(batch)):
             since_swap = 0
             size = max(size // 2, smallest)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    labels = swapping.standing.labels
     converged = since_swap >= len(candidates)
-    return Exchanged(swapping.rows, labels, swapping.losses, converged)
+    return Exchanged(swapping.rows, swapping.medoids.labels, swapping.losses, converged)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
@@ -279,26 +273,35 @@ class Medoids:
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
 
 
-@dataclass
 class _Swapping:
-    """Swap the best candidates of a batch; `own` (m,) are the points' keys, `key` (q,) the
-    candidates'.
-    """
+    """Swaps the best candidates of a batch; `present` (m,) are the keys of the points."""
 
-    standing: Medoids
-    values: Array
-    candidates: Array
-    cells: Array
-    own: Array
-    key: Array
-    least: float
-    again: int
+    def __init__(
+        self,
+        space: Space,
+        points: Points,
+        candidates: Array,
+        cells: Array,
+        keys: Array,
+        threads: Threads,
+        least: float,
+        again: int,
+    ) -> None:
+        self.medoids = Medoids(space, points, threads)
+        self.rows = np.full(len(points.keys), -1)
+        self.losses = [self.medoids.loss()]
+        self._values = space.values
+        self._candidates = candidates
+        self._cells = cells
+        self._keys = keys
+        self._present = points.keys.copy()
+        self._least = least
+        self._compared = 1 + again  # candidates that are compared again
+        self._together = 1 + again  # swaps that are tried together
 
-    def __post_init__(self) -> None:
-        self.rows = np.full(len(self.own), -1)
-        self.losses = [self.standing.loss()]
-        self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
-        self._most = 1 + self.again  # swaps tried together
+    def new(self, batch: Array) -> Array:
+        """The candidates of `batch` (indices) with other keys than the points."""
+        return batch[~np.isin(self._keys[batch], self._present)]
 
     def take_best(self, batch: Array) -> bool:
         """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any
@@ -307,66 +310,62 @@ class _Swapping:
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
-            ranking = np.argsort(change, kind="stable")[: 1 + self.again]
-            ranking = ranking[change[ranking] < -self.least * abs(self.losses[-1])]
+            ranking = np.argsort(change, kind="stable")[: self._compared]
+            ranking = ranking[change[ranking] < -self._least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
             batch = batch[ranking]
             slot = slot[ranking]
-            change = change[ranking]
-            many = self._apart(batch, slot)
-            if self._swap(slot[many], batch[many], float(change[many].sum())):
+            several = self._independent(batch, slot)
+            expected = float(change[ranking][several].sum())
+            if self._swap(slot[several], batch[several], expected):
                 improved = True
-                self._most = min(2 * len(many), 2 * self._most)
+                self._together = min(2 * len(several), 2 * self._together)
             else:
-                self._most = len(many) // 4 or 1
-            left = self.taken[self.key[batch]] == 0
-            left[0] &= len(many) > 1
-            batch = batch[left]
+                self._together = len(several) // 4 or 1
+            # A single best swap is not tried twice.
+            batch = self.new(batch if len(several) > 1 else batch[1:])
         return improved
 
-    def _apart(self, batch: Array, slot: Array) -> Array:
-        """Index the first candidates of a batch, at most `_most`, whose swaps share no points or
-        keys.
-        """
+    def _independent(self, batch: Array, slot: Array) -> Array:
+        """Index the first candidates of a batch whose swaps share no points or keys."""
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
-        near = self.standing.labels[self.candidates[batch]].tolist()
-        for q, (own, key) in enumerate(zip(slot.tolist(), self.key[batch].tolist(), strict=True)):
-            if own not in touched and near[q] not in touched and key not in keys:
+        nearest = self.medoids.labels[self._candidates[batch]]
+        swaps = zip(slot.tolist(), nearest.tolist(), self._keys[batch].tolist(), strict=True)
+        for q, (point, neighbour, key) in enumerate(swaps):
+            if not {point, neighbour} & touched and key not in keys:
                 chosen.append(q)
-                touched |= {own, near[q]}
+                touched |= {point, neighbour}
                 keys.add(key)
-            if len(chosen) == self._most:
+            if len(chosen) == self._together:
                 break
         return np.array(chosen)
 
     def _compare(self, batch: Array) -> tuple[Array, Array]:
         """Return the point that each candidate best replaces, and the change of the loss."""
-        near = self.standing.labels[self.candidates[batch]]
-        order = np.argsort(near, kind="stable")  # similar candidates adjacent
-        rows = batch[order]
+        rows = self._candidates[batch]
+        order = np.argsort(self.medoids.labels[rows], kind="stable")  # similar candidates adjacent
         slots = np.empty(len(batch), np.int64)
         changes = np.empty(len(batch))
-        compared = self.standing.compare(self.values[self.candidates[rows]], self.cells[rows])
+        compared = self.medoids.compare(self._values[rows[order]], self._cells[batch[order]])
         slots[order], changes[order] = compared
         return slots, changes
 
-    def _swap(self, slots: Array, places: Array, expected: float) -> bool:
+    def _swap(self, slots: Array, batch: Array, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of
         `expected`.
         """
-        before = copy(self.standing)
-        self.standing.swap(slots, self.values[self.candidates[places]])
-        loss = self.standing.loss()
+        before = copy(self.medoids)
+        rows = self._candidates[batch]
+        self.medoids.swap(slots, self._values[rows])
+        loss = self.medoids.loss()
         if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
-            self.standing = before
+            self.medoids = before
             return False
-        self.rows[slots] = self.candidates[places]
-        np.subtract.at(self.taken, self.own[slots], 1)
-        self.own[slots] = self.key[places]
-        np.add.at(self.taken, self.own[slots], 1)
+        self.rows[slots] = rows
+        self._present[slots] = self._keys[batch]
         self.losses.append(loss)
         return True
 

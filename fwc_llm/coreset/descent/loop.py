@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from fwc_llm.coreset.array_types import Array
-from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import Centres, Changes, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
@@ -41,6 +41,8 @@ class Steps:
         self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
         self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
+        self._changes = Changes()
+        self._last_rows = np.full(problem.m, -1)
 
     @cached_property
     def _columns(self) -> Array:
@@ -88,9 +90,11 @@ class Steps:
 
     def move_rows(self, shares: RowAssignment, rows: Array) -> Array:
         """Return (m,) the candidates of least cost among the rows that each representative
-        carries.
+        carries; one that carries the same rows as before stays.
         """
-        return medoids(self.problem, shares, rows)
+        changed = self._changes.find(shares) | (rows != self._last_rows)
+        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
+        return self._last_rows.copy()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from fwc_llm.coreset.descent.assignment import (
     find_nearest,
 )
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -42,16 +42,12 @@ class CompiledSteps(Steps):
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
         table = problem.table
-        cells = problem.cells
-        self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._costs = Costs(problem.feature_cost, problem.move.astype(np.float32))
         self._reps: Representatives | None = None
-        self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
+        self._first = np.searchsorted(problem.cell_of, np.arange(problem.cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
-        self._changes = Changes()
-        self._last_rows = np.full(problem.m, -1)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -125,7 +121,7 @@ class CompiledSteps(Steps):
         """
         cost = self.problem.feature_cost
         cells = self.problem.cells.n_cells
-        near = np.ascontiguousarray(points - self._shift, np.float32)
+        near = np.ascontiguousarray(points - self.problem.table.origin, np.float32)
         step = np.zeros(len(near), np.float32)
         longest = np.zeros(cells, np.float32)
         drift = np.zeros(cells, np.float32)
@@ -178,12 +174,6 @@ class CompiledSteps(Steps):
             assign_rows(*terms, queue, waiting, work, low, min(low + chunk, n))
 
         self._threads.over(assign, starts)
-
-    def move_rows(self, shares: RowAssignment, rows: Array) -> Array:
-        """See `Steps`; a representative that carries the same rows as before stays."""
-        changed = self._changes.find(shares) | (rows != self._last_rows)
-        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
-        return self._last_rows.copy()
 
 
 def nearest_points(problem: Problem, points: Array, threads: Threads) -> tuple[Array, Array]:

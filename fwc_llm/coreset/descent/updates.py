@@ -57,12 +57,8 @@ class RowAssignment:
         units = self.part_weight * self.masses.units[self.part_row]
         return np.asarray(np.rint(units), dtype=np.int64)
 
-    def grouped(self, wanted: Array | None = None) -> Groups:
-        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every
-        one).
-        """
-        if wanted is None:
-            wanted = np.arange(self.m)
+    def grouped(self, wanted: Array) -> Groups:
+        """Group rows and masses: group k has those of representative `wanted[k]`."""
         group = np.full(
             self.m, len(wanted), np.min_scalar_type(self.m)
         )  # the last group is not wanted
@@ -140,10 +136,8 @@ class Centres:
         return moved
 
 
-def medoids(
-    problem: Problem, shares: RowAssignment, rows: Array, only: Array | None = None
-) -> Array:
-    """Move the representatives `only` (None: all) to the best candidates among the rows that
+def medoids(problem: Problem, shares: RowAssignment, rows: Array, only: Array) -> Array:
+    """Move the representatives `only` to the best candidates among the rows that
     they carry.
 
     Returns the rows (m,). Representatives move one after another and stay distinct by
@@ -153,7 +147,7 @@ def medoids(
     moved = rows.copy()
     groups = shares.grouped(only)
     place = np.full(problem.m, -1)
-    place[np.arange(problem.m) if only is None else only] = np.arange(groups.count)
+    place[only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         own = np.flatnonzero(problem.cell_of == g)

@@ -75,21 +75,19 @@ class EncodedTable:
 
     @cached_property
     def single(self) -> Array:
-        """(n, p) float32: `values` without a copy if `is_single`, else minus the `centre`."""
+        """(n, p) float32: `values` minus the `origin`, without a copy if `is_single`."""
         if self.is_single:
             return self.numbers
-        return self.about(self.centre)
-
-    def about(self, point: Array) -> Array:
-        """Copy `values` minus a point (p,) as (n, p) float32."""
         near = np.empty((self.n, self.p), np.float32)
         for low in range(0, self.n, _BLOCK):
-            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
+            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - self.origin
         return near
 
     @cached_property
-    def centre(self) -> Array:
+    def origin(self) -> Array:
         """(p,) point to subtract before rounding to float32: medians of numbers, 0 for codes."""
+        if self.is_single:
+            return np.zeros(self.p)
         some = self.numbers[:: max(1, self.n // _SOME)]
         return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
 
