@@ -15,6 +15,7 @@ from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
 from fwc_llm.taskfile import Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
@@ -379,7 +380,10 @@ class Task:
 
     @cached_property
     def _tables(self) -> "CleanTables":
-        return self.load()
+        tables = self.load()
+        for line in tables.notes:
+            LOG.info("%s: %s", self.name, line)
+        return tables
 
 
 def task_names() -> tuple[str, ...]:
@@ -590,7 +594,7 @@ def _of_frame(
     words: Mapping[str, str] | str,
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
-    from fwc_llm.data.clean_table import clean_tables
+    from fwc_llm.data.clean_table import FRAME, clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import Drafting
 
@@ -620,14 +624,29 @@ def _of_frame(
     else:
         spelled = {f"words.{key}": words[key] for key in words}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
-    text = drafting.draft(Path(), answer).text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
-    taskfile = parse_taskfile(text, Path("the data frame"), "table")
+    draft = drafting.draft(Path(), answer)
+    _tell_guesses(draft.checks)
+    text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, FRAME, "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
-    return replace(
-        _of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ()
-    )
+    tables = clean_tables(taskfile, [raw])
+    return replace(_of_file(taskfile), load=lambda: tables, locate=lambda: ())
+
+
+def _tell_guesses(checks: Sequence[str]) -> None:
+    """Warn of guesses about a frame that change its columns or rows; log the usual ones."""
+    usual = [line for line in checks if line.startswith("question: ") or line.endswith(" for no")]
+    unusual = [line for line in checks if line not in usual]
+    for line in usual:
+        LOG.info("the data frame: %s", line)
+    if unusual:
+        guesses = "".join(f"\n* {line}" for line in unusual)
+        tell(
+            f"the data frame was read by guesses, which task.text has as lines:{guesses}",
+            DataWarning,
+        )
 
 
 def _of_file(

@@ -35,6 +35,7 @@ from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.bodies import asks_json
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.notices import tell
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
@@ -455,9 +456,7 @@ def tune(
         arms = (
             (ZERO,) if sizes else (ZERO, BALANCED)
         )  # the default of m is that of arms with examples
-        bare = prepare(
-            task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
-        )
+        bare = prepare(task, model, arms, settings, client or Client(), data_dir, on_step=step)
         if traits(bare.model).reference:
             raise FwcError(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language "
@@ -480,9 +479,7 @@ def tune(
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                show.say(
-                    f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn"
-                )
+                tell(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
@@ -524,7 +521,7 @@ def tune(
             fixed[ZERO].shots if instructions is not None else None,
         )
     for line in refused:
-        show.say(line)
+        tell(line)
     asked = {
         "format": FORMAT,
         "task": table.name,

@@ -368,7 +368,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         with pytest.raises(
-            IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"
+            IncompleteRunError, match=r"stopped before max_cost.*raise it and run again"
         ):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
         assert (
@@ -380,7 +380,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         )
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
-        assert "stopped before --max-cost" in tuned.result.data["stopped"]
+        assert "stopped before max_cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(service.bodies)
         assert spent <= raced + 0.04
         done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)

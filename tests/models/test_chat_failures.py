@@ -139,7 +139,7 @@ def test_what_a_filter_refuses_is_a_reply_and_final(
 # Where nothing listens, and what often does.
 def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
     with pytest.raises(
-        ProviderError, match=r"nothing listens.*is the server running.*--base-url"
+        ProviderError, match=r"nothing listens.*is the server running.*base_url"
     ) as caught:
         ask(quick(base_url="http://127.0.0.1:1/v1", deadline=60.0))
     assert caught.value.exit_code == 3

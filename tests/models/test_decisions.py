@@ -253,7 +253,7 @@ def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
 def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[str, Any]) -> None:
     reply, _ = exchange(nouls(0.75, **said), TEXT, "systemone")
     assert (reply.p_yes, reply.truncated) == (0.75, True)
-    with pytest.raises(ProviderError, match=r"truncated an input.*leave out --strict"):
+    with pytest.raises(ProviderError, match=r"truncated an input.*leave out strict=True"):
         exchange(nouls(0.75, **said), TEXT, "systemone", strict=True)
     assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[
         0
