@@ -110,10 +110,7 @@ def select_shots(
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
     if strategy not in {"zero", "ids"}:
-        if masses is None:
-            weighed = np.ones(len(table), dtype=bool)
-        else:
-            weighed = masses.values > 0
+        weighed = masses.values > 0
         free = mask & weighed
         if m > free.sum():
             if (weighed & ~mask).any():
@@ -126,7 +123,7 @@ def select_shots(
         mask = free
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    if masses is None:
+    if masses.equal:
         numbers = None
     else:
         numbers = np.asarray(weights, dtype=float)

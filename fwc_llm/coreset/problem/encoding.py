@@ -231,27 +231,20 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
 
 
 def _z_scores(
-    column: ColumnCode, numbers: np.ndarray, masses: Masses | None
+    column: ColumnCode, numbers: np.ndarray, masses: Masses
 ) -> tuple[ColumnCode, np.ndarray]:
     """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do
     not count.
     """
-    if masses is None:
-        used = numbers
-    else:
-        used = numbers[masses.values > 0]
+    used = numbers[masses.positive]
+    mass = masses.values[masses.positive]
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
     mean = 0.0
     spread = 0.0
     if used.min() < used.max():
-        if masses is None:
-            mean = float((numbers / size).mean())
-            spread = float((numbers / size).std())
-        else:
-            share = masses.values[masses.values > 0] / masses.total
-            mean = float(share @ (used / size))
-            spread = float(np.sqrt(share @ (used / size - mean) ** 2))
+        mean = float(np.average(used / size, weights=mass))
+        spread = float(np.sqrt(np.average((used / size - mean) ** 2, weights=mass)))
     if spread == 0.0:  # constant, at least up to rounding
         return replace(column, mean=float(used[0]), scale=np.inf), np.zeros(len(numbers))
     return replace(column, mean=mean * size, scale=spread * size), (numbers / size - mean) / spread
@@ -332,7 +325,7 @@ def encode(
     sample_weight: Any = None,
     column_weights: ColumnWeights = None,
     cost: str = "l1",
-) -> tuple[Encoder, EncodedTable, Masses | None]:
+) -> tuple[Encoder, EncodedTable, Masses]:
     """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the
     masses.
     """

@@ -169,7 +169,7 @@ def test_a_float64_array_is_read_where_it_is() -> None:
     X = np.random.default_rng(0).normal(
         size=(400_000, 10)
     )  # far more than the rows whose scale is looked at
-    assert peak(lambda: encode(X)) < 0.1 * X.nbytes
+    assert peak(lambda: encode(X)) < 0.2 * X.nbytes  # the masses take a tenth
 
 
 def test_a_frame_is_written_column_by_column_into_one_matrix() -> None:
