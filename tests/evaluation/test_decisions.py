@@ -83,7 +83,7 @@ def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
             {"base_url": "http://127.0.0.1:9"},
             "azure:mine does not support api='decisions'",
         ),
-        ("gpt-6-luna", {"batch": True}, "--batch does not work with --api decisions"),
+        ("gpt-6-luna", {"batch": True}, "batch=True does not work with api='decisions'"),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
         ("surrogate", {"api": "chat", "template": "decision"}, "'decision' is for decision models"),
     ):
