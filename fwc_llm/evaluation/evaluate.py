@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from fwc_llm.errors import (
     FwcError,
@@ -30,6 +30,7 @@ from fwc_llm.evaluation.experiment_file import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
+from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
 from fwc_llm.notices import tell
@@ -42,7 +43,7 @@ from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.settings import Settings, SettingsKeywords
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.unread import KEPT_BACK
@@ -52,6 +53,10 @@ from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
 
 _TRIALS = 4
+
+
+class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
+    """The options of `evaluate`, for type checkers."""
 
 
 @takes(Settings, Client)
@@ -71,7 +76,7 @@ def evaluate(
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[EvaluateKeywords],
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
