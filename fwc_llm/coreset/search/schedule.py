@@ -87,7 +87,7 @@ class Solver:
 
         Kicks end when `patience` of them in a row gain less than 0.2 % together.
         """
-        if not self.effort.kicks or not self.effort.patience or self._max_iter == 0:
+        if not self.effort.patience or self._max_iter == 0:
             return descent
         self.steps.solve(descent.points)
         prices = self.steps.prices
