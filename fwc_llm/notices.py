@@ -52,10 +52,12 @@ SWITCHES = (
     "reference",
     "strict",
 )
-_VALUE = r"[\d.]*\d\b|none|json|word|auto|chat|fit|base-rate|as-no|default|surrogate|baseline"
-_PARAMETER = re.compile(r"--param ([\w.]+)=(\w+|…)")
+_WORDS = "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
+_VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
+_PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
 _FLAG = re.compile(
-    rf"(?<!install )--([a-z](?:[a-z\d-]*[a-z\d])?)(?:[ =]({_VALUE}|[A-Z]{{3,}}\b|'[^']*'))?"
+    r"(?P<command>`[^`]*`)|(?<!install )--(?P<name>[a-z](?:[a-z\d-]*[a-z\d])?)"
+    rf"(?:[ =](?P<value>{_VALUE}))?"
 )
 _in_command_line: ContextVar[bool] = ContextVar("in_command_line", default=False)
 
@@ -64,15 +66,21 @@ def spoken(text: str) -> str:
     """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
     if _in_command_line.get() or "--" not in text:
         return text
-    text = _PARAMETER.sub(r"params={'\1': '\2'}", text).replace("the same command", "the same call")
-    return _FLAG.sub(_argument, text)
+    text = text.replace("the same command", "the same call")
+    return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))
+
+
+def _parameter(flag: re.Match[str]) -> str:
+    return f"params[{flag[1]!r}]{'' if flag[2] is None else f' = {flag[2]!r}'}"
 
 
 def _argument(flag: re.Match[str]) -> str:
-    name = ARGUMENTS.get(flag[1], flag[1].replace("-", "_"))
-    value = flag[2]
+    if flag["command"]:
+        return flag[0]
+    name = ARGUMENTS.get(flag["name"], flag["name"].replace("-", "_"))
+    value = flag["value"]
     if value is None:
-        return f"{name}=True" if flag[1] in SWITCHES else name
+        return f"{name}=True" if flag["name"] in SWITCHES else name
     if value == "none":
         return f"{name}=None"
     if value[0].isdigit() or value[0].isupper() or value[0] == "'":
@@ -103,9 +111,11 @@ def to_command_line(show: Callable[[str], None]) -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def print_notice(message: Warning | str, category: type[Warning], *place: object) -> None:
+        def print_notice(
+            message: Warning | str, category: type[Warning], *location: object
+        ) -> None:
             if not issubclass(category, FwcWarning):
-                usual(message, category, *place)  # type: ignore[arg-type]
+                usual(message, category, *location)  # type: ignore[arg-type]
             elif str(message) not in seen:
                 seen.add(str(message))
                 show(str(message))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -65,7 +65,7 @@ class Task:
     outcome: str
     rules: TaskFile = field(repr=False)
     load: "Callable[[], CleanTables]" = field(repr=False)
-    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
+    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=tuple)
     simulated: bool = False
     licence: str = ""
     citation: str = ""
@@ -82,6 +82,11 @@ class Task:
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
     frozen: FrozenTask | None = field(repr=False, default=None)
     words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, and the tables if they are read; not what is computed from them."""
+        kept = {item.name for item in fields(self)} | {"_tables"}
+        return {name: value for name, value in vars(self).items() if name in kept}
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -114,7 +119,7 @@ class Task:
             raise self._no_column(name, by_name)
         return by_name[name]
 
-    def _no_column(self, name: str, known: Mapping[str, Column]) -> FwcError:
+    def _no_column(self, name: str, by_name: Mapping[str, Column]) -> FwcError:
         for item in self.rules.fields:
             if item.name == name and item.use != "column":
                 return FwcError(
@@ -122,7 +127,7 @@ class Task:
                     f'(role = "{item.role}"): write role = "extra", and it can be used without '
                     f"being shown"
                 )
-        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, known)}")
+        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.
@@ -198,10 +203,10 @@ class Task:
 
         `load_task` reads the file. `FwcError` if the file cannot be written.
         """
-        known: dict[str, Any] = {
+        facts: dict[str, Any] = {
             n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")
         }
-        frozen = FrozenTask(text=self.rules.text, **known)
+        frozen = FrozenTask(text=self.rules.text, **facts)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
@@ -285,7 +290,7 @@ class Task:
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
-        return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
+        return replace(self, weight=weight, cluster=cluster, load=_TablesOf(self).load)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """Sampling weights (n,) from the column `weight`; None without this column.
@@ -300,8 +305,8 @@ class Task:
         wrong = ~((weights >= 0) & (weights < float("inf")))
         if wrong.any():
             row = int(wrong.argmax())
-            what = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
-            raise FwcError(f"{what}: weights are finite numbers of at least 0")
+            problem = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
+            raise FwcError(f"{problem}: weights are finite numbers of at least 0")
         return weights
 
     def __repr__(self) -> str:
@@ -354,7 +359,7 @@ class Task:
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
         import numpy as np
 
-        places = {group: place for place, group in enumerate(self.groups)}
+        places = {group: code for code, group in enumerate(self.groups)}
         codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
         return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
 
@@ -384,6 +389,79 @@ class Task:
         for line in tables.notes:
             LOG.info("%s: %s", self.name, line)
         return tables
+
+
+# --- Where the tables of tasks come from: classes, so that a task can be sent to another process
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a task file."""
+
+    rules: TaskFile
+    folders: Sequence[Path]
+
+    def load(self) -> "CleanTables":
+        from fwc_llm.data.load import load_tables
+
+        return load_tables(self.rules, self.folders)
+
+    def locate(self) -> tuple[Path, ...] | None:
+        from fwc_llm.data.locate import find_files
+
+        tables = find_files(self.rules, self.folders)
+        if tables is None:
+            return None
+        return tuple(chain(*tables))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A frame, already cleaned."""
+
+    tables: "CleanTables"
+
+    def load(self) -> "CleanTables":
+        return self.tables
+
+
+@dataclass(frozen=True)
+class _TablesOf:
+    """The tables of another task, read once for both."""
+
+    task: Task
+
+    def load(self) -> "CleanTables":
+        return self.task._tables
+
+
+@dataclass(frozen=True)
+class _Census:
+    """Simulated rows."""
+
+    adult: TaskFile
+    sizes: tuple[int, ...]
+    options: Mapping[str, int]
+
+    def load(self) -> "CleanTables":
+        from fwc_llm.data.census import census_tables
+
+        return census_tables(self.adult, *self.sizes, **self.options)
+
+
+@dataclass(frozen=True)
+class _NoTable:
+    """A frozen task."""
+
+    path: Path
+
+    def load(self) -> "CleanTables":
+        raise FwcError(
+            f"{self.path} is a frozen task, which has no rows: name the task that was frozen"
+        )
+
+    def locate(self) -> None:
+        """No file: a frozen task has no rows."""
 
 
 def task_names() -> tuple[str, ...]:
@@ -496,13 +574,11 @@ def _thawed(path: Path) -> Task:
     if frozen.simulated:
         task = census_task()
 
-    def load() -> "CleanTables":
-        raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
-
     lacking = {column.name for column in task.shown} - set(frozen.domains)
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
-    return replace(task, load=load, locate=lambda: None, frozen=frozen)
+    source = _NoTable(path)
+    return replace(task, load=source.load, locate=source.locate, frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -537,12 +613,6 @@ def recorded_task(
 def census_task(*sizes: int, **options: int) -> Task:
     """The simulated task "census"; arguments as of `census_tables`."""
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
-
-    def load() -> "CleanTables":
-        from fwc_llm.data.census import census_tables
-
-        return census_tables(adult, *sizes, **options)
-
     task = _of_file(adult)
     citation = f"Simulated from counts over: {adult.citation}"
     return replace(
@@ -551,8 +621,8 @@ def census_task(*sizes: int, **options: int) -> Task:
         title="Simulated census: income above $50k",
         offered=task.protected,
         usual=task.protected,
-        load=load,
-        locate=lambda: (),
+        load=_Census(adult, sizes, options).load,
+        locate=tuple,
         simulated=True,
         citation=citation,
         note="Simulated rows: no real person, and no measurement.",
@@ -632,7 +702,7 @@ def _of_frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
     tables = clean_tables(taskfile, [raw])
-    return replace(_of_file(taskfile), load=lambda: tables, locate=lambda: ())
+    return replace(_of_file(taskfile), load=_Given(tables).load, locate=tuple)
 
 
 def _tell_guesses(checks: Sequence[str]) -> None:
@@ -652,21 +722,9 @@ def _tell_guesses(checks: Sequence[str]) -> None:
 def _of_file(
     taskfile: TaskFile, data_dir: str | Path | None = None, folder: Path | None = None
 ) -> Task:
-    from fwc_llm.data.locate import data_folders, find_files
+    from fwc_llm.data.locate import data_folders
 
-    folders = data_folders(data_dir, folder)
-
-    def load() -> "CleanTables":
-        from fwc_llm.data.load import load_tables
-
-        return load_tables(taskfile, folders)
-
-    def locate() -> tuple[Path, ...] | None:
-        tables = find_files(taskfile, folders)
-        if tables is None:
-            return None
-        return tuple(chain(*tables))
-
+    source = _Files(taskfile, data_folders(data_dir, folder))
     same = (
         *(
             "name",
@@ -688,8 +746,8 @@ def _of_file(
         rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
-        load=load,
-        locate=locate,
+        load=source.load,
+        locate=source.locate,
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),

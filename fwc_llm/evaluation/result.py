@@ -56,7 +56,7 @@ class Result:
         return pd.DataFrame(simple).set_index("arm")
 
     def answers(self) -> "pd.DataFrame":
-        """Every answer of the run (answers.csv)."""
+        """Every answer of the run (answers.csv); an unknown answer or P(yes) is missing (NA)."""
         import pandas as pd
 
         columns = [*ANSWER_COLUMNS, *[THRESHOLD_COLUMN] * ("threshold" in self.data)]
@@ -65,8 +65,9 @@ class Result:
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
-        if (answers["p_yes"] != "").all():
-            answers["p_yes"] = answers["p_yes"].astype("float64")
+        answers["p_yes"] = pd.to_numeric(answers["p_yes"].replace("", None)).astype("float64")
+        for name in answers.columns.intersection(["answer", THRESHOLD_COLUMN]):
+            answers[name] = answers[name].replace("", None).astype("str")
         return answers
 
     def report(
@@ -181,7 +182,7 @@ class Result:
         """A sentence on requests without a reply, with the most frequent reason, or []."""
         if not self.unanswered:
             return []
-        first = [reason["reason"] for reason in self.data["no_reply"][:1]]
+        first = [reason["reason"] for reason in self.data.get("no_reply", [])[:1]]
         words = f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
         return ["; ".join([words, *first])]
 
@@ -216,11 +217,11 @@ class Result:
         from fwc_llm.report.table_model import Section, notebook
 
         notes = self.missing
-        shown = []
+        tables = []
         try:
             audited = self.audit().to_dict()
-            shown = [first(audited), rates(audited)]
+            tables = [first(audited), rates(audited)]
         except FwcError as error:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")
-        return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **self._marks)
+        return notebook(self._title, *tables, Section("", notes=notes, intro=" "), **self._marks)

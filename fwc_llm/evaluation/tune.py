@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -33,9 +33,11 @@ from fwc_llm.evaluation.successive_halving import (
 )
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.bodies import asks_json
+from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.notices import tell
+from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
@@ -118,7 +120,7 @@ class _Tuning:
 
     @property
     def candidates(self) -> list[Candidate]:
-        return [each for name, each in self.arms.items() if name not in FIXED]
+        return [arm for name, arm in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
         """Each arm's answers about the first rows of the pool, from successive halving."""
@@ -141,8 +143,10 @@ class _Tuning:
             if taken_up:
                 other = [name for name, value in self.asked.items() if before.get(name) != value]
                 if other:
-                    what = f"{folder.path} holds another tuning ({other[0]} differs)"
-                    raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
+                    problem = f"{folder.path} holds another tuning ({other[0]} differs)"
+                    raise FwcError(
+                        f"{problem}: repeat its options, or name a new folder with --out"
+                    )
             else:  # without any reply, the tuning begins again
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
@@ -165,23 +169,21 @@ class _Tuning:
                     raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
                 return self._answers(journal, arms, k)
 
-            names = [each.name for each in self.candidates]
+            names = [candidate.name for candidate in self.candidates]
             return halving.successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
         """Write the template sets with instructions into the folder."""
-        for wording, each in {each.wording: each for each in self.arms.values()}.items():
-            if each.instruction:
+        for wording, arm in {arm.wording: arm for arm in self.arms.values()}.items():
+            if arm.instruction:
                 (self.folder.path / wording).mkdir(exist_ok=True)
-                for file, text in instructed(each.template, each.instruction).items():
+                for file, text in instructed(arm.template, arm.instruction).items():
                     self.folder.write_text(f"{wording}/{file}", text)
 
     def _prompt(self, name: str) -> tuple[Shots, str]:
         """The examples and the template set of an arm."""
-        each = self.arms[name]
-        return each.shots, str(
-            self.folder.path / each.wording
-        ) if each.instruction else each.template
+        arm = self.arms[name]
+        return arm.shots, str(self.folder.path / arm.wording) if arm.instruction else arm.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
@@ -251,7 +253,9 @@ class _Tuning:
     def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
         """Measures of the candidates that were asked about all rows, and of `balanced`."""
         n = len(self.pool.rows)
-        complete = [each.name for each in self.candidates if len(answers[each.name]) == n]
+        complete = [
+            candidate.name for candidate in self.candidates if len(answers[candidate.name]) == n
+        ]
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
@@ -261,8 +265,8 @@ class _Tuning:
         for name, yes in answers.items():
             values = self.pool.measure(self.goal, yes)
             k = len(yes)
-            beside = self.pool.measure(self.goal, answers[BALANCED][:k])
-            lost = beside.accuracy.less(values.accuracy)
+            reference = self.pool.measure(self.goal, answers[BALANCED][:k])
+            lost = reference.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
             line = {
                 **(fixed if name in FIXED else self.arms[name].as_json()),
@@ -277,8 +281,8 @@ class _Tuning:
                 "front": name in best,
                 "chosen": name == winner,
             }
-            place = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
-            lines.append((place, line))
+            sort_key = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
+            lines.append((sort_key, line))
         return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
@@ -289,7 +293,7 @@ class _Tuning:
         if winner != BALANCED:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
             kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
-        near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
+        near = any(goal.shortfall(finalist.metric.value) <= 0.0 for finalist in finalists.values())
         how = (
             "is nearest to the target, which no candidate reaches"
             + " within the allowed loss" * near
@@ -325,7 +329,8 @@ class _Tuning:
         count = TokenCounter(self.job.model.name).count
         total = len(self.pool.rows)
         tokens = {
-            each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates
+            candidate.name: count(next(self._calls([candidate.name], 1)).messages)
+            for candidate in self.candidates
         }
         longest = sorted(tokens, key=lambda name: -tokens[name])
 
@@ -404,6 +409,7 @@ def tune(
     dry_run: bool = False,
     progress: bool | None = None,
     shown: Any = None,
+    **options: Unpack[ClientKeywords],
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 
@@ -419,11 +425,11 @@ def tune(
     `n_test` test rows (by default 200, or the nearest number that the table allows), together with
     zero-shot, balanced and FWC in the same template set; `test` False skips the test.
 
-    `client` has the options of the service, `api` its protocol ("chat"; "decisions" or "systemone"
-    for decision models). `cancel_batch` cancels the folder's pending batches and sends their
-    requests live. `instructions` are sentences for the end of the system message, a file with one
-    per line, or a folder of template sets. Each instruction is tried without examples; among the
-    candidates, instructions alternate with prompts without an instruction.
+    `client` has the options of the service; they may also be passed by name. `api` is its protocol
+    ("chat"; "decisions" or "systemone" for decision models). `cancel_batch` cancels the folder's
+    pending batches and sends their requests live. `instructions` are sentences for the end of the
+    system message, a file with one per line, or a folder of template sets. Each instruction is
+    tried without examples; among the candidates, instructions alternate with prompts without one.
 
     All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is
     shots.json. The same call with the folder of an interrupted tuning continues that tuning.
@@ -433,6 +439,7 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those
     of `evaluate`.
     """
+    (client,) = split_options(options, client or Client())
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
@@ -456,7 +463,7 @@ def tune(
         arms = (
             (ZERO,) if sizes else (ZERO, BALANCED)
         )  # the default of m is that of arms with examples
-        bare = prepare(task, model, arms, settings, client or Client(), data_dir, on_step=step)
+        bare = prepare(task, model, arms, settings, client, data_dir, on_step=step)
         if traits(bare.model).reference:
             raise FwcError(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language "
@@ -522,7 +529,7 @@ def tune(
         )
     for line in refused:
         tell(line)
-    asked = {
+    described = {
         "format": FORMAT,
         "task": table.name,
         "fingerprint": table.fingerprint,
@@ -534,18 +541,18 @@ def tune(
         "n_test": settings.n_test,
         "base_parity": settings.base_parity,
         "seed": seed,
-        "candidates": [each.as_json() for each in tried],
+        "candidates": [candidate.as_json() for candidate in tried],
     }
-    named = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, _plain(asked), goal, pool, named, show, cancel_batch)
+    all_arms = fixed | {candidate.name: candidate for candidate in tried}
+    tuning = _Tuning(bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(
                 split if test else None
             )
         forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
-        told = {**tuning.asked, "forecast": forecasted, "front": []}
-        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], told)
+        content = {**tuning.asked, "forecast": forecasted, "front": []}
+        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], content)
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:

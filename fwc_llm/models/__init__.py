@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any
+from typing import Unpack
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import (
@@ -16,7 +16,7 @@ from fwc_llm.models.base import (
     Usage,
     traits,
 )
-from fwc_llm.models.client import Client, is_local
+from fwc_llm.models.client import Client, ClientKeywords, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def open_model(
-    name: str, client: Client | None = None, *, api: str = "chat", **options: Any
+    name: str, client: Client | None = None, *, api: str = "chat", **options: Unpack[ClientKeywords]
 ) -> Model:
     """Open the model called `name`, with the options of `client` or `options`.
 

@@ -265,7 +265,7 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
                 progress=False,
             )
             assert result.data.get("p_yes_contradicts", 0) == unknown
-            assert sum(cell == "" for cell in result.answers()["p_yes"]) == unknown
+            assert result.answers()["p_yes"].isna().sum() == unknown
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,14 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
             refusal(
                 400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"
             ),
-            "refuses the parameter 'logprobs'.*--logprobs",
+            "refuses the parameter 'logprobs'.*logprobs=True",
         ),
         (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),
         (HttpReply({"detail": "Not authenticated"}, 401), "Not authenticated"),
         (HttpReply({"error": "invalid_token"}, 401), "invalid_token"),
         (
             HttpReply("", 307, {"location": "http://127.0.0.1:9/v1"}),
-            "a redirect to http://127.*--base-url",
+            "a redirect to http://127.*base_url",
         ),
     ],
 )

@@ -268,7 +268,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
         ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),
         ({"params": {KEY: 1}}, "parameter may hold a key"),
         ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
-        ({"api": "systemone"}, "--api systemone needs the service's address"),
+        ({"api": "systemone"}, "api='systemone' needs the service's address"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
@@ -281,7 +281,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None
     [
         (
             HttpReply({"detail": "Not Found"}, 404),
-            r"has no POST /decisions.*does not speak --api decisions.*systemone",
+            r"has no POST /decisions.*does not speak api='decisions'.*systemone",
         ),
         (
             refusal(404, "The model `x` does not exist", "model_not_found"),

@@ -276,7 +276,7 @@ def test_what_a_batch_has_lost_counts_towards_the_limit(ends_as: str, tmp_path: 
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (refusal(404, "Invalid URL (/files)"), r"no Batch API.*Invalid URL.*leave out --batch"),
+        (refusal(404, "Invalid URL (/files)"), r"no Batch API.*Invalid URL.*leave out batch=True"),
         (refusal(400, "Invalid file format for Batch API"), "refuses this.*Invalid file format"),
         (
             HttpReply({"id": "../../../etc", "object": "file", "status": "completed"}),

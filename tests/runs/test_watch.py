@@ -37,8 +37,8 @@ def chatty(body: Any) -> str:
 @pytest.mark.parametrize(
     ("answer", "remedy", "option", "concurrency"),
     [
-        (short, {"max_tokens": 2000}, "--max-tokens 2000", 8),
-        (chatty, {"answer_format": "json"}, "--answer-format json", 96),
+        (short, {"max_tokens": 2000}, "max_tokens=2000", 8),
+        (chatty, {"answer_format": "json"}, "answer_format=.json", 96),
     ],
 )
 def test_the_remedy_is_named_and_helps(
