@@ -164,9 +164,15 @@ def build_prompt(
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
     System messages and examples are rendered once for repeated calls with the same task, shots and
-    template.
+    template. `FwcError` for a row (a Series with its row id) that is among the examples.
     """
     record = task.record(row)
+    name = getattr(row, "name", None)
+    rows = [example.row for example in shots.examples] if shots is not None else []
+    if name is not None and (str(name) in rows or f"row:{name}" in rows):
+        raise FwcError(
+            f"the row {name!r} is among its own examples: ask about a row of task.test()"
+        )
     asked = (task, shots, _template_set(template))
     for before, prompt in _recent:
         if all(map(is_, before, asked)):
