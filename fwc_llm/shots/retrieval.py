@@ -59,7 +59,8 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray]:
     """Return the pool's encoder and its encoded rows (p, n)."""
-    encoder, table, _ = encode(examples.features_frame(request.task, request.pool, protected=True))
+    rows = examples.features_frame(request.task, request.pool, protected=True)
+    encoder, table, _ = encode(rows, scale=True)
     return encoder, np.ascontiguousarray(table.values.T)
 
 

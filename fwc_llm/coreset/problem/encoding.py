@@ -339,7 +339,8 @@ def encode(
         columns = tuple(ColumnCode(k, "numeric") for k in range(table.p))
         encoder = Encoder(columns, tuple(range(table.p)), table.numbers.dtype)
     masses = read_weights(sample_weight, table.n)
-    if scale is True or (scale == "auto" and is_frame(X)):
+    mixed = any(column.kind != "numeric" for column in encoder.columns)
+    if scale is True or (scale == "auto" and mixed):
         scaled = list(encoder.columns)
         if is_frame(X):
             numbers = table.numbers
@@ -386,7 +387,7 @@ def warn_of_sizes(table: EncodedTable) -> None:
             f"{size[most]:.3g}, "
             f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
             f"the "
-            "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
-            "or a DataFrame, or scale=False if they are meant as they are",
+            "columns of a table without categories are not scaled: pass scale=True, or scale=False "
+            "if they are meant as they are",
             ScaleWarning,
         )
