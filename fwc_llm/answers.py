@@ -390,7 +390,9 @@ def _answer(
 ) -> Value | None:
     """The answer that the structure of a plain text gives, or None."""
     values = {sentence.value for sentence in sentences if sentence.value}
-    numbered = sum(bool(each.value and _NUMBERED.match(each.text)) for each in sentences)
+    numbered = sum(
+        bool(sentence.value and _NUMBERED.match(sentence.text)) for sentence in sentences
+    )
     if len(values) != 1 or numbered > 1:  # contradictory, or about several rows
         return None
     value = values.pop()

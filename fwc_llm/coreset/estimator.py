@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.certificate import CoresetCertificate, certified
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
@@ -217,7 +218,7 @@ class FairCoreset(
         return figure
 
     @_named
-    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n,) the index of each row's nearest representative, the first on ties.
 
         Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the
@@ -230,7 +231,7 @@ class FairCoreset(
         return nearest
 
     @_named
-    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n, m) ground costs between rows and representatives, of y and sensitive too if
         given.
         """
@@ -273,7 +274,7 @@ class FairCoreset(
         check_is_fitted(self, "weights_")
         return self._represented.problem_of(Columns(*columns))
 
-    def _costs(self, problem: Problem, rows: slice = slice(None)) -> np.ndarray:
+    def _costs(self, problem: Problem, rows: slice = slice(None)) -> Array:
         return problem.costs(self._represented.points, problem.cell_of, rows)
 
     @property

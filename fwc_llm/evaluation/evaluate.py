@@ -114,8 +114,8 @@ def evaluate(
     """
     settings, client = split_options(options, settings or Settings(), client or Client())
     taken = on_step is not None or on_progress is not None
-    shown = choose(False if progress is None and taken else progress)
-    with shown.working("reading the table") as step:
+    display = choose(False if progress is None and taken else progress)
+    with display.working("reading the table") as step:
         job = prepare(
             task,
             model,
@@ -130,7 +130,7 @@ def evaluate(
         )
     for note in job.plan.notes:
         tell(note)
-    with shown.asking(job.plan.n_calls) as state:
+    with display.asking(job.plan.n_calls) as state:
         result = job.run(out, on_progress or state, cancel_batch)
     for note in (*result.missing, *result.remarks):
         tell(note)
@@ -379,27 +379,27 @@ class Job:
         from fwc_llm.gates.decide import all_decided
         from fwc_llm.runs.recorded_run import read_run, score_run
 
-        asked = 0
+        rows_asked = 0
         arms = len(self.plan.arms)
         for rows in self.plan.looks:
-            if self.client.batch and asked and rows < min(2 * asked, self.plan.looks[-1]):
+            if self.client.batch and rows_asked and rows < min(2 * rows_asked, self.plan.looks[-1]):
                 continue  # a batch may take hours: few looks
             part = self.plan.part(rows)
-            before = arms * asked
+            before = arms * rows_asked
 
             def tell(news: Progress, before: int = before) -> None:
                 if on_progress is not None:
                     on_progress(replace(news, skipped=news.skipped + before))
 
-            outcome = ask(partial(part.calls, asked), self.plan.n_calls, on_progress=tell)
-            if outcome.stopped and asked:
+            outcome = ask(partial(part.calls, rows_asked), self.plan.n_calls, on_progress=tell)
+            if outcome.stopped and rows_asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
             if outcome.stopped or (outcome.errors and not outcome.done + outcome.skipped):
                 return outcome
             write_questions(folder, part)
             folder.change(calls=part.n_questions)
-            asked = rows
+            rows_asked = rows
             score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
             if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
                 break
@@ -438,7 +438,9 @@ class Job:
         model = self.model
         batch = self.client.batch
         folder = journal.path.parent
-        here = traits(model).local or is_local(traits(model).address or self.client.base_url)
+        on_this_machine = traits(model).local or is_local(
+            traits(model).address or self.client.base_url
+        )
 
         async def work() -> ExecutionSummary:
             if batch or cancel_batch or batches_under_way(folder):
@@ -453,14 +455,14 @@ class Job:
                     return ExecutionSummary(0, len(left), answered, stopped)
                 if left and begin:
                     tell(f"asked live, because batches left them: {self._price_of(left)}")
-            asked = (
+            options = (
                 self.client.concurrency,
                 on_progress,
                 total,
                 budget,
-                None if here else self.price,
+                None if on_this_machine else self.price,
             )
-            return await Execution(model, calls(), journal, *asked, watch).run()
+            return await Execution(model, calls(), journal, *options, watch).run()
 
         return run_async(work())
 
@@ -487,11 +489,11 @@ class Job:
         """Why batches left calls without a reply, and what it costs to ask them live."""
         parameters = parameters_json(self.model)
         requests = {call_id(parameters, call) for call in left}
-        last = {each["request"]: str(each.get("error")) for each in journal.records()}
+        last = {record["request"]: str(record.get("error")) for record in journal.records()}
         reasons = Counter(why for request, why in last.items() if request in requests)
-        told = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
+        listed = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
         remedy = f"--finish-live asks them one by one: {self._price_of(left)}"
-        return f"batches left {len(left):,} requests without a reply ({told}): {remedy}"
+        return f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
 
     def settle_format(
         self,
@@ -513,11 +515,11 @@ class Job:
         answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
         if recorded is not None or (wanted == "json" and self.client.batch):
             return
-        asked = list(islice(calls, _TRIALS))
-        problem = self._tried(asked, journal, budget)
+        trials = list(islice(calls, _TRIALS))
+        problem = self._tried(trials, journal, budget)
         if not problem:
             answer_in(
-                "json", words, f"in a trial it answered {len(asked)} questions of the run in JSON"
+                "json", words, f"in a trial it answered {len(trials)} questions of the run in JSON"
             )
         elif wanted == "auto":
             journal.set_aside()
@@ -541,7 +543,7 @@ class Job:
                 raise IncompleteRunError(outcome.stopped)
             request = call_id(parameters, call)
             reply = next(
-                each for each in reversed([*journal.records()]) if each["request"] == request
+                record for record in reversed([*journal.records()]) if record["request"] == request
             )
             if reply["reason"] in KEPT_BACK:
                 continue
@@ -559,13 +561,13 @@ class Job:
         described = describe_asked(
             self.plan, model.name, model.parameters, about.simulated, about.reference
         )
-        told = {
+        further = {
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
             "no_rows": self.asked.get("no_rows"),
             "fail_if": self.asked.get("fail_if"),
         }
-        return described | {name: value for name, value in told.items() if value}
+        return described | {name: value for name, value in further.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file for `model`, and copies of shots files."""

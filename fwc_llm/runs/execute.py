@@ -79,9 +79,9 @@ class Execution:
         self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
         if self.progress is not None and self.about.local and self.about.ask_row is None:
             self.calls = list(self.calls)
-            asked = work_of(self.calls, self.parameters).items()
+            work = work_of(self.calls, self.parameters).items()
             self.ahead = {
-                request: size for request, size in asked if not self.journal.answered(request)
+                request: size for request, size in work if not self.journal.answered(request)
             }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
@@ -318,8 +318,10 @@ class Watch:
         self._unread[call.arm].append(request)
         if len(unread := self._unread[call.arm]) != FIRST:
             return
-        texts = (each["text"] for each in self._journal.records() if each["request"] in unread)
-        reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in unread)
+        texts = (
+            record["text"] for record in self._journal.records() if record["request"] in unread
+        )
+        reasons = Counter(self._journal.answerless[bytes.fromhex(record)] for record in unread)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
         remedy = unread_remedy(reasons, self._model.parameters)

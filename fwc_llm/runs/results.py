@@ -54,10 +54,10 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
         rows = repeat.rows(validation)
         groups = plan.task.sensitive(rows)
         labels = plan.task.labels(rows)
-        named = zip(
+        row_columns = zip(
             ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True
         )
-        columns = {name: rows[column].astype(str) for name, column in named if column}
+        columns = {name: rows[column].astype(str) for name, column in row_columns if column}
         further = [
             {name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))
         ]
@@ -168,7 +168,7 @@ def score(
     def arm(name: str) -> dict[str, Any]:
         metrics = arm_metrics(name, by_arm.get(name, ()))
         if rule is not None:
-            per_repeat = [each for (arm, _), each in chosen.items() if arm == name]
+            per_repeat = [selection for (arm, _), selection in chosen.items() if arm == name]
             metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
         return metrics
 
@@ -223,7 +223,7 @@ def _at_thresholds(
     arm: str, rows: Sequence[Mapping[str, Any]], per_repeat: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """An arm's thresholds, and its metrics if P(yes) is compared with them."""
-    thresholds = {each["repeat"]: each["threshold"] for each in per_repeat}
+    thresholds = {selection["repeat"]: selection["threshold"] for selection in per_repeat}
     plain = [row for row in rows if not row["variant"]]
     moved = []
     for row in plain:
@@ -272,7 +272,7 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         measured.append((names, ArmEstimates(sample)))
     summary: dict[str, Any] = {"arm": arm, "n": len(rows), "per_repeat": [{} for _ in measured]}
     for name in ("coverage", *(metric.key for metric in COUNTED)):
-        values = [each.value(name) for _, each in measured]
+        values = [rates.value(name) for _, rates in measured]
         for described, value in zip(summary["per_repeat"], values, strict=True):
             described[name] = _null(value)
         summary[name] = _null(fmean(values))
@@ -283,12 +283,14 @@ def arm_metrics(arm: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     def mean(rate: str) -> dict[str, float | None]:
         """A rate's mean over repeats, by group; None for a group that a repeat lacks."""
         values = [
-            dict(zip(names, each.counted(rate).values, strict=True)) for names, each in measured
+            dict(zip(names, rates.counted(rate).values, strict=True)) for names, rates in measured
         ]
-        return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in seen}
+        return {
+            group: _null(fmean(rates.get(group, math.nan) for rates in values)) for group in seen
+        }
 
     sizes = Counter(row["group"] for row in rows)
-    undefined = (pair for names, each in measured for pair in each.undefined(names))
+    undefined = (pair for names, rates in measured for pair in rates.undefined(names))
     return summary | {
         "rates": mean("rate"),
         "sizes": {group: sizes[group] for group in seen},

@@ -73,6 +73,6 @@ def _distances(
     lacking = [name for name in encoder.order if name not in query]
     if lacking:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
-    asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
-    point = encoder.encode(asked, strict=False, what="the queried row")
+    query_row = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
+    point = encoder.encode(query_row, strict=False, what="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)
