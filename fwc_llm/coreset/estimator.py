@@ -14,6 +14,7 @@ from sklearn.base import (
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.certificate import CoresetCertificate, certified
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
@@ -198,7 +199,7 @@ class FairCoreset(
             descent.legend(frameon=False)
         return figure
 
-    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n,) the index of each row's nearest representative, the first on ties.
 
         Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the
@@ -210,7 +211,7 @@ class FairCoreset(
             nearest[block] = self._costs(problem, block).argmin(axis=1)
         return nearest
 
-    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n, m) ground costs between rows and representatives, of y and sensitive too if
         given.
         """
@@ -247,7 +248,7 @@ class FairCoreset(
         represented = self._represented
         return certified(problem, represented.points, weights, represented.epsilon)
 
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Array | None:
         """Fit, and return `labels_`, each row's representative in the optimal plan."""
         return self.fit(X, y, **fit_params).labels_
 
@@ -255,7 +256,7 @@ class FairCoreset(
         check_is_fitted(self, "weights_")
         return self._represented.problem_of(Columns(*columns))
 
-    def _costs(self, problem: Problem, rows: slice = slice(None)) -> np.ndarray:
+    def _costs(self, problem: Problem, rows: slice = slice(None)) -> Array:
         return problem.costs(self._represented.points, problem.cell_of, rows)
 
     @property

@@ -40,7 +40,7 @@ def test_numbers_and_ranks_are_z_scored_the_rest_are_codes_and_decoding_gives_ro
     np.testing.assert_allclose(table.values[:, 1], (ranks - ranks.mean()) / ranks.std())
     assert (table.values[:, 2] == 0).all()
     assert table.codes[:, 0].tolist() == [0, 1, 0, 2]
-    assert table.codes.dtype == np.uint8  # as small as they can be
+    assert table.codes.dtype == np.int8  # as small as they can be
     assert table.values[:, 3].tolist() == [0, 1, 0, 2]
     assert table.n_numeric == 3
     back = encoder.decode(table.values)
