@@ -4,14 +4,14 @@ import asyncio
 import contextvars
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeVar, Unpack
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 
 from fwc_llm.errors import (
     FwcError,
@@ -50,9 +50,18 @@ from fwc_llm.runs.unread import KEPT_BACK
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import Task, as_task
 
 _TRIALS = 4
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Classifier(Protocol):
+    """A fitted classifier, such as scikit-learn's."""
+
+    def predict_proba(self, X: Any, /) -> Any:
+        """Probabilities (n, 2) of n rows, in the order of `classes_`."""
 
 
 class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
@@ -62,7 +71,7 @@ class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
 @takes(Settings, Client)
 def evaluate(
     task: str | Path | Task,
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     *,
     out: str | Path | None = None,
@@ -80,11 +89,12 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
-    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the
-    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy
-    names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The function
-    also works inside a running event loop.
+    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, a function of the
+    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`), or a fitted classifier
+    with `predict_proba`, which gets columns of the table in the place of a prompt. `arms` are
+    strategy names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by
+    default ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The
+    function also works inside a running event loop; `aevaluate` does not block it.
 
     `settings` has the options of the experiment, `client` those of the service. An option of either
     may also be passed by name, which overrides `settings` or `client`.
@@ -127,9 +137,61 @@ def evaluate(
     return result
 
 
+def _in_this_loop(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The function as a coroutine: it runs in a thread, and its coroutines in the caller's loop."""
+
+    @wraps(function)
+    async def run(*arguments: P.args, **options: P.kwargs) -> T:
+        caller = _Caller(asyncio.get_running_loop())
+        context = contextvars.copy_context()
+        context.run(_caller.set, caller)
+        call = partial(context.run, partial(function, *arguments, **options))
+        working = asyncio.get_running_loop().run_in_executor(None, call)
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            caller.cancel()
+            with suppress(FwcError):  # the answers so far are saved
+                await working
+            raise
+
+    return run
+
+
+@dataclass
+class _Caller:
+    """The loop of an `aevaluate`, and what runs in it."""
+
+    loop: asyncio.AbstractEventLoop
+    working: "Future[Any] | None" = None
+    cancelled: bool = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop, called from another thread."""
+        working = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self.working = working
+        if self.cancelled:
+            working.cancel()
+        try:
+            return working.result()
+        except CancelledError:
+            raise asyncio.CancelledError from None
+
+    def cancel(self) -> None:
+        """Cancel what runs, and what will."""
+        self.cancelled = True
+        if self.working is not None:
+            self.working.cancel()
+
+
+_caller: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar("caller", default=None)
+aevaluate = _in_this_loop(evaluate)
+aevaluate.__name__ = aevaluate.__qualname__ = "aevaluate"
+
+
 def prepare(
     task: "str | Path | Task",
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots],
     settings: Settings,
     client: Client,
@@ -160,10 +222,7 @@ def prepare(
     if gives:
         tell(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
-    if isinstance(task, Task):
-        table = task
-    else:
-        table = load_task(task, data_dir)
+    table = as_task(task, data_dir)
     plan = make_plan(
         table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens
     )
@@ -578,12 +637,14 @@ def write_examples(folder: RunFolder, plan: Plan) -> None:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 
 
-T = TypeVar("T")
 _BEAT = 0.5  # seconds; on Windows, Ctrl-C does not interrupt a wait without a timeout
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a second thread; Ctrl-C cancels the coroutine."""
+    """Run a coroutine in a second thread, or for `aevaluate` in its loop; Ctrl-C cancels it."""
+    caller = _caller.get()
+    if caller is not None:
+        return caller.run(work)
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
+from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
@@ -168,7 +169,7 @@ class Execution:
             self.watch.end(call)
             if reply.text is not None:
                 self.watch.take(call, request)
-            elif isinstance(self.model, FunctionModel):
+            elif isinstance(self.model, FunctionModel | EstimatorModel):
                 self.watch.fail(call, request, self.model)
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
@@ -332,7 +333,7 @@ class Watch:
             "continues this run"
         )
 
-    def fail(self, call: PlannedCall, request: str, model: FunctionModel) -> None:
+    def fail(self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel) -> None:
         """Note that a function gave no reply; `UnreadError` after the twelfth of an arm."""
         if not self._watches(call):
             return

@@ -105,6 +105,7 @@ def _settings(
     settings = {
         "m": m,
         "support": "rows",
+        "scale": True,
         "random_state": seed,
         "column_weights": column_weights or None,
     }

@@ -16,6 +16,7 @@ from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
+from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -118,7 +119,7 @@ class LabelledTable(EncodedTable):
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """Encode rows as points (x, d, y)."""
-    encoder, table, masses = encode(X, sample_weight=sample_weight)
+    encoder, table, masses = encode(X, is_frame(X), sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(
         np.int32
