@@ -124,10 +124,8 @@ class GroupedParitySet(ParitySet):
 
     def __init__(self, target: Floats, epsilon: float | Floats, groups: Floats) -> None:
         super().__init__(target, 0.0, groups.shape[1])
-        self.groups, self.limits = (
-            groups,
-            np.broadcast_to(np.asarray(epsilon, np.float64), len(groups)),
-        )
+        self.groups = groups
+        self.limits = np.broadcast_to(np.asarray(epsilon, np.float64), len(groups))
 
     def best(self, prices: Floats, far: bool = False) -> tuple[float, Floats]:
         """Return a lower bound of `⟨prices, w⟩`, equal to the minimum up to rounding, and the
