@@ -35,9 +35,9 @@ from evals.coverage.readings import Reading, Verdict
 from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
+from evals.frames import from_frame
 from evals.record import RESULTS, command_line, markdown
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import from_frame
 
 _NO_GAP = ((0.4, 0.4),) * 4
 _RARE = ((0.01, 0.03),) * 4  # most runs select nobody of some group

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import Check, GateCondition, all_of, decide, parse_condition
 from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.gates.decide import Outcome, junit_xml, outcome_of
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.run_answers import RunAnswers
 
 KEYS = {name: KEY_OF[name] for name in ("accuracy", "dp", "dp_ratio", "eo")}

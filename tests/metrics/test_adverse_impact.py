@@ -10,8 +10,8 @@ import pytest
 
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
+from evals.frames import from_frame
 from fwc_llm.metrics.adverse_impact import LEAST_SHARE, four_fifths, impact_tables, views
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.run_answers import is_known
 
 Counts = dict[str, tuple[int, int]]
