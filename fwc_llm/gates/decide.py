@@ -70,7 +70,7 @@ def all_decided(texts: Sequence[str], answered: RunAnswers) -> bool:
     for text in texts:
         if text == UNTIL_VERDICT:
             arms = map(ArmEstimates, answered.samples.values())
-            gaps = (arm["demographic_parity_difference"] for arm in arms)
+            gaps = (arm["dp_gap"] for arm in arms)
             if any(gap.verdict(answered.design.margin) in (None, INCONCLUSIVE) for gap in gaps):
                 return False
         elif any(check.outcome == "undecided" for check in decide(parse_condition(text), answered)):

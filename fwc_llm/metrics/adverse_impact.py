@@ -171,10 +171,10 @@ def _arm(
     if table is not None:
         in_table = np.bincount(view.level_of, table.sum(1), sample.groups).astype(np.float64)
     estimates = arm_estimates.ArmEstimates(sample)
-    rates, confused = estimates.counted("rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
+    rates, confused = estimates.counted("selection_rate"), {rate: estimates.rates(rate) for rate in _CONFUSED}
     people = sample.of_groups(sample.row)
     if kind == REWEIGHTED and table is not None:
-        cells = rate_shares(whole, "rate", whole.cell, 2 * whole.groups, True)  # by group and label
+        cells = rate_shares(whole, "selection_rate", whole.cell, 2 * whole.groups, True)  # by group and label
         level = np.repeat(view.level_of, 2)
         level_and_label = 2 * level + np.tile([0, 1], whole.groups)
         rates = _weighted(cells, table, level, level)

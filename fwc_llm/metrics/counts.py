@@ -43,7 +43,8 @@ def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
 RATES: Mapping[str, Rate] = {
     "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
     "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
-    "rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "selection_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "label_rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer to each label"),
     "true_positive_rate": Rate(
         _kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"
     ),
@@ -56,7 +57,7 @@ RATES: Mapping[str, Rate] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of an arm: key in documents, name in gates, title in tables.
+    """A metric of an arm: `key` in files, gates and Python, `title` in tables.
 
     `kind`: the "share" of all answers, or the "gap" (largest minus smallest) or "ratio" (smallest
     over largest) of the groups' rates. A gap of several `rates` is the largest of their gaps.
@@ -65,7 +66,6 @@ class Metric:
     """
 
     key: str
-    gate: str
     title: str
     kind: Literal["share", "gap", "ratio"]
     rates: tuple[str, ...]
@@ -78,7 +78,7 @@ class Metric:
         """Whether a value has a verdict: the impact ratio judges ratios, and Brier scores differ
         anyway.
         """
-        return self.kind == "gap" and self.key != "brier_difference"
+        return self.kind == "gap" and self.key != "brier_gap"
 
     @property
     def scale(self) -> int:
@@ -90,44 +90,26 @@ class Metric:
 
 _ODDS = "true_positive_rate", "false_positive_rate"
 TABLE: tuple[Metric, ...] = (
-    Metric("accuracy", "accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
-    Metric("demographic_parity_difference", "dp", "DP gap", "gap", ("rate",), True),
-    Metric("demographic_parity_ratio", "dp_ratio", "DP ratio", "ratio", ("rate",), True, digits=2),
-    Metric("equalized_odds_difference", "eo", "EO gap", "gap", _ODDS, True),
-    Metric("equal_opportunity_difference", "equal_opportunity", "TPR gap", "gap", _ODDS[:1]),
-    Metric("false_positive_rate_difference", "fpr", "FPR gap", "gap", _ODDS[1:]),
-    Metric("predictive_parity_difference", "ppv", "Precision gap", "gap", ("precision",)),
-    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), source="p_yes"),
-    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), source="p_yes"),
+    Metric("accuracy", "Accuracy %", "share", ("accuracy",), True, digits=2),
+    Metric("dp_gap", "DP gap", "gap", ("selection_rate",), True),
+    Metric("label_gap", "Gap at equal labels", "gap", ("label_rate",), True),
+    Metric("dp_ratio", "DP ratio", "ratio", ("selection_rate",), True, digits=2),
+    Metric("eo_gap", "EO gap", "gap", _ODDS, True),
+    Metric("tpr_gap", "TPR gap", "gap", _ODDS[:1]),
+    Metric("fpr_gap", "FPR gap", "gap", _ODDS[1:]),
+    Metric("precision_gap", "Precision gap", "gap", ("precision",)),
+    Metric("auc_gap", "AUC gap", "gap", ("auc",), source="p_yes"),
+    Metric("brier_gap", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
-REPLY_RATES = "coverage", "refused", "filtered"  # shares of all replies, with or without an answer
-REPLIES: tuple[Metric, ...] = (
-    Metric(
-        "coverage", "coverage", "Coverage %", "share", ("coverage",), source="replies", digits=1
-    ),
-    Metric(
-        "coverage_difference",
-        "coverage_gap",
-        "Coverage gap",
-        "gap",
-        ("coverage",),
-        source="replies",
-    ),
-    Metric("refusals", "refusals", "Refused %", "share", ("refused",), source="replies", digits=1),
-    Metric(
-        "refusals_difference", "refusals_gap", "Refusals gap", "gap", ("refused",), source="replies"
-    ),
-    Metric(
-        "filtered", "filtered", "Filtered %", "share", ("filtered",), source="replies", digits=1
-    ),
-    Metric(
-        "filtered_difference",
-        "filtered_gap",
-        "Filtered gap",
-        "gap",
-        ("filtered",),
-        source="replies",
-    ),
+REPLY_TITLES = {"coverage": "Coverage", "refused": "Refused", "filtered": "Filtered"}
+REPLY_RATES = tuple(REPLY_TITLES)  # shares of all replies, with or without an answer
+REPLIES: tuple[Metric, ...] = tuple(
+    metric
+    for rate, title in REPLY_TITLES.items()
+    for metric in (
+        Metric(rate, f"{title} %", "share", (rate,), source="replies", digits=1),
+        Metric(f"{rate}_gap", f"{title} gap", "gap", (rate,), source="replies"),
+    )
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}
 METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)

@@ -23,7 +23,7 @@ from fwc_llm.metrics.variance import ArmArrays, area, codes
 BINS = 10
 _DRAWS = 1000  # of the bootstrap
 _WEIGHTS = 4_000_000  # weights in memory at once
-_GAP = "demographic_parity_difference"
+_GAP = "dp_gap"
 # range of P(yes) without dependence on rows: the step of services that round to 2 decimals
 _STILL = 0.01
 _STILL_ODDS = 0.1  # the same range of log-odds: small P(yes) may depend on the row

@@ -32,7 +32,7 @@ REASONS = ("", "refused", "filtered", "error")  # why an answer is missing; answ
 THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"
-UNLABELLED = "rate", *REPLY_RATES  # rates that are defined without labels
+UNLABELLED = "selection_rate", *REPLY_RATES  # rates that are defined without labels
 NEARLY_ALL = (
     0.9  # share of rows with examples of their own, from which examples count as chosen per row
 )

@@ -168,7 +168,7 @@ def check_monitored(condition: GateCondition, labelled: bool = True) -> None:
         raise FwcError(
             f'"{condition.text}" cannot be monitored: name one metric of decisions, without [...]'
         )
-    if not labelled and set(metric.rates) - {"rate", "coverage"}:
+    if not labelled and set(metric.rates) - {"selection_rate", "coverage"}:
         raise FwcError(f'"{condition.text}" needs true outcomes: name their column with --label')
     if condition.operator[0] != worse:
         raise FwcError(

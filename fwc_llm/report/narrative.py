@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
 GAP = COMPARED[1]
-_UNEQUAL = GAP, "equalized_odds_difference"
+_UNEQUAL = GAP, "eo_gap"
 _WATCH = "watch further decisions (`fwc-llm monitor`)"
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence

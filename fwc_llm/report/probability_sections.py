@@ -104,9 +104,9 @@ def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
     for key, name in _NAMES.items():
         point = thresholds["chosen"][key]
         accuracy = TableCell(number(point["accuracy"], 2, 100))
-        gap = TableCell(number(point["demographic_parity_difference"], 3))
+        gap = TableCell(number(point["dp_gap"], 3))
         if key == "one_half":
-            ends = interval(limits["demographic_parity_difference"], 3)
+            ends = interval(limits["dp_gap"], 3)
             accuracy = TableCell(accuracy.text, interval(limits["accuracy"], 1, 100))
             gap = TableCell(gap.text, "" if ends == DASH else ends)
         yield [

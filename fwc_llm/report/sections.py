@@ -17,7 +17,7 @@ from fwc_llm.report.table_model import Row, Scale, Section, TableCell, differenc
 Stats = Mapping[str, Any]
 HEADLINE = [metric for metric in TABLE if metric.headline]
 ACCURACY, GAP, ODDS_GAP = map(
-    BY_KEY.__getitem__, ("accuracy", "demographic_parity_difference", "equalized_odds_difference")
+    BY_KEY.__getitem__, ("accuracy", "dp_gap", "eo_gap")
 )
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
 COMPARED = (

@@ -118,7 +118,7 @@ def audit_summary(
         ]
         shown.append(terminal(replace(table, title="")))
         notes |= dict.fromkeys(_notes(stats))
-        size = smallest_found([arm["demographic_parity_difference"] for arm in stats["arms"]])
+        size = smallest_found([arm["dp_gap"] for arm in stats["arms"]])
         if size:
             found.append(f"{size} points by {name}")
     if found:

@@ -333,7 +333,7 @@ def score_run(
             for metric in COUNTED
         }
         arm |= plain({metric.key: estimates[metric.key].value for metric in TABLE})
-        rates = estimates.counted("rate").values
+        rates = estimates.counted("selection_rate").values
         arm["rates"] = plain(dict(zip(run.answered.groups, rates.tolist(), strict=True)))
     folder.write_json("results.json", results)
     folder.write_hashes()
