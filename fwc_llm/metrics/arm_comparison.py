@@ -8,6 +8,7 @@ an answer is missing from the value of its own arm only.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -327,7 +328,7 @@ class ComparedArms:
 
     def records(self, attribute: str, with_examples: bool) -> Iterator[Record]:
         """Yield the differences, those of these examples, and what could have been found."""
-        between = {"arm": self.second, "against": self.first, "n": self.n}
+        between: Any = {"arm": self.second, "against": self.first, "n": self.n}
         scope = scope_words(self.compared.scope, with_examples)
         reason = self.compared.reason
         tests = {scope: self.compared.tests}
@@ -338,11 +339,11 @@ class ComparedArms:
                 if np.isnan(test.value):
                     continue
                 gap = BY_KEY[metric].kind != "share"
-                where = {**between, "scope": of, "attribute": attribute if gap else ""}
+                where: Any = {**between, "scope": of, "attribute": attribute if gap else ""}
                 low, high = test.decisive
                 yield Record(
                     **where,
-                    metric=metric,
+                    metric=f"{metric}_difference",
                     value=test.value,
                     low=low,
                     high=high,
@@ -351,7 +352,8 @@ class ComparedArms:
                     reason=reason if of == scope else "",
                 )
                 if not np.isnan(test.detectable) and metric in COMPARED:
-                    yield Record(**where, metric=f"{metric}_detectable", value=test.detectable)
+                    name = f"{metric}_difference_detectable"
+                    yield Record(**where, metric=name, value=test.detectable)
         if self.better is not None and self.worse is not None:
             yield Record(**between, metric="rows_better", value=self.better)
             yield Record(**between, metric="rows_worse", value=self.worse)

@@ -101,14 +101,15 @@ TABLE: tuple[Metric, ...] = (
     Metric("auc_gap", "AUC gap", "gap", ("auc",), source="p_yes"),
     Metric("brier_gap", "Brier gap", "gap", ("brier",), source="p_yes"),
 )
-REPLY_TITLES = {"coverage": "Coverage", "refused": "Refused", "filtered": "Filtered"}
-REPLY_RATES = tuple(REPLY_TITLES)  # shares of all replies, with or without an answer
+# Shares of all replies, with or without an answer. All but the first are reasons for having none;
+# "unread" are replies that ended well, in which no answer was found.
+REPLY_RATES = "coverage", "refused", "filtered", "truncated", "unfinished", "unread"
 REPLIES: tuple[Metric, ...] = tuple(
     metric
-    for rate, title in REPLY_TITLES.items()
+    for rate in REPLY_RATES
     for metric in (
-        Metric(rate, f"{title} %", "share", (rate,), source="replies", digits=1),
-        Metric(f"{rate}_gap", f"{title} gap", "gap", (rate,), source="replies"),
+        Metric(rate, f"{rate.title()} %", "share", (rate,), source="replies", digits=1),
+        Metric(f"{rate}_gap", f"{rate.title()} gap", "gap", (rate,), source="replies"),
     )
 )
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in (*TABLE, *REPLIES)}

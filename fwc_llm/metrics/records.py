@@ -21,9 +21,7 @@ ALL_GROUPS = "all groups"  # judged or not
 ASSISTED = "assisted"
 STRATA_SCOPE = "within strata"
 TABLE_SCOPE = "the table"  # rates of the table that test rows were drawn from
-MEDIAN_SCOPE = "at the median of P(yes)"
-THRESHOLD_SCOPE = "at the threshold"
-REPEATED = "the share of yes of a repeated prompt"
+ASKED_SCOPE = "rows that were asked about"  # without predictions of others
 CHANGED_ATTRIBUTE = "the protected attribute changed"
 
 

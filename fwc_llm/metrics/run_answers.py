@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CROSSING = " & "  # separates the levels of several attributes
 MIN_PROBABILITIES = 10  # values of P(yes) of an arm, at least, for statistics of P(yes)
+_UNREAD = ("empty", "ambiguous", "other")  # reasons that are counted as "unread"
 _TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
@@ -224,6 +225,21 @@ class RunAnswers:
         return tuple(self.answers)
 
     @cached_property
+    def views(self) -> list[View]:
+        """The protected attributes one by one, and last all crossed."""
+        return views(self.groups, self.attributes)
+
+    @property
+    def attribute(self) -> str:
+        """The name of all protected attributes, crossed."""
+        return self.views[-1].name
+
+    @cached_property
+    def repeats(self) -> int:
+        """Number of repeats."""
+        return next(iter(self.plain_samples.values())).repeats
+
+    @cached_property
     def perfect_gap(self) -> float | None:
         """The DP gap of a perfect model; None unless the design fixed the base rates."""
         if not self.design.labels_fixed:
@@ -263,6 +279,7 @@ def samples_of(
         order: Any = np.lexsort((row, repeat))
         if (np.diff(order) == 1).all():
             order = np.s_[:]  # a view, not a copy
+        reason = mapped(a.reason, lambda why: "unread" if why in _UNREAD else why)
         samples[arm] = ArmArrays(
             answer=a.answer[order],
             label=a.label[order],
@@ -276,7 +293,7 @@ def samples_of(
             cluster=None if cluster is None else cluster[order],
             p_yes=a.p_yes[order] if a.probabilities >= MIN_PROBABILITIES else None,
             strata=None if a.stratum is None else a.stratum[order],
-            reason=a.reason.set_categories(list(REASONS)).codes[order],
+            reason=reason.set_categories(list(REASONS)).codes[order],
             unknown=unknown_of(groups),
         )
     return samples

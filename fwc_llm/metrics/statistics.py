@@ -12,17 +12,17 @@ from fwc_llm.metrics import counts, records
 from fwc_llm.metrics.arm_comparison import ComparedArms, comparisons
 from fwc_llm.metrics.arm_estimates import ArmEstimates, ParityWithinStrata, conditional_parity
 from fwc_llm.metrics.counts import Metric
-from fwc_llm.metrics.intervals import OPEN, TOO_FEW, Enclosed
+from fwc_llm.metrics.intervals import TOO_FEW, Enclosed
 from fwc_llm.metrics.perturbation_effects import flips, probes, repetition_records
 from fwc_llm.metrics.predicted_probabilities import (
     Probabilities,
     centred,
+    centred_records,
     decision_notes,
-    probability_records,
 )
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.records import Record, Records
-from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of, views
+from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
 from fwc_llm.metrics.sampling_design import AS_NO, WORST
 from fwc_llm.metrics.variance import MIN_SETS, scope_words
 from fwc_llm.sanitize import listed
@@ -147,8 +147,8 @@ def statistics(
     """
     estimates = {arm: ArmEstimates(sample) for arm, sample in run.samples.items()}
     first = next(iter(run.samples.values()))
-    all_views = views(run.groups, run.attributes)
-    attribute = all_views[-1].name
+    all_views = run.views
+    attribute = run.attribute
     unassisted = estimates
     if run.assist:
         unassisted = {arm: ArmEstimates(sample) for arm, sample in run.plain_samples.items()}
@@ -318,7 +318,7 @@ def _of_view(
         groups = len(view.levels)
         sample = replace(sample, group=level, groups=groups, unknown=unknown, assist=None)
         estimates = ArmEstimates(sample)
-    of = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
+    of: Any = {"arm": facts.arm, "attribute": view.name, "scope": facts.scope}
     for metric in _metrics(run) if not crossed else ():
         if metric.headline and metric.kind != "share":
             yield measured(metric, estimates, run.design.margin, **of, n=facts.n)
@@ -334,9 +334,9 @@ def _further(run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates) -> Itera
     """Yield the records of P(yes), repeated prompts, changed attributes and probes."""
     a = run.answers[facts.arm]
     if facts.probabilities is not None:
-        yield from probability_records(facts.probabilities, run.attribute)
+        yield from facts.probabilities.records(run.attribute)
     if facts.alike:
-        yield from centred(estimates.sample, run.groups, run.attribute)
+        yield from centred_records(centred(estimates.sample, run.groups), run.attribute)
     yield from repetition_records(a, run)
     if facts.arm in run.counterfactuals:
         yield from flips(a, run.counterfactuals[facts.arm])
@@ -346,7 +346,7 @@ def _further(run: RunAnswers, facts: ArmFacts, estimates: ArmEstimates) -> Itera
 
 def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
     """Yield what answers that agree with every label have: gaps, and each group's base rate."""
-    of = {"arm": records.TRUTH, "scope": "these rows"}
+    of: Any = {"arm": records.TRUTH, "scope": "these rows"}
     for metric in counts.COUNTED:
         if metric.headline:
             attribute = "" if metric.kind == "share" else view.name
@@ -357,14 +357,15 @@ def _true_answers(perfect: ArmEstimates, view: View) -> Iterator[Record]:
         yield Record(metric="selection_rate", group=group, attribute=view.name, value=share, **of)
 
 
-def notes(run: RunAnswers, content: Mapping[str, Any]) -> list[str]:
+def notes(run: RunAnswers, content: Statistics) -> list[str]:
     """Return notes that a reader must know before trusting a number, made for this run."""
     return [
         *_about_rows(run),
         *_about_predictions(run, content),
-        *_about_unread(run, content),
+        *_about_unread(run),
         *run.unused,
         *_about_arms(content),
+        *_about_people(run),
         *decision_notes(run),
     ]
 
@@ -447,7 +448,7 @@ def group_words(groups: Sequence[str]) -> str:
     return listed(groups, _LISTED, "{:.60}".format)
 
 
-def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_predictions(run: RunAnswers, content: Statistics) -> Iterator[str]:
     if run.assist and not run.assists:
         yield (
             "No prediction-powered estimate is possible: it takes at least "
@@ -459,18 +460,15 @@ def _about_predictions(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[
             "about "
             "(prediction-powered); selection rates and impact ratios do not."
         )
-    for arm in content["arms"]:
-        gap = arm[_PARITY].get("assisted")
-        if gap is not None and not np.isnan(gap["value"]) and not arm["alike"]:
-            if gap["rows_worth"]:
-                worth = f", effective sample size {_about(gap['rows_worth'])}"
-            else:
-                worth = ""
-            limits = f"{gap['value']:.2f} ({gap['low']:.2f} to {gap['high']:.2f})"
-            yield f"{arm['arm']}, assisted: DP gap {limits}{worth}."
+    for arm in content.arms:
+        gap = content.of("dp_gap", arm.arm, scope=records.ASSISTED)
+        if gap.known and not arm.alike:
+            worth = f", effective sample size {_about(gap.n)}" if gap.n else ""
+            limits = f"{gap.value:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+            yield f"{arm.arm}, assisted: DP gap {limits}{worth}."
 
 
-def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
+def _about_unread(run: RunAnswers) -> Iterator[str]:
     """Yield notes on how replies without an answer count, and on their effect on the DP gap."""
     unread = {arm: n for arm, a in run.answers.items() if (n := int(a.unread.sum()))}
     if not unread:
@@ -484,18 +482,10 @@ def _about_unread(run: RunAnswers, content: Mapping[str, Any]) -> Iterator[str]:
         )
         return
     yield (
-        f"Replies without an answer: {counted}. Values leave them out; verdicts and gates hold "
-        f"whether each "
-        "counts as yes or as no (--unread as-no or ignore makes an assumption)."
+        f"Replies without an answer: {counted}. Values leave them out; intervals, verdicts and "
+        "gates hold whether each counts as yes or as no (--unread as-no or ignore makes an "
+        "assumption)."
     )
-    for arm in content["arms"]:
-        low, high = arm["treatments"]["worst case, 95 %"][_PARITY]
-        if arm["arm"] in unread and not np.isnan(low):
-            yield (
-                f"{arm['arm']}: however these replies count, the DP gap lies from {low:.3f} to "
-                f"{high:.3f} "
-                "(95 %)."
-            )
 
 
 def _about(rows: int) -> str:
@@ -505,44 +495,57 @@ def _about(rows: int) -> str:
     return f"more than {_MANY:,}"
 
 
-def _about_arms(content: Mapping[str, Any]) -> Iterator[str]:
+def _about_arms(content: Statistics) -> Iterator[str]:
     """Yield notes on power, groups without answers, strata, lost replies and comparisons."""
-    needed = [
-        (arm["arm"], arm[_PARITY]["rows_needed"], arm[_PARITY]["margin"]) for arm in content["arms"]
-    ]
-    told = [f"{_about(rows)} rows ({arm})" for arm, rows, _ in needed if rows]
+    lead = content.lead
+    needed = {arm.arm: content.of(f"{lead}_rows_needed", arm.arm) for arm in content.arms}
+    told = [f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known]
     if told:
         yield (
-            f"To show, 4 times in 5, that an unsettled DP gap is within {needed[0][2]:g}, if the "
-            f"groups are "
-            f"treated alike, takes {group_words(told)}."
+            f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].title} is within "
+            f"{content.margin:g}, if the groups are treated alike, takes {group_words(told)}."
         )
-
-    for arm in content["arms"]:
-        silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
+    for arm in content.arms:
+        answered = {group.group: content.of("coverage", arm.arm, group.group) for group in content.groups}
+        silent = [group for group, share in answered.items() if share.value == 0]
         if silent:
-            yield f"{arm['arm']}: no parsed answer in group {group_words(silent)}."
-        within = arm["conditional_parity"]
-        if within is not None:
-            yield f"{arm['arm']}: {_within_strata(within)}"
-    unanswered = sum(arm["unanswered"] for arm in content["arms"])
+            yield f"{arm.arm}: no parsed answer in group {group_words(silent)}."
+        if arm.within_strata is not None:
+            verdict = content.of("dp_gap", arm.arm, scope=records.STRATA_SCOPE).verdict
+            yield f"{arm.arm}: {_within_strata(arm.within_strata, verdict)}"
+    unanswered = sum(arm.unanswered for arm in content.arms)
     if unanswered:
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
-    reasons = {test["reason"] for test in content["comparisons"] if test["reason"]}
+    reasons = {pair.compared.reason for pair in content.pairs if pair.compared.reason}
     if reasons:
         yield f"Which arm is better {reasons.pop()}."
 
 
-def _within_strata(within: Mapping[str, Any]) -> str:
-    dropped = len(within["dropped"])
+def _within_strata(within: ParityWithinStrata, verdict: str) -> str:
+    dropped = len(within.dropped)
     lacking = f"; {dropped} strata that lack a group are left out" if dropped else ""
-    if within["value"] is None:
+    if not within.groups:
         return f"no stratum has answers of two groups{lacking}."
-    pair = f"{within['first']} and {within['second']}"
-    ends = f"{within['low']:.3f} to {within['high']:.3f}"
+    low, high = within.estimate.decisive
     return (
-        f"within {within['strata']} strata the DP gap is {within['value']:.3f} ({ends}), of "
-        f"{pair}: "
-        f"{SHOWN[within['verdict']]}{lacking}."
+        f"within {within.strata} strata the DP gap is {within.estimate.value:.3f} "
+        f"({low:.3f} to {high:.3f}), of {' and '.join(within.groups)}: {verdict}{lacking}."
     )
+
+
+def _about_people(run: RunAnswers) -> Iterator[str]:
+    """Yield a note on people who alone hold a quarter of a group's rows."""
+    first = next(iter(run.answers.values()))
+    if first.cluster is None:
+        return
+    rows = np.bincount(first.group.codes, minlength=len(first.group.categories))
+    pairs = first.cluster.codes.astype(np.int64) * len(rows) + first.group.codes
+    several, held = np.unique(pairs, return_counts=True)
+    for pair, n in zip(several.tolist(), held.tolist(), strict=True):
+        person, group = divmod(pair, len(rows))
+        if n >= _QUARTER * rows[group] and rows[group] > n > 1:
+            yield (
+                f"{first.cluster.categories[person]} alone holds {n:,} of the {rows[group]:,} rows "
+                f"of {first.group.categories[group]}: intervals are wide because of it."
+            )

@@ -28,7 +28,8 @@ UNREAD_WORDS = {
     AS_NO: "{} replies without an answer counted as no",
     "ignore": "{} replies without an answer left out",
 }
-REASONS = ("", "refused", "filtered", "error")  # why an answer is missing; answers store the index
+# Why an answer is missing ("": not known); answers store the index.
+REASONS = ("", *REPLY_RATES[1:], "error")
 THESE_EXAMPLES: Scope = "these examples"
 THIS_STRATEGY: Scope = "this strategy"
 MIN_SETS = 5  # sets of examples, at least, for the scope "this strategy"

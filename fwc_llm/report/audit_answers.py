@@ -151,12 +151,11 @@ def audit(
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
     named |= {"p_yes": p_yes, "row": key}
     columns = {role: title_of(name) for role, name in named.items() if name is not None}
-    columns |= {name: name for name in ("arm", "repeat", "examples", "reason")}
+    columns |= {name: name for name in ("arm", "repeat", "examples")}
     usual = {
         "arm",
         "repeat",
         "examples",
-        "reason",
         "row",
         *(["label"] if label == "label" and groups else []),
     }

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.arm_comparison import COMPARED
+from fwc_llm.metrics.counts import REPLIES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, INCONCLUSIVE, NOT_SHOWN, WITHIN, verdict
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
@@ -500,15 +501,13 @@ def all_alike(stats: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield findings on groups whose rows are refused or filtered more often than another
-    group's.
+    """Yield findings on groups whose replies are refused, filtered, truncated, unfinished or
+    unread more often than another group's.
     """
-    for key, rate, words in (
-        ("refusals", "refused", "refuses"),
-        ("filtered", "filtered", "filters"),
-    ):
-        gap = arm["replies"][f"{key}_difference"]
-        if gap["verdict"] in (DIFFERS, WITHIN):
+    for metric in REPLIES:
+        (rate,) = metric.rates
+        gap = arm["replies"][metric.key]
+        if rate != "coverage" and gap.get("verdict") in (DIFFERS, WITHIN):
             shares = {name: group[rate] for name, group in arm["groups"].items() if group["judged"]}
             least = min(shares, key=lambda n: shares[n])
             most = max(shares, key=lambda n: shares[n])
@@ -517,7 +516,8 @@ def _silence(arm: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             )
             ends = interval((gap["low"], gap["high"]), 0, 100)
             text = (
-                f"{words} rows of {_cut(most)} {points} points more often than of {_cut(least)} "
+                f"replies for {_cut(most)} are {rate} {points} points more often than for "
+                f"{_cut(least)} "
                 f"({high} % "
                 f"against {low} %; {ends})."
             )

@@ -22,7 +22,7 @@ from fwc_llm.metrics.audit_table import (
 )
 from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.decision_thresholds import HALF
-from fwc_llm.metrics.run_answers import as_names, mapped
+from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
 from fwc_llm.taskfile import UNKNOWN
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.run_answers import Names
     from fwc_llm.taskfile import Written
 
-_ENDED = ("finish_reason", "refusal", "reason")  # columns of `open_results` on how a reply ended
+_ENDED = ("finish_reason", "refusal", "reason")  # columns on how a reply ended
 _SHOWN = 5  # most rows that an error lists
 # Names of the audit's own columns, which a protected column must not have.
 _OURS = frozenset(
@@ -133,7 +133,7 @@ def read_answers(
     notes = list[str]()
     if replies:
         notes += _parsed_replies(table, outcomes, raw)
-    elif "answer" in columns and "reason" in raw.titles and "reason" not in columns:
+    elif "reason" in raw.titles:
         reasons = filled(raw.texts("reason"))
         if set(reasons.unique()) <= set(get_args(Reason)):
             table["reason"] = reasons
@@ -177,35 +177,28 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
     if positive:
         typed = {"yes": positive, "no": outcomes.rule.negative}
         words = {side: ",".join(values).split(",") for side, values in typed.items()}
-    texts = table["answer"]
-    if "finish_reason" in raw.titles:
-        table["answer"], table["reason"] = _with_endings(texts, raw, words)
-    else:
-        parsed = {text: parse_answer(text, words) for text in texts.unique().tolist()}
-        table["reason"] = mapped(texts, lambda text: parsed[text].reason)
-        table["answer"] = mapped(texts, lambda text: parsed[text].value or "")
-    unread = Counter(reason for reason in table["reason"] if reason)
-    if not unread:
-        return []
-    reasons = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-    return [f"{unread.total():,} of {len(table['reason']):,} replies hold no answer: {reasons}."]
-
-
-def _with_endings(texts: "Names", raw: "RawTable", words: Words) -> "tuple[Names, Names]":
-    """The answers in replies, and the reasons for none, with the columns on how the replies
-    ended.
-    """
+    texts = np.asarray(table["answer"], object)
     ended = [
         np.asarray(filled(raw.texts(name)), object) if name in raw.titles else [""] * len(texts)
         for name in _ENDED
     ]
-    answers = []
-    for text, finish, refusal, why in zip(np.asarray(texts, object), *ended, strict=True):
+    values = []
+    reasons = []
+    for text, finish, refusal, why in zip(texts, *ended, strict=True):
         reply = Reply(None if why == "error" else text, finish or None, refusal=refusal == "yes")
-        answers.append(parse_answer(reply, words))
-    return as_names([each.value or "" for each in answers]), as_names(
-        [each.reason for each in answers]
+        answer = parse_answer(reply, words)
+        values.append(answer.value or "")
+        known = text or finish or refusal or why  # else the cell is blank: nobody knows why
+        reasons.append(answer.reason if known else "")
+    table["answer"] = as_names(values)
+    table["reason"] = as_names(reasons)
+    unread = Counter(
+        why or "blank" for value, why in zip(values, reasons, strict=True) if not value
     )
+    if not unread:
+        return []
+    listed = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
+    return [f"{unread.total():,} of {len(texts):,} replies hold no answer: {listed}."]
 
 
 def _without_missing(

@@ -381,7 +381,7 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
 
 
 def coverage(stats: Stats) -> Section:
-    """Shares of replies with an answer, refused or filtered; other treatments of these."""
+    """Shares of replies by reason for having no answer, by group; other treatments of these."""
     if min(arm["coverage"] for arm in stats["arms"]) == 1:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
     rows = list[Row]()

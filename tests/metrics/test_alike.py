@@ -202,8 +202,8 @@ def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> N
     assert arm["replies"]["coverage"]["value"] == arm["coverage"]
     assert arm["replies"]["coverage_difference"]["verdict"] == "differs"
     text = " ".join(str(found).split())
-    assert "zero: refuses rows of Female" in text
-    assert "zero: filters rows of Female" in text
+    assert "zero: replies for Female are refused" in text
+    assert "zero: replies for Female are filtered" in text
     page = render([result.folder], "md")
     assert "| zero | Filtered |" in page
     metrics = {line.split(",")[6] for line in render([result.folder], "csv").splitlines()}

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fwc_llm import audit
 from fwc_llm.errors import FwcError
 from fwc_llm.report.external_results import open_results
 from tests.command import Run
@@ -118,18 +119,50 @@ def test_what_a_model_or_a_filter_refuses_is_no_denial(
     assert f"{metric}_gap[answers] > 0.1: 0.250" in outcome.out
 
 
-def test_a_rate_of_refusals_is_not_known_from_blanks(fwc: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        ("refusals", "refused"),
+        ("filtered", "filtered"),
+        ("truncated", "truncated"),
+        ("unfinished", "unfinished"),
+        ("unread", "other"),
+    ],
+)
+def test_a_rate_of_missing_answers_is_not_known_from_blanks(
+    fwc: Run, tmp_path: Path, metric: str, reason: str
+) -> None:
     lines = ["m,yes,", "m,no,", "f,,", "f,no,"] * 100
-    (tmp_path / "plain.csv").write_text("\n".join(["sex,said,reason", *lines]))
-    words = ("audit", tmp_path / "plain.csv", "--answer", "said", "--protected", "sex")
-    assert (
-        "100 answers are missing for unknown reasons"
-        in fwc(*words, "--fail-if", "refusals_gap > 0.1", code=6).out
-    )
-    (tmp_path / "plain.csv").write_text(
-        "\n".join(["sex,said,reason", *lines]).replace("f,,", "f,,refused")
-    )
-    fwc(*words, "--fail-if", "refusals_gap > 0.1", code=5)
+    path = tmp_path / "plain.csv"
+    path.write_text("\n".join(["sex,said,reason", *lines]))
+    words = ("audit", path, "--answer", "said", "--protected", "sex")
+    gates = ("--fail-if", f"{metric}_gap > 0.1", "--fail-if", f"{metric} > 0.1")
+    blank = fwc(*words, *gates, code=6)
+    assert blank.out.count("100 answers are missing for unknown reasons") == 2
+    frame = pd.read_csv(path)
+    checked = audit(frame, answer="said", protected="sex").check(f"{metric}_gap > 0.1")
+    assert (checked.outcome, checked.more_rows) == ("undecided", False)
+
+    frame["reason"] = frame["said"].isna().map({True: reason, False: ""})
+    frame.to_csv(path, index=False)
+    assert f"{metric}_gap[answers] > 0.1: 0.500" in fwc(*words, *gates, code=5).out
+    audited = audit(frame, answer="said", protected="sex")
+    assert audited.check(f"{metric} > 0.1").outcome == "failed"
+    rate = "refused" if metric == "refusals" else metric
+    (arm,) = audited.to_dict()["arms"]
+    assert {name: group[rate] for name, group in arm["groups"].items()} == {"f": 0.5, "m": 0.0}
+
+
+def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
+    fwc: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "replies.csv"
+    path.write_text("\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50]))
+    words = ("audit", path, "--reply", "said", "--protected", "sex")
+    outcome = fwc(*words, "--fail-if", "refusals > 0.1", code=6)
+    assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
+    pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
+    fwc(*words, "--fail-if", "refusals > 0.1", code=5)
 
 
 def test_the_recipe_of_the_page_reads_promptfoo(
