@@ -348,7 +348,7 @@ class _Selection:
                 continue
             to: Any = {**of, "against": levels[reference]}
             ratio = float(value[place] / value[reference])
-            ends: Any = {"low": min(low[place], ratio), "high": max(high[place], ratio)}
+            ends = {"low": min(low[place], ratio), "high": max(high[place], ratio)}
             verdict = four_fifths(ratio, low[place], high[place])
             yield Record(metric="impact_ratio", value=ratio, **ends, verdict=verdict, **to)
             lacking = people[place] * answered[place] * (value[reference] - value[place])

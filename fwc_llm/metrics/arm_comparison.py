@@ -25,7 +25,7 @@ from fwc_llm.metrics.intervals import (
     p_value,
 )
 from fwc_llm.metrics.planning import smallest_difference
-from fwc_llm.metrics.records import Record
+from fwc_llm.metrics.records import READ, READINGS, Record
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.variance import (
     MIN_SETS,
@@ -341,9 +341,10 @@ class ComparedArms:
                 gap = BY_KEY[metric].kind != "share"
                 where: Any = {**between, "scope": of, "attribute": attribute if gap else ""}
                 low, high = test.decisive
+                name = f"{metric}_difference"
                 yield Record(
                     **where,
-                    metric=f"{metric}_difference",
+                    metric=name,
                     value=test.value,
                     low=low,
                     high=high,
@@ -352,8 +353,13 @@ class ComparedArms:
                     reason=reason if of == scope else "",
                 )
                 if not np.isnan(test.detectable) and metric in COMPARED:
-                    name = f"{metric}_difference_detectable"
-                    yield Record(**where, metric=name, value=test.detectable)
+                    yield Record(**where, metric=f"{name}_detectable", value=test.detectable)
+                if test.worst_case is not None and of == scope:
+                    ends: Any = {"low": test.low, "high": test.high, "scope": READ}
+                    yield Record(**where | ends, metric=name, value=test.value)
+                    low, high = test.worst_case[0]
+                    ends = {"low": low, "high": high, "scope": READINGS}
+                    yield Record(**where | ends, metric=name)
         if self.better is not None and self.worse is not None:
             yield Record(**between, metric="rows_better", value=self.better)
             yield Record(**between, metric="rows_worse", value=self.worse)

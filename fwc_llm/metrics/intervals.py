@@ -67,15 +67,16 @@ class Enclosed:
             return (self.low, self.high)
         return self.worst_case[1]
 
-    def lacks_answers(self, settles: Callable[[float, float], bool]) -> bool:
-        """Whether replies without an answer keep a question open that an interval `settles`.
 
-        So it is if they alone could have had answers on both sides, or if the answers that were
-        read would settle it.
-        """
-        if self.worst_case is None:
-            return False
-        return not settles(*self.worst_case[0]) or settles(self.low, self.high)
+def lacks_answers(
+    readings: Interval, read: Interval, settles: Callable[[float, float], bool]
+) -> bool:
+    """Whether replies without an answer keep a question open that an interval `settles`.
+
+    So it is if the values of all their `readings` do not settle it, or if the interval of the
+    answers that were `read` would.
+    """
+    return not settles(*readings) or settles(*read)
 
 
 def judge(of: Enclosed, margin: float, alike: bool = False) -> Verdict | None:
@@ -87,10 +88,13 @@ def judge(of: Enclosed, margin: float, alike: bool = False) -> Verdict | None:
     told = verdict(*of.decisive, margin)
     if told is None:
         return UNREAD
-    if told == TOO_FEW and of.lacks_answers(
-        lambda low, high: verdict(low, high, margin) not in (TOO_FEW, None)
-    ):
-        return UNREAD
+
+    def settles(low: float, high: float) -> bool:
+        return verdict(low, high, margin) not in (TOO_FEW, None)
+
+    if told == TOO_FEW and of.worst_case is not None:
+        if lacks_answers(of.worst_case[0], (of.low, of.high), settles):
+            return UNREAD
     return told
 
 

@@ -138,7 +138,9 @@ def _auc(known: ArmAnswers) -> Record:
     value, psi = area(known.p_yes, known.label, known.weight)
     unit = levels_of(known.unit)[1]
     reach = Z * float(np.sqrt((np.bincount(unit, psi) ** 2).sum()))
-    return Record(metric="auc", value=value, low=max(0.0, value - reach), high=min(1.0, value + reach))
+    return Record(
+        metric="auc", value=value, low=max(0.0, value - reach), high=min(1.0, value + reach)
+    )
 
 
 def _calibration(known: ArmAnswers, design: SamplingDesign) -> Iterator[Record]:
@@ -331,7 +333,7 @@ def centred_records(found: Mapping[str, Any] | None, attribute: str) -> Iterator
     of: Any = {"n": found["rows"], "scope": "these rows"}
     ends: Any = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
     yield Record(metric="accuracy_at_median", **ends, **of)
-    ends: Any = {"value": gap.value, "low": gap.low, "high": gap.high}
+    ends = {"value": gap.value, "low": gap.low, "high": gap.high}
     yield Record(metric="dp_gap_at_median", attribute=attribute, **ends, **of)
     for group, rate in found["rates"].items():
         where: Any = {"attribute": attribute, "group": group, "scope": "these rows"}

@@ -6,7 +6,7 @@ list, and tables, sentences and gates look records up (docs/format.md).
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,17 @@ class Record:
     def known(self) -> bool:
         """Whether the value is defined."""
         return not math.isnan(self.value)
+
+    def reversed(self) -> "Record":
+        """The difference seen from the other arm."""
+        return replace(
+            self,
+            arm=self.against,
+            against=self.arm,
+            value=-self.value,
+            low=-self.high,
+            high=-self.low,
+        )
 
     @property
     def ends(self) -> tuple[float, float]:

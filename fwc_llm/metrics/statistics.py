@@ -23,7 +23,7 @@ from fwc_llm.metrics.predicted_probabilities import (
 from fwc_llm.metrics.prediction_powered import MIN_ROWS, RATES_ASSISTED, effective_sample_size
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import RunAnswers, View, is_known, unknown_of
-from fwc_llm.metrics.sampling_design import AS_NO, WORST
+from fwc_llm.metrics.sampling_design import AS_NO, WORST, Unread
 from fwc_llm.metrics.variance import MIN_SETS, scope_words
 from fwc_llm.sanitize import listed
 
@@ -40,8 +40,8 @@ LEADS = "dp_gap", "label_gap"
 class ArmFacts:
     """What is known of an arm beside its records.
 
-    `n` counts questions, `unanswered` those whose reply was lost, `unparsed` the missing answers by
-    reason. `alike`: words for answers (nearly) all alike, else "". `variation` has family, order
+    `n` counts questions, `unanswered` those whose reply was lost, `unread` the other replies
+    without an answer, and `unparsed` the missing answers by reason. `alike`: words for answers (nearly) all alike, else "". `variation` has family, order
     and template of arms with the same examples.
     """
 
@@ -49,6 +49,7 @@ class ArmFacts:
     n: int
     scope: str
     unanswered: int = 0
+    unread: int = 0
     unparsed: Mapping[str, int] = field(default_factory=dict)
     alike: str = ""
     variation: Mapping[str, str] | None = None
@@ -85,8 +86,10 @@ class Statistics:
     with_examples: bool
     assisted: bool
     margin: float
-    unread: str
+    unread: Unread
     min_group: int
+    sequential: bool
+    not_judged: Sequence[str] = ()
     perfect_gap: float | None = None
     references: Any = None
     notes: Sequence[str] = ()
@@ -95,6 +98,11 @@ class Statistics:
     def lead(self) -> str:
         """The key of the gap that leads."""
         return LEADS[self.perfect_gap is not None and self.labelled]
+
+    @property
+    def base(self) -> str:
+        """The arm that others are compared with."""
+        return self.pairs[0].first if self.pairs else self.arms[0].arm
 
     @cached_property
     def judged(self) -> list[str]:
@@ -183,6 +191,8 @@ def statistics(
         run.design.margin,
         run.design.unread,
         run.design.min_group,
+        run.design.sequential is not None,
+        small_groups(run),
         run.perfect_gap,
         lines,
     )
@@ -196,6 +206,7 @@ def _facts(run: RunAnswers, arm: str, estimates: ArmEstimates) -> ArmFacts:
         len(a),
         scope_words(estimates.sample.scope, run.with_examples),
         int((a.reason == "error").sum()),
+        int(a.unread.sum()),
         a.unparsed,
         estimates.sample.alike,
         run.variations.get(arm),
@@ -241,14 +252,19 @@ def _of_arm(
         of = "" if metric.kind == "share" else attribute
         return {"arm": arm, "attribute": of, "scope": scope, "n": facts.n}
 
-    for metric in (*of_answers, *of_p_yes, *counts.REPLIES):
+    yield from _of_replies(run, arm, estimates, cells)
+    for metric in (*of_answers, *of_p_yes):
         found = measured(metric, estimates, margin, **cells(metric))
         yield found if found.known else replace(found, reason=reasons.get(metric.key, ""))
         estimate = estimates[metric.key]
         if estimate.worst_case is not None:
             read = cells(metric, records.READ)
             yield Record(
-                metric=metric.key, value=estimate.value, low=estimate.low, high=estimate.high, **read
+                metric=metric.key,
+                value=estimate.value,
+                low=estimate.low,
+                high=estimate.high,
+                **read,
             )
             low, high = estimate.worst_case[0]
             yield Record(metric=metric.key, low=low, high=high, **cells(metric, records.READINGS))
@@ -271,6 +287,20 @@ def _of_arm(
         yield from _of_view(run, facts, estimates, view, view is all_views[-1])
     for record in _further(run, facts, estimates):
         yield replace(record, arm=arm)
+
+
+def _of_replies(
+    run: RunAnswers, arm: str, estimates: ArmEstimates, cells: Callable[[Metric], dict[str, Any]]
+) -> Iterator[Record]:
+    """Yield the shares of replies with an answer, and without one by reason, if reasons are known."""
+    blanks = run.answers[arm].without_reason
+    for metric in counts.REPLIES:
+        if blanks and metric.rates != ("coverage",):
+            remedy = "name replies, or add a column `reason`"
+            why = f"{blanks:,} answers are missing for unknown reasons: {remedy}"
+            yield Record(metric=metric.key, reason=why, **cells(metric))
+        else:
+            yield measured(metric, estimates, run.design.margin, **cells(metric))
 
 
 def _of_scopes(
@@ -324,6 +354,8 @@ def _of_view(
             yield measured(metric, estimates, run.design.margin, **of, n=facts.n)
     sizes = np.bincount(sample.group, minlength=sample.groups).tolist()
     rates = [*_OF_GROUPS, *(("auc", "brier") if sample.p_yes is not None and crossed else ())]
+    if not any(a.unread.any() for a in run.answers.values()):
+        rates = [rate for rate in rates if rate not in counts.REPLY_RATES[1:]]
     for rate in rates:
         if run.design.labelled or rate in ("selection_rate", *counts.REPLY_RATES):
             for group, share, n in zip(view.levels, estimates.rates(rate), sizes, strict=True):
@@ -506,7 +538,9 @@ def _about_arms(content: Statistics) -> Iterator[str]:
             f"{content.margin:g}, if the groups are treated alike, takes {group_words(told)}."
         )
     for arm in content.arms:
-        answered = {group.group: content.of("coverage", arm.arm, group.group) for group in content.groups}
+        answered = {
+            group.group: content.of("coverage", arm.arm, group.group) for group in content.groups
+        }
         silent = [group for group, share in answered.items() if share.value == 0]
         if silent:
             yield f"{arm.arm}: no parsed answer in group {group_words(silent)}."
