@@ -12,14 +12,19 @@ import math
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
+from fwc_llm.errors import FwcError, InputTypeError
 from fwc_llm.models.base import Reply
+from fwc_llm.sanitize import kind_of
 from fwc_llm.words import LANGUAGES, YES_NO, Words, said
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
 
 Value = Literal["yes", "no"]
 Reason = Literal[
@@ -293,6 +298,16 @@ class Answer:
     value: Value | None
     reason: Reason = ""
 
+    def __bool__(self) -> NoReturn:
+        raise InputTypeError('an answer is neither true nor false: compare answer.value with "yes"')
+
+
+class Completion(Protocol):
+    """A response object of a service's SDK, such as OpenAI's `ChatCompletion`."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The body of the response."""
+
 
 @dataclass(frozen=True)
 class _Sentence:
@@ -307,19 +322,24 @@ class _Sentence:
     follows: bool = True  # the text before it is at the end of a sentence or a paragraph
 
 
-def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
-    """Parse the answer in a reply, or in a reply's text.
+def parse_answer(
+    reply: "Reply | str | Completion | Mapping[str, Any]", words: "Words | Task" = YES_NO
+) -> Answer:
+    """Parse the answer in a reply: the object of OpenAI's SDK, its JSON, a `Reply`, or a text.
 
-    `words` maps "yes" and "no" to a word or several (any case): `{"yes": "bewilligt", "no":
-    "abgelehnt"}`. Reasons for a `value` of None: error (no reply at all), unfinished (the service
-    broke off), refused (a tool call counts as a refusal), filtered (by the provider), empty,
-    truncated (cut off before an answer, or only reasoning), ambiguous (contradictory or doubtful
-    answers), other. Of a long reply, 2,000 characters at its beginning and at its end are read.
+    `words` is the task that was asked about, or maps "yes" and "no" to a word or several (any
+    case): `{"yes": "bewilligt", "no": "abgelehnt"}`. Reasons for a `value` of None: error (no reply
+    at all), unfinished (the service broke off), refused (a tool call counts as a refusal), filtered
+    (by the provider), empty, truncated (cut off before an answer, or only reasoning), ambiguous
+    (contradictory or doubtful answers), other. Of a long reply, 2,000 characters at its beginning
+    and at its end are read.
     """
+    if not (isinstance(words, Mapping) and {"yes", "no"} <= words.keys()):
+        words = _words_of(words)
     if isinstance(reply, str):
         reply = Reply(reply)
-    else:
-        reply = reply
+    elif not isinstance(reply, Reply):
+        reply = _reply_of(reply)
     if reply.refusal:
         return Answer(None, "refused")
     if reply.ending in ("filtered", "unfinished"):
@@ -338,6 +358,31 @@ def parse_answer(reply: Reply | str, words: Words = YES_NO) -> Answer:
         reply.ending == "truncated",
         reply.reasoned,
     )
+
+
+def _words_of(task: Any) -> Words:
+    """The words for yes and no of a task; `FwcError` for anything else."""
+    spellings = getattr(task, "spellings", None)
+    if not isinstance(spellings, Mapping):
+        raise FwcError(f"the words are {kind_of(task)}: give a Task, or {{'yes': …, 'no': …}}")
+    return spellings
+
+
+def _reply_of(completion: Any) -> Reply:
+    """The reply in an object of an SDK, or in its JSON; `FwcError` for anything else."""
+    from fwc_llm.models.bodies import read_reply
+    from fwc_llm.models.openai.retry import AttemptError
+
+    body = completion.model_dump() if hasattr(completion, "model_dump") else completion
+    if not isinstance(body, Mapping):
+        raise FwcError(
+            f"the reply is {kind_of(completion)}: give a text, a Reply, or the completion that the "
+            f"service's SDK returned"
+        )
+    try:
+        return read_reply(body)
+    except AttemptError as failure:
+        return Reply(None, error=str(failure))
 
 
 @lru_cache(maxsize=10_000)  # many replies have the same text

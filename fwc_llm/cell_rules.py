@@ -370,7 +370,7 @@ def clean_record(
             domain = domains[attribute.name]
             is_level = find_level(attribute, text) is None and text in (domain.values or ())
             level = text if is_level else parse_level(task, attribute, text)
-            values[attribute.name] = _known_spelling(level, domain)
+            values[attribute.name] = known_spelling(level, domain)
             notes += _check(item, domain, values[attribute.name])
         if is_column and (attribute is None or attribute.keep):
             values[item.name] = parse_value(task, item, text)
@@ -412,7 +412,7 @@ def _means(text: str, other: str) -> bool:
     return other.casefold() == text or (number is not None and as_number(other) == number)
 
 
-def _known_spelling(level: str, domain: Domain) -> str:
+def known_spelling(level: str, domain: Domain) -> str:
     """The table's spelling of a protected level; the level itself if the table has no such group."""
     spellings = {group_key(str(known)): str(known) for known in domain.values or ()}
     return spellings.get(group_key(level), level)

@@ -43,7 +43,7 @@ class InputError(FwcError, ValueError):
 
 
 class InputTypeError(InputError, TypeError):
-    """Values of a type that the solver cannot read; also a `TypeError`."""
+    """Values of a type that cannot be used so; also a `TypeError`."""
 
 
 class ScaleWarning(UserWarning):

@@ -243,3 +243,11 @@ def _decoder(constant: Callable[[str], None]) -> json.JSONDecoder:
 
 _LENIENT = _decoder(lambda name: None)
 _STRICT = _decoder(_refuse_constant)
+
+
+def kind_of(value: Any) -> str:
+    """A value's type with an article ("a list"), never its untrusted content."""
+    if value is None:
+        return "nothing (None)"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {replace_invisible(name)}"

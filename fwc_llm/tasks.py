@@ -15,7 +15,7 @@ from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
-from fwc_llm.sanitize import parse_json
+from fwc_llm.sanitize import kind_of, parse_json
 from fwc_llm.taskfile import Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
 from fwc_llm.words import YES_NO, spellings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.data.clean_table import CleanTables, RowCount
+    from fwc_llm.data.given_frames import FrameReader
     from fwc_llm.data.table_checks import TableChecks
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = (
@@ -247,14 +248,31 @@ class Task:
         return check_table(table, features, self.outcome, table[self.outcome], protected)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
+        """Protected levels (n,) as str; levels of several attributes are joined by " & ".
+
+        The rows are those of `pool()` or `test()`, or raw rows of the table, which are read as the
+        task reads its table. `FwcError` for a level that the table lacks.
+        """
         from fwc_llm.data.clean_table import crossed
 
-        return crossed(frame, self.protected)
+        groups = {name: self._reader.groups(frame, name) for name in self.protected}
+        return crossed(groups, self.protected)
 
     def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
-        """Outcomes (n,) as int8: 1 is yes."""
-        return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
+        """Outcomes (n,) as int8: 1 is yes.
+
+        The rows are those of `pool()` or `test()`, or raw rows of the table, whose outcomes have
+        the task's meaning. `FwcError` for an outcome without a meaning.
+        """
+        return self._reader.outcomes(frame).astype("int8")
+
+    def cleaned(self, frame: "pd.DataFrame") -> "tuple[pd.DataFrame, np.ndarray]":
+        """The frame with cells as in `pool()`, and a mask (n,) of the rows that are kept.
+
+        A frame of raw rows is cleaned as the task's table was. `FwcError` for a cell that the task
+        does not know.
+        """
+        return self._reader.cleaned(frame)
 
     def with_columns(self, weight: str, cluster: str) -> "Task":
         """The task with the columns `weight` (sampling weights), `cluster` (people); "" for
@@ -275,7 +293,9 @@ class Task:
         """
         if not self.weight:
             return None
-        weights = frame[self.weight].to_numpy(dtype=float)
+        from fwc_llm.data.given_frames import column
+
+        weights = column(frame, self.weight).to_numpy(dtype=float)
         wrong = ~((weights >= 0) & (weights < float("inf")))
         if wrong.any():
             row = int(wrong.argmax())
@@ -311,6 +331,13 @@ class Task:
         for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
             rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", f"{yes / (no + yes):.1%}"])
         return table((" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows)
+
+    @cached_property
+    def _reader(self) -> "FrameReader":
+        from fwc_llm.data.given_frames import FrameReader
+
+        levels = {name: self.table[name].unique().tolist() for name in self.protected}
+        return FrameReader(self.rules, self.table.index, levels, self._tables.meaning)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -442,6 +469,19 @@ def load_task(
             )
         return replace(census, weight=_chosen(taskfile, None, weight).weight)
     return _of_file(_chosen(taskfile, protected, weight), data_dir, folder)
+
+
+def as_task(task: "str | Path | Task", data_dir: str | Path | None = None) -> Task:
+    """The task that is given by a name, a task file or itself; `FwcError` for anything else."""
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, str | Path):
+        return load_task(task, data_dir)
+    raise FwcError(
+        f"the task is {kind_of(task)}: give a Task, a task file, or a name "
+        f"({', '.join(task_names())}); load_task(frame, protected=…, outcome=…) makes a task of a "
+        f"data frame"
+    )
 
 
 def _thawed(path: Path) -> Task:

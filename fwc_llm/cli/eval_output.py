@@ -295,7 +295,6 @@ def _print_results(
 ) -> None:
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import models_table, run_table
-    from fwc_llm.runs.execute import frequent_texts
     from fwc_llm.runs.recorded_run import read_run
 
     answered = _answered(results)
@@ -310,14 +309,8 @@ def _print_results(
         else run_table(folders[0], verbose)
     )
     for name, result in answered.items():
-        rows = RunFolder(result.folder).read_answers()
-        texts = frequent_texts(
-            row["reply"] for row in rows if not row["answer"] and row["reason"] != "error"
-        )
-        if texts:
-            console.notes(
-                f"{name}: most frequent among the replies without an answer: {'; '.join(texts)}"
-            )
+        if result.data.get("unread"):
+            console.notes(f"{name}: {result.data['unread']}")
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (

@@ -70,19 +70,15 @@ def verify(
     Files that nothing else confirms are listed as not checked. Exit code 5 if something differs.
     Needs no network.
     """
-    from fwc_llm.evaluation.verification import DIFFERS
-    from fwc_llm.evaluation.verification import verify as verified
+    from fwc_llm.evaluation import verification
 
-    documents = [verified(path, task, data_dir, data) for path in expanded([folder])]
-    if as_json:
-        print_json({"format": "fwc-llm-verify/1", "folders": documents})
+    documents = [verification.verify(path, task, data_dir, data) for path in expanded([folder])]
     findings = [finding for document in documents for finding in document["findings"]]
-    different = [finding for finding in findings if finding["status"] == DIFFERS]
-    if not as_json:
-        for finding in findings:
-            console.lines(f"{finding['status']}: {finding['file']}: {finding['detail']}")
-        unchecked = len(findings) - len(different)
-        console.lines(f"{len(different)} differ, {unchecked} not checked.", style="bold")
+    lines = ["{status}: {file}: {detail}".format(**finding) for finding in findings]
+    different = [line for line in lines if line.startswith(verification.DIFFERS)]
+    if as_json:
+        print_json({"format": verification.FORMAT, "folders": documents})
+    else:
+        console.lines(*lines, f"{len(different)} of {len(lines)} findings are differences.")
     if different:
-        first = different[0]
-        raise GateFailedError(f"{folder} was changed: {first['file']}: {first['detail']}")
+        raise GateFailedError(f"{folder} was changed: {different[0]}")

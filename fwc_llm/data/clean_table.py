@@ -127,10 +127,16 @@ class CleanTables:
     test: pd.DataFrame
     notes: tuple[str, ...]
     rows: RowCount | None = None  # None if no row can be lost
+    meaning: Meaning | None = None  # of the outcome's values; None of numbers and simulated rows
 
 
-def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
-    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`."""
+def clean_tables(
+    task: TaskFile, raws: Sequence[pd.DataFrame], meaning: Meaning | None = None
+) -> CleanTables:
+    """Clean the text frames of `task` (one, or pool and test), as in `Task.pool`.
+
+    `meaning` is that of the outcome's values; by default the values in `raws` decide.
+    """
     for name in (item.name for item in task.fields if item.use == "id"):
         cells = pd.concat([raw[name] for raw in raws])
         if len(repeated := cells[cells.duplicated()]):
@@ -142,8 +148,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
             )
     edited = [_edited(task, raw) for raw in raws]
     met = [_conditions(task, raw) for raw in edited]
-    meaning = None
-    if task.outcome.above is None:
+    if task.outcome.above is None and meaning is None:
         kept = [
             raw[~np.logical_or.reduce([*lost.values()])]
             for raw, lost in zip(edited, met, strict=True)
@@ -163,7 +168,7 @@ def clean_tables(task: TaskFile, raws: Sequence[pd.DataFrame]) -> CleanTables:
             raise FwcError(f"{task.path}: {name}: no row is left after the missing-value rule")
         notes.append(f"{name.rpartition('/')[2]}: {len(frame):,} of {len(raw):,} rows kept")
     frames = [frame.astype(counts.dtypes(task.columns)) for frame in frames]
-    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows)
+    return CleanTables(frames[0], frames[-1], (*notes, *loss_notes(rows, counts)), rows, meaning)
 
 
 def _used(task: TaskFile) -> list[FileColumn]:
@@ -283,7 +288,7 @@ def _merge_spellings(
     return merged, [spellings_note(name, spelled)]
 
 
-def crossed(frame: pd.DataFrame, protected: Sequence[str]) -> np.ndarray:
+def crossed(frame: pd.DataFrame | Mapping[str, pd.Series], protected: Sequence[str]) -> np.ndarray:
     """Protected levels (n,) as str; levels of several attributes are joined by " & "."""
     levels = frame[protected[0]]
     for name in protected[1:]:

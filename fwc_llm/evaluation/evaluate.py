@@ -36,7 +36,7 @@ from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
 from fwc_llm.runs.budget import Budget, Forecast, forecast
-from fwc_llm.runs.execute import KEPT_BACK, Execution, ExecutionSummary, Watch
+from fwc_llm.runs.execute import Execution, ExecutionSummary, Watch
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
@@ -44,6 +44,7 @@ from fwc_llm.runs.results import write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
+from fwc_llm.runs.unread import KEPT_BACK
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots

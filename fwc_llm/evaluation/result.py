@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from fwc_llm.errors import FwcError, IncompleteRunError
+from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ class Result:
     folder: Path
     data: dict[str, Any]
     task: "Task | None" = field(default=None, repr=False, compare=False)
+
+    def __bool__(self) -> NoReturn:
+        raise InputTypeError(
+            "a result is neither true nor false: write result.check(condition).passed, or compare "
+            "result.unanswered with 0"
+        )
 
     @property
     def arms(self) -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 from xml.etree import ElementTree
 
+from fwc_llm.errors import InputTypeError
 from fwc_llm.gates.condition import UNTIL_VERDICT, GateCondition, parse_condition
 from fwc_llm.metrics.counts import BY_KEY, REPLIES, Metric
 from fwc_llm.metrics.intervals import ALIKE, LEVEL, OPEN, Interval, lacks_answers
@@ -41,6 +42,17 @@ class Check:
     high: float = math.nan
     more_rows: bool = False
     arm: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outcome is "within": no value in the interval meets the condition."""
+        return self.outcome == WITHIN
+
+    def __bool__(self) -> NoReturn:
+        raise InputTypeError(
+            f"a check is neither true nor false ({self.outcome}: {self.reason}): write "
+            f"check.passed, or compare check.outcome"
+        )
 
 
 def decide(condition: GateCondition, stats: Statistics) -> list[Check]:

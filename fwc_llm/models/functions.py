@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Model, Reply
 from fwc_llm.models.client import Client
-from fwc_llm.sanitize import as_single_line, clean_text, parse_finite, replace_invisible
+from fwc_llm.sanitize import as_single_line, clean_text, kind_of, parse_finite
 from fwc_llm.user_code import import_named
 
 PREFIX = "python:"
@@ -95,7 +95,7 @@ class FunctionModel:
         self.simulated = simulated
         self.parameters: dict[str, Any] = {"function": self._qualified}
         if isinstance(function, partial):  # as JSON, or by their type
-            bound = json.dumps([*function.args, function.keywords], default=_kind, skipkeys=True)
+            bound = json.dumps([*function.args, function.keywords], default=kind_of, skipkeys=True)
             self.parameters["bound"] = json.loads(bound)
         self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
@@ -172,7 +172,7 @@ class FunctionModel:
                     value = await self._call([row for row, _ in batch])
                     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
                         what = "not a list with an answer for each row"
-                        raise TypeError(f"ask_many returned {_kind(value)}, {what}")
+                        raise TypeError(f"ask_many returned {kind_of(value)}, {what}")
                     values = list(value)
                     if len(values) != len(batch):
                         raise ValueError(
@@ -221,7 +221,7 @@ def read_answer(answer: Any) -> Reply:
     if isinstance(answer, str):
         return Reply(text=clean_text(answer))
     if isinstance(answer, bool) or not isinstance(answer, Real):
-        return Reply(text=None, error=f"it returned {_kind(answer)}: {_WANTED}")
+        return Reply(text=None, error=f"it returned {kind_of(answer)}: {_WANTED}")
     value: Any = answer
     if not 0.0 <= value <= 1.0:  # NaN fails too
         return Reply(
@@ -241,7 +241,8 @@ def _checked(reply: Reply) -> Reply:
     except ValidationError as wrong:
         field = str(wrong.errors()[0]["loc"][0])
         return Reply(
-            text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, field))}"
+            text=None,
+            error=f"it returned a Reply whose {field} is {kind_of(getattr(reply, field))}",
         )
     except (TypeError, ValueError):
         raw = None
@@ -274,7 +275,7 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
             and isinstance(model.parameters, Mapping)
         ):
             raise FwcError(
-                f"{_kind(model)} is not a model: name must be text, parameters a mapping"
+                f"{kind_of(model)} is not a model: name must be text, parameters a mapping"
             )
         return model
     if callable(model) or isinstance(model, BatchFunction):
@@ -285,7 +286,7 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
     else:
         lacks = ""
     raise FwcError(
-        f"the model is {_kind(model)}{lacks}: give a name, a function of the messages, or an "
+        f"the model is {kind_of(model)}{lacks}: give a name, a function of the messages, or an "
         f"object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
@@ -302,14 +303,6 @@ def qualified_name(function: Any) -> str:
     else:
         owner = type(inner)
     return f"{getattr(owner, '__module__', None) or '?'}:{owner.__qualname__}"
-
-
-def _kind(value: Any) -> str:
-    """A value's type with an article ("a list"), never its untrusted content."""
-    if value is None:
-        return "nothing (None)"
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {replace_invisible(name)}"
 
 
 # --- Models of other packages, and python:MODULE:NAME

@@ -117,7 +117,7 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.paper(stats),
         sections.attributes(stats),
         who_was_selected(run["audit"], shown=_opens_with_groups(run)),
-        sections.coverage(stats),
+        sections.coverage(stats, run["unread"]),
         sections.lost(run["rows"]),
         sections.flips(stats),
         *sections.probes(stats),
@@ -196,6 +196,7 @@ def describe_run(
         reference=run.reference,
         api=run.results.get("api", "chat"),
         rows=run.results.get("rows"),
+        unread=run.results.get("unread", ""),
         audit=audit_tables(run, task, of_law),
         provenance=provenance(run, task),
         about={
@@ -227,7 +228,8 @@ def describe_run(
 
 def entry(label: str, arms: Sequence[str], **described: Any) -> dict[str, Any]:
     """An entry of a document's `runs`; keys not in `described` are empty."""
-    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat", "missing": ""}
+    made: dict[str, Any] = {"label": label, "folder": "", "api": "chat"}
+    made |= dict.fromkeys(("missing", "unread"), "")
     made |= dict.fromkeys(("simulated", "simulated_answers", "reference"), False)
     made |= dict.fromkeys(("rows", "map", "tuning", "threshold"))  # "map" is of earlier versions
     made |= {name: {arm: [] for arm in arms} for name in ("examples", "prompts")}

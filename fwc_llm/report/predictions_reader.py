@@ -25,6 +25,7 @@ from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.run_answers import as_names
 from fwc_llm.models.base import Reply
 from fwc_llm.report.external_results import open_results
+from fwc_llm.runs.unread import frequent_texts
 from fwc_llm.taskfile import UNKNOWN
 from fwc_llm.words import YES_NO, Words
 
@@ -198,7 +199,11 @@ def _parsed_replies(table: dict[str, Any], outcomes: OutcomeRules, raw: "RawTabl
     if not unread:
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in unread.most_common())
-    return [f"{unread.total():,} of {len(texts):,} replies hold no answer: {listed}."]
+    note = f"{unread.total():,} of {len(texts):,} replies hold no answer: {listed}"
+    shown = frequent_texts(text for text, value in zip(texts, values, strict=True) if not value)
+    if shown:
+        note += f". Most frequent: {'; '.join(shown)}"
+    return [f"{note}."]
 
 
 def _without_missing(

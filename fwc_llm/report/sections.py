@@ -311,8 +311,11 @@ def lost(counts: Mapping[str, Any] | None) -> Section:
     return Section(title, headings, rows, notes, lost_lines(counts)[0])
 
 
-def coverage(stats: Statistics) -> Section:
-    """Shares of replies by reason for having no answer, by group; other readings of these."""
+def coverage(stats: Statistics, unread: str) -> Section:
+    """Shares of replies by reason for having no answer, by group; other readings of these.
+
+    `unread` is a sentence on the most frequent replies without an answer.
+    """
     arms = [arm for arm in stats.arms if arm.unparsed]
     if not arms:
         return Section("Coverage", intro="Every answer could be parsed as yes or no.")
@@ -343,6 +346,8 @@ def coverage(stats: Statistics) -> Section:
         "intervals and verdicts hold whether each of them counts as yes or as no, unless an "
         "assumption is set."
     )
+    if unread:
+        notes.append(f"{unread[0].upper()}{unread[1:]}.")
     headings = [
         *("Arm", "Metric", "Replies that were read", "Unread as no", "All readings"),
         "Interval that is judged",

@@ -9,21 +9,13 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
-from fwc_llm.models.bodies import asks_json
-from fwc_llm.models.openai.chat import REASONING_TOKENS
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, make_record, parameters_json
-from fwc_llm.sanitize import replace_invisible
+from fwc_llm.runs.unread import KEPT_BACK, frequent_texts, unread_remedy
 
 FIRST = 12  # first replies of an arm, one of which must hold an answer
-KEPT_BACK = (
-    "refused",
-    "filtered",
-)  # reasons that are findings about the model, not faults of the run
-_SHOWN = 120  # characters of a reply in an error
-_MOST_TEXTS = 3
 _REPORT_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # between two reports of a pause
 _LATELY = 50  # number of latest replies for the rate, because speed varies over a run
@@ -282,20 +274,6 @@ class _Attempts(Attempts):
             self.unknown += unknown
 
 
-def frequent_texts(texts: Iterable[str | None]) -> list[str]:
-    """The three most frequent texts, each on one line, with their numbers."""
-    counts = Counter(replace_invisible(" ".join((text or "").split())) for text in texts)
-    del counts[""]
-    found = []
-    for text, number in counts.most_common(_MOST_TEXTS):
-        if len(text) <= _SHOWN:
-            shown = text
-        else:
-            shown = f"{text[:_SHOWN]}…"
-        found.append(f"{number:,} times “{shown}”")
-    return found
-
-
 class UnreadError(ProviderError):
     """None of an arm's first 12 replies holds an answer: exit code 3."""
 
@@ -340,29 +318,11 @@ class Watch:
         reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in unread)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
+        remedy = unread_remedy(reasons, self._model.parameters)
         raise UnreadError(
             f"none of the first {FIRST} replies of {call.arm} holds an answer ({counted}; "
             f"{examples}): "
-            f"{self._remedy(reasons)}, with a new --out folder; the replies are kept, and "
+            f"{remedy}, with a new --out folder; the replies are kept, and "
             f"--no-watch "
             "continues this run"
         )
-
-    def _remedy(self, reasons: Counter[str]) -> str:
-        limit = traits(self._model).completion_limit
-        about = traits(self._model)
-        if reasons.most_common(1)[0][0] == "truncated" and limit:
-            more = f"--max-tokens {max(REASONING_TOKENS, 4 * limit)}"
-            less = " or --param reasoning_effort=low" if limit >= REASONING_TOKENS else ""
-            return (
-                f"the model spends its {limit:,} tokens before it answers: give it more with "
-                f"{more}{less}"
-            )
-        if about.answer_in is None:
-            return "see what the model returns to a prompt (fwc-llm prompt shows one)"
-        if asks_json(self._model.parameters):
-            return (
-                "the service does not keep to the answer format: try --answer-format word, or a "
-                "--template"
-            )
-        return "hold the service to an answer with --answer-format json, or try another --template"

@@ -26,6 +26,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
 from fwc_llm.runs.threshold_selection import at_threshold, choose_thresholds
+from fwc_llm.runs.unread import unread_summary
 from fwc_llm.sanitize import truncate
 from fwc_llm.words import Words
 
@@ -131,7 +132,8 @@ def score(
     """
     journal.check_in_place()
     described = folder.describe()
-    greedy = (described.get("parameters") or {}).get("temperature") == 0
+    parameters = described.get("parameters") or {}
+    greedy = parameters.get("temperature") == 0
     replies = Replies(journal, described.get("words"), greedy)
     if replies.simulated and not described.get("simulated_answers", described["simulated"]):
         described = folder.change(simulated=True, simulated_answers=True)
@@ -170,6 +172,7 @@ def score(
             metrics["threshold"] = {"rule": rule, **_at_thresholds(name, by_arm[name], per_repeat)}
         return metrics
 
+    unread = unread_summary(rows, parameters)
     unknown = journal.unknown + journal.unknown_batch
     simulated_answers = described.get("simulated_answers", described["simulated"])
     data = {
@@ -189,6 +192,7 @@ def score(
         "unanswered": len(unanswered),
         **({"truncated": replies.truncated} if replies.truncated else {}),
         **({"p_yes_contradicts": replies.contradicting} if replies.contradicting else {}),
+        **({"unread": unread} if unread else {}),
         "no_reply": [
             {"reason": why, "requests": n} for why, n in reasons.most_common(_MOST_REASONS)
         ],

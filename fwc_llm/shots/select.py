@@ -14,6 +14,8 @@ from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
 from fwc_llm.shots.registry import find_strategy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import pandas as pd
 
@@ -23,7 +25,7 @@ ORDERS = ("given", "alternate", "by-weight", "random")
 
 
 def select_shots(
-    task: "Task",
+    task: "str | Path | Task",
     strategy: str = "fwc",
     m: int = DEFAULT_M,
     epsilon: float | None = 0.01,
@@ -36,10 +38,11 @@ def select_shots(
     sample_weight: "np.ndarray | None" = None,
     **options: Any,
 ) -> Shots:
-    """Choose m examples for a prompt about `task`.
+    """Choose m examples for a prompt about `task`, a name, a task file or a `Task`.
 
-    `pool` is the table (n rows, indexed by row id; default: the task's own pool), and `candidates`
-    (n,) bool marks the rows that may become examples (default: all). `epsilon` is the relative
+    `pool` is the table (n rows, by default the task's own pool): rows of `task.pool()`, or raw
+    rows, which are cleaned as the task's table was. `candidates` (n,) bool marks the rows that may
+    become examples (default: all). `epsilon` is the relative
     parity limit of the strategies that have one; None: no limit. `query` is the row that the prompt
     asks about, for strategies that choose per row (an outcome in it is ignored). `seed` determines
     all random draws. `order` arranges the examples (see `order_shots`). Progress is shown in a
@@ -55,6 +58,7 @@ def select_shots(
 
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
     from fwc_llm.coreset.weights import read_weights
+    from fwc_llm.tasks import as_task
 
     choose = find_strategy(strategy)
     m = _whole(m, "m")
@@ -64,10 +68,15 @@ def select_shots(
     if m < 1:
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     check_epsilon(epsilon)
+    task = as_task(task)
     if pool is None:
         table = task.pool()
     else:
-        table = pool
+        table, kept = task.cleaned(pool)
+        candidates = candidate_mask(candidates, len(kept))[kept]
+        if sample_weight is not None:
+            read_weights(sample_weight, len(kept))
+            sample_weight = np.asarray(sample_weight, dtype=float)[kept]
     if sample_weight is None:
         weights = task.weights(table)
     else:

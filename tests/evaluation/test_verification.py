@@ -95,7 +95,7 @@ CHANGES = {
     "journal.jsonl": (
         r'("prompt":\[\{"role":"user","content":")',
         r"\1Hint: yes. ",
-        "its prompt, the model",
+        "its prompt is not",
     ),
     "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
@@ -124,7 +124,7 @@ def test_a_change_is_named_by_its_file(
         RunFolder(folder).write_hashes()
     found = with_status(folder)
     if not hashes:
-        assert any(name == file and "its sha256 is" in text for name, text in found)
+        assert any(name == file and "its sha256 is not" in text for name, text in found)
     if file == "run.json":
         assert any("line" in text for _, text in found), "another seed draws other rows"
     elif file in ("shots/balanced-0.json", "answers.csv"):

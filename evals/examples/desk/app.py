@@ -13,8 +13,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException
 from openai import OpenAI, OpenAIError
 
-from fwc_llm import FwcError, Reply, build_prompt, load_shots, load_task
-from fwc_llm.answers import parse_answer
+from fwc_llm import FwcError, build_prompt, load_shots, load_task, parse_answer
 
 FOLDER = Path(__file__).parent
 TASK = load_task(FOLDER / "task.json")
@@ -29,9 +28,8 @@ def decide(person: dict[str, Any]) -> str | None:
     """
     messages = build_prompt(TASK, person, SHOTS)
     create = client().chat.completions.create
-    reply = create(model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20)
-    message = reply.choices[0].message
-    return parse_answer(Reply(message.content or "", refusal=message.refusal is not None)).value
+    completion = create(model="gpt-6-luna", messages=messages, temperature=0, max_tokens=20)
+    return parse_answer(completion, TASK).value
 
 
 @app.post("/decisions")

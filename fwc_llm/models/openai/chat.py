@@ -64,6 +64,12 @@ _MOST_NOTICES = 50  # limit for services that name another model with every repl
 Notice = Callable[[str], None]
 
 
+def completion_limit(parameters: Mapping[str, Any]) -> int | None:
+    """The largest number of tokens of one reply; None if no parameter limits it."""
+    limits = [parse_uint(parameters.get(name)) for name in _LIMITS]
+    return max((limit for limit in limits if limit), default=None)
+
+
 def check_parameters(params: Mapping[str, Any], ours: Collection[str]) -> None:
     """`FwcError` for a parameter in `ours`, or one that may hold an API key."""
     for parameter, value in params.items():
@@ -156,8 +162,7 @@ class Service:
     @property
     def completion_limit(self) -> int | None:
         """The largest number of tokens of one reply; None if it is unlimited."""
-        limits = [parse_uint(self.parameters.get(name)) for name in _LIMITS]
-        return max((limit for limit in limits if limit), default=None)
+        return completion_limit(self.parameters)
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """The parameters of every request, which are part of its identity."""

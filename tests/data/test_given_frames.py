@@ -1,0 +1,122 @@
+"""Frames that users pass to a task: raw rows mean what they mean in the task's own table."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fwc_llm import FwcError, Task, load_task, select_shots
+from tests.data.tables import small_task
+
+N = 80
+
+
+def frame(no: object = 0, yes: object = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    columns = {"age": rng.integers(20, 70, N), "sex": list("FM") * (N // 2)}
+    return pd.DataFrame(columns | {"approved": [no, yes, yes, no] * (N // 4)})
+
+
+def of_frame(raw: pd.DataFrame, positive: object = None) -> Task:
+    return load_task(raw, protected="sex", outcome="approved", positive=positive)
+
+
+@pytest.mark.parametrize(
+    ("no", "yes", "positive"),
+    [(0, 1, None), (False, True, None), ("refused", "granted", None), ("yes", "no", "no")],
+)
+def test_raw_and_clean_rows_have_the_same_labels_and_groups(
+    no: object, yes: object, positive: object
+) -> None:
+    raw = frame(no, yes)
+    task = of_frame(raw, positive)
+    truth = (raw["approved"] == yes).to_numpy()
+    assert (task.labels(raw) == truth).all()
+    assert (task.labels(task.pool()) == truth).all()
+    assert task.labels(raw[["approved"]].iloc[5:9]).tolist() == truth[5:9].tolist()
+    assert (task.sensitive(raw) == raw["sex"]).all()
+    assert task.cells_of(raw).tolist() == task.cells_of(task.pool()).tolist()
+
+
+def test_rows_of_polars_are_read_too() -> None:
+    raw = frame("refused", "granted")
+    task = of_frame(pl.from_pandas(raw))  # type: ignore[arg-type]
+    polars = pl.from_pandas(raw)
+    assert (task.labels(polars) == (raw["approved"] == "granted")).all()  # type: ignore[arg-type]
+    shots = select_shots(task, "random", 4, pool=polars, progress=False)  # type: ignore[arg-type]
+    assert shots.m == 4
+
+
+@pytest.mark.parametrize("strategy", ["random", "kmedoids", "fairlets"])
+def test_shots_from_the_raw_frame_are_those_from_the_tasks_pool(strategy: str) -> None:
+    raw = frame()
+    task = of_frame(raw)
+    shots = select_shots(task, strategy, 6, pool=raw, progress=False)
+    assert shots == select_shots(task, strategy, 6, progress=False)
+    rows = [int(example.row.removeprefix("row:")) for example in shots.examples]
+    assert [example.label for example in shots.examples] == [
+        ("no", "yes")[raw["approved"][row]] for row in rows
+    ]
+
+
+def test_rows_that_the_task_loses_leave_masks_and_weights_in_step() -> None:
+    raw = frame()
+    raw.loc[[3, 10], "approved"] = None
+    task = of_frame(raw)
+    allowed = np.zeros(N, dtype=bool)
+    allowed[[4, 5, 11, 12, 60]] = True
+    weights = np.ones(N)
+    weights[60] = 0
+    chosen = select_shots(
+        task, "random", 4, pool=raw, candidates=allowed, sample_weight=weights, progress=False
+    )
+    assert {example.row for example in chosen.examples} == {"row:4", "row:5", "row:11", "row:12"}
+
+
+def test_a_raw_row_of_a_file_gets_its_level_from_the_map(tmp_path: Path) -> None:
+    task = small_task(
+        tmp_path,
+        "x,colour,sex,y\n1,red,1,yes\n2,blue,2,no\n3,red,1,no\n4,green,2,yes\n",
+        protected='name = "gender"\nmap = { 1 = "female", 2 = "male" }',
+    )
+    raw = pd.read_csv(tmp_path / "data.csv")
+    assert task.sensitive(raw).tolist() == ["female", "male", "female", "male"]
+    assert task.sensitive(task.pool()).tolist() == ["female", "male", "female", "male"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"approved": 7}, "row:2, column 'approved': '7' means neither yes nor no"),
+        ({"approved": None}, "row:2, column 'approved': the cell has no value"),
+        ({"sex": "X"}, "row:2, column 'sex': 'X' is in no row of the task's table"),
+    ],
+)
+def test_a_cell_that_the_task_does_not_know_is_refused(
+    change: dict[str, object], message: str
+) -> None:
+    raw = frame().astype(object)
+    task = of_frame(frame())
+    for name, value in change.items():
+        raw.loc[2, name] = value
+    with pytest.raises(FwcError) as caught:
+        task.cells_of(raw)
+    assert str(caught.value) == message
+
+
+def test_a_pool_with_an_unknown_outcome_is_refused() -> None:
+    raw = frame().astype(object)
+    raw.loc[2, "approved"] = 7
+    with pytest.raises(FwcError, match="row:2, column 'approved': '7' means neither"):
+        select_shots(of_frame(frame()), "random", 4, pool=raw, progress=False)
+
+
+def test_a_misspelt_column_and_no_frame_are_named() -> None:
+    task = of_frame(frame())
+    with pytest.raises(FwcError, match="no column 'approved'; did you mean 'aproved'"):
+        task.labels(frame().rename(columns={"approved": "aproved"}))
+    for nothing in (None, (1, 2), "rows"):
+        with pytest.raises(FwcError, match="a table is a data frame"):
+            task.labels(nothing)  # type: ignore[arg-type]
