@@ -201,10 +201,7 @@ def junit_xml(suites: Mapping[str, Sequence[Check]], undecided: Outcome = CANNOT
     """Return checks as JUnit XML, with one suite per run; `undecided` is how such a check
     counts.
     """
-    kinds = {
-        "failed": "failure",
-        "undecided": {"failed": "failure", "passed": "skipped"}.get(undecided),
-    }
+    kinds = {OUTSIDE: "failure", CANNOT_SAY: {OUTSIDE: "failure", WITHIN: "skipped"}.get(undecided)}
 
     def counts(checks: Sequence[Check]) -> dict[str, str]:
         outcomes = [kinds.get(check.outcome, "passed") or "error" for check in checks]

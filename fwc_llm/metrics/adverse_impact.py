@@ -59,7 +59,8 @@ class ImpactView:
 
     `lost` has the rows read, kept and lost before the run by level, `unknown` the number of rows of
     unknown category. `references` has, by arm, the level with the highest rate of those counted in
-    ratios, `small` the levels under 2 % of the rows, and `left_out` those that were left out.
+    ratios (`score_references`: of scores), `small` the levels under 2 % of the rows, and `left_out`
+    those that were left out.
     """
 
     attribute: str
@@ -68,6 +69,7 @@ class ImpactView:
     lost: Mapping[str, Mapping[str, int]]
     unknown: int
     references: dict[str, str] = field(default_factory=dict)
+    score_references: dict[str, str] = field(default_factory=dict)
     small: dict[str, set[str]] = field(default_factory=dict)
     left_out: dict[str, set[str]] = field(default_factory=dict)
     pairs: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -89,6 +91,11 @@ class Impact:
     arms: tuple[str, ...]
     views: Sequence[ImpactView]
     records: Sequence[Record]
+
+    def plain(self) -> dict[str, Any]:
+        """The facts as plain values for JSON, without the records."""
+        views = [{"attribute": v.attribute, "references": v.references} for v in self.views]
+        return {"kind": self.kind, "text": self.text, "attributes": views}
 
 
 def impact_tables(
@@ -158,6 +165,7 @@ def impact_tables(
                 no_facts = replace(about, references={}, small={}, left_out={}, pairs={})
                 above = _Selection(scored, arm, view, no_facts, kind, None, leave_out_small)
                 found += [replace(record, **of) for record in above.of_scores()]
+                about.score_references.update(no_facts.references)
     rows = 0 if table is None else int(table.sum())
     weighted = any(sample.weight is not None for sample in answered.plain_samples.values())
     return Impact(

@@ -150,7 +150,11 @@ def levels_of(names: Any) -> tuple[list[str], Codes]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's."""
+    """Convert a value for JSON: NaN and infinities become None, numpy numbers Python's; an object
+    with a method `plain` becomes what that returns.
+    """
+    if hasattr(value, "plain"):
+        return plain(value.plain())
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

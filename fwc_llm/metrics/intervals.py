@@ -92,9 +92,10 @@ def judge(of: Enclosed, margin: float, alike: bool = False) -> Verdict | None:
     def settles(low: float, high: float) -> bool:
         return verdict(low, high, margin) not in (TOO_FEW, None)
 
-    if told == TOO_FEW and of.worst_case is not None:
-        if lacks_answers(of.worst_case[0], (of.low, of.high), settles):
-            return UNREAD
+    if told != TOO_FEW or of.worst_case is None:
+        return told
+    if lacks_answers(of.worst_case[0], (of.low, of.high), settles):
+        return UNREAD
     return told
 
 

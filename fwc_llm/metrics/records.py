@@ -57,6 +57,10 @@ class Record:
         """What the number is of; it is unique in a list of records."""
         return astuple(self)[:7]
 
+    def plain(self) -> dict[str, Any]:
+        """The record as plain values for JSON; cells that say nothing are left out."""
+        return {name: cell for name, cell in vars(self).items() if _says_something(cell)}
+
     @property
     def known(self) -> bool:
         """Whether the value is defined."""
@@ -93,6 +97,11 @@ class Records(Sequence[Record]):
         self.attribute = attribute
         self._list = list({record.key: record for record in reversed(list(records))}.values())
         self._list.reverse()
+
+    @classmethod
+    def read(cls, lines: Iterable[Mapping[str, Any]], attribute: str) -> "Records":
+        """Records from their plain values (`plain`)."""
+        return cls([Record(**line) for line in lines], attribute)
 
     def __len__(self) -> int:
         return len(self._list)
@@ -135,11 +144,8 @@ class Records(Sequence[Record]):
         return [r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())]
 
     def plain(self) -> list[dict[str, Any]]:
-        """The records as plain values for JSON; cells that say nothing are left out."""
-        return [
-            {name: cell for name, cell in vars(record).items() if _says_something(cell)}
-            for record in self._list
-        ]
+        """The records as plain values for JSON."""
+        return [record.plain() for record in self._list]
 
     def to_frame(self) -> "pd.DataFrame":
         """A table with a line per record and the columns `COLUMNS`."""

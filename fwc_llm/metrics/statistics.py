@@ -41,8 +41,9 @@ class ArmFacts:
     """What is known of an arm beside its records.
 
     `n` counts questions, `unanswered` those whose reply was lost, `unread` the other replies
-    without an answer, and `unparsed` the missing answers by reason. `alike`: words for answers (nearly) all alike, else "". `variation` has family, order
-    and template of arms with the same examples.
+    without an answer, and `unparsed` the missing answers by reason. `alike`: words for answers
+    (nearly) all alike, else "". `variation` has family, order and template of arms with the same
+    examples.
     """
 
     arm: str
@@ -119,27 +120,15 @@ class Statistics:
         return {group: record for group, record in found.items() if record.known}
 
     def plain(self) -> dict[str, Any]:
-        """The records and facts as plain values for JSON."""
-        about = (
-            "repeats",
-            "labelled",
-            "with_examples",
-            "assisted",
-            "margin",
-            "unread",
-            "min_group",
-            "perfect_gap",
-            "lead",
-            "notes",
-        )
-        groups = [vars(group) for group in self.groups]
+        """The facts as plain values for JSON, without the records."""
+        names = ["repeats", "labelled", "with_examples", "assisted", "margin", "unread"]
+        names += ["min_group", "perfect_gap", "lead", "notes"]
         arms = [
-            {"arm": arm.arm, "n": arm.n, "alike": arm.alike, "unparsed": arm.unparsed}
+            {"arm": arm.arm, "n": arm.n, "alike": arm.alike, "unparsed": dict(arm.unparsed)}
             for arm in self.arms
         ]
-        facts = {name: getattr(self, name) for name in about} | {"groups": groups, "arms": arms}
-        plain: dict[str, Any] = counts.plain(facts | {"records": self.records.plain()})
-        return plain
+        groups = [vars(group) for group in self.groups]
+        return {name: getattr(self, name) for name in names} | {"arms": arms, "groups": groups}
 
 
 Lines = Callable[[RunAnswers, Mapping[str, ArmEstimates]], tuple[Any, list[Record]]]

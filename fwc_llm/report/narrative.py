@@ -356,9 +356,9 @@ def next_step(
     """The next step; what makes numbers doubtful comes before what they show."""
     telling = [arm.arm for arm in stats.arms if not arm.alike]
     judged = [stats.of(stats.lead, arm) for arm in telling]
-    for arm in _others(stats):
-        for key in (stats.lead, "accuracy"):
-            judged.append(stats.of(f"{key}_difference", arm, against=stats.base))
+    for key in (stats.lead, "accuracy"):
+        name = f"{key}_difference"
+        judged += [stats.of(name, arm, against=stats.base) for arm in _others(stats)]
     verdicts = {record.verdict for record in judged} - {""}
     unequal = [stats.of(key, arm).verdict for arm in telling for key in (stats.lead, "eo_gap")]
     best = best_arm(stats, kept) if run else None

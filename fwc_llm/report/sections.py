@@ -13,11 +13,9 @@ from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.number_format import DASH, interval, mean_and_sd, number, p_value, percent
-from fwc_llm.report.table_model import Row, Scale, Section, TableCell, difference, valued
+from fwc_llm.report.table_model import Cells, Row, Scale, Section, TableCell, difference, valued
 
 HEADLINE = [metric for metric in TABLE if metric.headline]
-ACCURACY = BY_KEY["accuracy"]
-DP_GAP = BY_KEY["dp_gap"]
 PLAIN = [metric for metric in HEADLINE if metric.kind != "ratio"]  # metrics of reference lines
 _COMPARISON = ("Arms", "Metric", "Difference", "p (adjusted)", "Verdict", "Holds for", "Answers")
 DEFINITIONS = {  # of terms in headings
@@ -57,10 +55,9 @@ def shown(record: Record, metric: Metric) -> TableCell:
     return valued(record, metric.digits, metric.scale)
 
 
-def leading(stats: Statistics) -> list[Metric]:
+def leading(stats: Statistics) -> list[str]:
     """The metrics of the first table: the gap that leads, the DP gap, accuracy."""
-    lead = BY_KEY[stats.lead]
-    return [*dict.fromkeys((lead.key, DP_GAP.key)), *[ACCURACY.key] * stats.labelled]
+    return [*dict.fromkeys((stats.lead, "dp_gap")), *["accuracy"] * stats.labelled]
 
 
 def first(stats: Statistics) -> Section:
@@ -77,7 +74,7 @@ def first(stats: Statistics) -> Section:
     truth = [TRUTH] * stats.labelled
     rows: list[Row] = []
     for arm in (*arms, *truth):
-        cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
+        cells: Cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
         verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
         share = [percent(stats.of("coverage", arm).value)] if arm != TRUTH else [""]
         rates = _group_rates(stats.rates(arm), stats.judged, few)
@@ -100,11 +97,11 @@ def first(stats: Statistics) -> Section:
             most = max([*ends, line or 0.0])
             end = next((end for end in _ENDS if most <= end), 1.0)
             scales[column] = Scale(0.0, end, line, stats.margin)
-    notes = [_intervals(stats), *_undefined(stats, metrics)]
+    notes = [intervals_line(stats), *_undefined(stats, metrics)]
     return Section("Results", headings, rows, notes, name="arms", scales=scales)
 
 
-def _intervals(stats: Statistics) -> str:
+def intervals_line(stats: Statistics) -> str:
     """What intervals and verdicts are."""
     judged = BY_KEY[stats.lead].title
     return (
@@ -159,7 +156,7 @@ def overview(runs: Sequence[tuple[str, Statistics]], title: str) -> Section:
     rows: list[Row] = []
     for label, stats in runs:
         for arm in stats.arms:
-            cells = [shown(stats.of(metric.key, arm.arm), metric) for metric in metrics]
+            cells: Cells = [shown(stats.of(metric.key, arm.arm), metric) for metric in metrics]
             lead = stats.of(stats.lead, arm.arm).verdict
             rows.append([label, arm.arm, *cells, lead])
     headings = ["Run", "Arm", *(metric.title for metric in metrics), "Verdict"]
@@ -200,7 +197,7 @@ def rates(stats: Statistics) -> Section:
         few = " (few)" if group.small else ""
         base = stats.of("selection_rate", TRUTH, group.group).value
         size = [f"{group.n:,}{few}", *[percent(base)] * stats.labelled]
-        cells = [valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms]
+        cells: Cells = [valued(stats.of("selection_rate", arm, group.group), 3) for arm in arms]
         if beside:
             rows.append([group.group, *size, *cells])
         else:
@@ -225,9 +222,9 @@ def rates(stats: Statistics) -> Section:
 def paper(stats: Statistics) -> Section:
     """The paper's summary: mean ± SD over repeats of the metrics per repeat."""
     arms = stats.arms if stats.repeats > 1 else ()
-    rows = []
+    rows: list[Row] = []
     for arm in arms:
-        cells = []
+        cells: Cells = []
         for metric in HEADLINE:
             found = stats.records.where(arm=arm.arm, metric=metric.key, against="", group="")
             each = [record.value for record in found if record.repeat is not None]
@@ -266,8 +263,8 @@ def compared(stats: Statistics, pairs: Sequence[tuple[str, str]]) -> list[Row]:
             test = stats.of(f"{key}_difference", arm, against=against)
             change = difference(test, metric.digits, metric.scale)
             verdict = test.verdict or test.reason or "undefined"
-            cells = [change, p_value(test.p), verdict, test.scope, f"{test.n or 0}"]
-            rows.append([f"{arm} vs {against}", metric.title, *cells])
+            cells: Cells = [p_value(test.p), verdict, test.scope, f"{test.n or 0}"]
+            rows.append([f"{arm} vs {against}", metric.title, change, *cells])
     return rows
 
 
@@ -328,7 +325,7 @@ def coverage(stats: Statistics, unread: str) -> Section:
             between = stats.of(gap.key, arm.arm)
             groups = [stats.of(share.key, arm.arm, group.group) for group in stats.groups]
             if of_all.value:
-                cells = [valued(record, 1, 100) for record in (of_all, *groups)]
+                cells: Cells = [valued(record, 1, 100) for record in (of_all, *groups)]
                 title = share.title.removesuffix(" %")
                 rows.append([arm.arm, title, *cells, valued(between, 3), between.verdict])
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(arm.unparsed.items()))
@@ -359,7 +356,7 @@ def coverage(stats: Statistics, unread: str) -> Section:
 
 def flips(stats: Statistics) -> Section:
     """How often a change of only the protected attribute changed the answer."""
-    rows = []
+    rows: list[Row] = []
     for found in stats.records.where(metric="changed", scope=CHANGED_ATTRIBUTE):
         of: Any = {"group": found.group, "against": found.against, "scope": found.scope}
         yes, no = (stats.of(f"changed_to_{side}", found.arm, **of) for side in ("yes", "no"))
@@ -399,12 +396,12 @@ def probes(stats: Statistics) -> list[Section]:
     tables = []
     metrics = ("selection_rate_difference", "accuracy_difference", "mean_p_yes_difference")
     for kind, (title, intro, cluster) in _PROBES.items():
-        rows = []
+        rows: list[Row] = []
         for found in stats.records.where(metric="changed", scope=kind):
             of: Any = {"group": found.group, "against": found.against, "scope": kind}
             others = [stats.of(metric, found.arm, **of) for metric in metrics]
             lost = stats.of("lost", found.arm, **of)
-            cells = [valued(record, 1, 100) for record in (found, *others)]
+            cells: Cells = [valued(record, 1, 100) for record in (found, *others)]
             name = f"{found.group} → {found.against}"
             rows.append([found.arm, name, *cells, str(found.n), f"{lost.value:.0f}"])
         ends = (
@@ -418,7 +415,7 @@ def probes(stats: Statistics) -> list[Section]:
 
 def attributes(stats: Statistics) -> Section:
     """Gaps and rates by each single attribute, if several are crossed."""
-    rows = []
+    rows: list[Row] = []
     for arm in stats.arms:
         for view in stats.views[:-1]:
             record = stats.of(stats.lead, arm.arm, attribute=view.name)
@@ -428,7 +425,7 @@ def attributes(stats: Statistics) -> Section:
             }
             told = ", ".join(f"{level} {number(rate.value)}" for level, rate in levels.items())
             smallest = min(rate.n or 0 for rate in levels.values())
-            cells = [valued(record, 3), record.verdict, told, f"{smallest:,}"]
+            cells: Cells = [valued(record, 3), record.verdict, told, f"{smallest:,}"]
             rows.append([arm.arm, view.name, *cells])
     title = BY_KEY[stats.lead].title
     headings = ["Arm", "Attribute", title, "Verdict", "Rates of yes", "Smallest group"]
@@ -444,11 +441,16 @@ _RANKED = {"auc": "AUC", "brier": "Brier score", "calibration_error": "Calibrati
 
 def repetition(stats: Statistics) -> Section:
     """Each arm's self-agreement, and the quality of its share of yes as P(yes)."""
-    rows = []
+    rows: list[Row] = []
     for same in stats.records.where(metric="same_answer"):
         both = stats.of("prompts_with_both_answers", same.arm)
         ranked = [stats.of(f"{key}_of_repeated_prompts", same.arm).value for key in _RANKED]
-        cells = [valued(same, 1, 100), percent(both.value), f"{same.n:,}", *map(number, ranked)]
+        cells: Cells = [
+            valued(same, 1, 100),
+            percent(both.value),
+            f"{same.n:,}",
+            *map(number, ranked),
+        ]
         rows.append([same.arm, *cells])
     notes = ["Here P(yes) is the share of yes among a prompt’s answers."]
     headings = [

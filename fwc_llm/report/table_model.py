@@ -36,6 +36,7 @@ class TableCell:
 
 
 Row = Sequence[TableCell | str]
+Cells = list[TableCell | str]
 
 
 @dataclass(frozen=True)
