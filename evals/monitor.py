@@ -69,22 +69,22 @@ def falling(month: int) -> tuple[float, ...]:
 
 
 WORLDS = (
-    World("stable", "dp > 0.1", halves, stable, (0.4, 0.6)),
-    World("near 0", "dp > 0.1", halves, lambda month: (0.0, 0.1), (0.0, 0.2)),
-    World("seasons", "dp > 0.1", halves, seasonal, (0.4, 0.6)),
-    World("seasons, the share of one group falls", "dp > 0.1", falling, seasonal, (0.4, 0.6)),
-    World("months sorted by group", "dp > 0.1", halves, stable, (0.4, 0.6), by_group=True),
-    World("one group of 5 %", "dp > 0.1", lambda month: (0.05, 0.95), stable, (0.4, 0.6)),
+    World("stable", "dp_gap > 0.1", halves, stable, (0.4, 0.6)),
+    World("near 0", "dp_gap > 0.1", halves, lambda month: (0.0, 0.1), (0.0, 0.2)),
+    World("seasons", "dp_gap > 0.1", halves, seasonal, (0.4, 0.6)),
+    World("seasons, the share of one group falls", "dp_gap > 0.1", falling, seasonal, (0.4, 0.6)),
+    World("months sorted by group", "dp_gap > 0.1", halves, stable, (0.4, 0.6), by_group=True),
+    World("one group of 5 %", "dp_gap > 0.1", lambda month: (0.05, 0.95), stable, (0.4, 0.6)),
     World(
         "5 groups, four pairs at the bound",
-        "dp > 0.1",
+        "dp_gap > 0.1",
         lambda month: (0.2,) * 5,
         lambda month: (0.4, *(0.5,) * 4),
         (0.3, *(0.5,) * 4),
     ),
     World("ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)),
     World(
-        "EO, 30 % have the label yes", "eo > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)
+        "EO, 30 % have the label yes", "eo_gap > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)
     ),
     World("accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)),
 )
@@ -238,7 +238,7 @@ def scaled(rows: int, new: int = 10_000) -> dict[str, Any]:
             "--state",
             str(state),
             "--fail-if",
-            "dp > 0.3",
+            "dp_gap > 0.3",
             "--undecided",
             "pass",
         ]

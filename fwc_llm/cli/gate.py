@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PANEL = "Gates"
 FAIL_IF: list[str] | None = option(
-    'Condition that fails the command, such as "dp[fwc] - dp[zero] > 0"; repeatable.',
+    'Condition that fails the command, such as "dp_gap[fwc] - dp_gap[zero] > 0"; repeatable.',
     "--fail-if",
     panel=_PANEL,
     metavar="CONDITION",

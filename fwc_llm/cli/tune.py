@@ -23,7 +23,7 @@ def tune(
     ),
     target_dp: float | None = flags.option("DP gap to reach, as a share, such as 0.1."),
     target: str | None = flags.option(
-        "Target instead of --target-dp: eo_gap=0.1, dp_ratio=0.8 or dp=0.1."
+        "Target instead of --target-dp: eo_gap=0.1, dp_ratio=0.8 or dp_gap=0.1."
     ),
     max_loss: float = flags.option(
         "Largest loss of accuracy against `balanced`, in points.", default=3.0

@@ -194,7 +194,7 @@ def _table(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     chosen = [[*line[:keys], *line[start:end]] for line in lines]
     headings, *rows = [
-        [Text(cell.replace(" (", "\n(") if stacked else cell) for cell in line] for line in chosen
+        [Text(_stacked(cell) if stacked else cell) for cell in line] for line in chosen
     ]
     for place, heading in enumerate(headings):
         side: Any = {"justify": "right", "overflow": "fold"} if place >= keys else {}
@@ -202,6 +202,13 @@ def _table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _stacked(cell: str) -> str:
+    """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
+    for end in (" (", " but ", " too ", " all ", " that "):
+        cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
+    return cell
 
 
 def _short(name: str) -> str:

@@ -378,15 +378,17 @@ def check_same_task(run: Run, other: Run) -> None:
 def _check_results(run: Run) -> None:
     """`FwcError` unless results.json has the accuracies of answers.csv (edited files)."""
     where = run.folder / "results.json"
+    if run.answered.assist:
+        return
     recorded: dict[str, float | None] = {}
     for record in run.results.get("records") or ():
-        is_of_arm = record["metric"] == "accuracy" and "repeat" not in record
-        if is_of_arm and not run.answered.assist:
-            recorded.setdefault(record["arm"], record.get("value"))
-    for arm, value in recorded.items():
-        accuracy = run.answered.plain_samples.get(arm)
-        known = np.nan if accuracy is None else ArmEstimates(accuracy)["accuracy"].value
-        if not np.isclose(np.nan if value is None else value, known, atol=1e-9, equal_nan=True):
+        if record["metric"] == "accuracy" and "repeat" not in record:
+            recorded.setdefault(record.get("arm", ""), record.get("value"))
+    for arm, sample in run.answered.plain_samples.items():
+        value = recorded.get(arm)
+        accuracy = ArmEstimates(sample)["accuracy"].value
+        same = np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True)
+        if recorded and not same:
             again = f"run `fwc-llm rescore {run.folder}` to compute it again"
             raise FwcError(
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): {again}"

@@ -325,7 +325,7 @@ def test_the_first_sentence_follows_the_conditions(fwc: Run, tmp_path: Path) -> 
         "--row",
         "id",
     )
-    out = fwc(*words, "--report", page, "--fail-if", "dp > 0.3", code=5).out
+    out = fwc(*words, "--report", page, "--fail-if", "dp_gap > 0.3", code=5).out
     for text in (" ".join(out.split()), page.read_text()):
         assert "Best: new, which keeps to the limits set. " in text
 
@@ -366,7 +366,7 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "--verbose",
     )
     outcome = fwc(
-        *words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr > 0"
+        *words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr_gap > 0"
     )
     assert outcome.code == 6, outcome.err
     for said in (

@@ -47,7 +47,7 @@ def day(number: int, rows: int = 1000, gap: float | None = None) -> pd.DataFrame
 
 def words(folder: Path, *more: object) -> tuple[object, ...]:
     state = folder / "state.db"
-    gate = ("--fail-if", "dp > 0.1", "--undecided", "pass")
+    gate = ("--fail-if", "dp_gap > 0.1", "--undecided", "pass")
     return ("monitor", folder / "decisions.csv", *OPTIONS, "--state", state, *gate, *more)
 
 
@@ -95,8 +95,8 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
         outcomes.append((outcome(result), result.code))
     assert outcomes[2:] == [("passed", 0), ("failed", 5), ("failed", 5), ("failed", 5)]
     document = json.loads(result.out)
-    assert document["pooled"]["dp > 0.1"]["value"] < 0.1
-    gaps = [entry["dp > 0.1"]["value"] > 0.2 for entry in document["history"]]
+    assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
+    gaps = [entry["dp_gap > 0.1"]["value"] > 0.2 for entry in document["history"]]
     assert gaps == [False, False, False, True, False, False]
     assert "outside in 2026-11-04 0.3" in document["gates"][0]["reason"]
     text = page.read_text()
@@ -108,14 +108,14 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert "Call 8 started anew with 2026-11-05" in page.read_text()
     later = json.loads(watch(day(7, 3000, 0.04), "--json", code=0).out)
     assert later["since"] == [{"period": "2026-11-05", "call": 8}]
-    assert [("dp > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [True] * 3
+    assert [("dp_gap > 0.1" in entry) for entry in later["history"]] == [False] * 4 + [True] * 3
     assert "no decision is of this period" in watch(day(8), "--since", "2025-01", code=2).line
 
 
 def test_few_decisions_have_no_metric_yet(watch: Run) -> None:
     few = watch(day(1, 20), code=0).out
     assert (
-        "dp > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
+        "dp_gap > 0.1: unknown (under 30 decisions of two groups in the same periods) in 20 decisions"
         in few
     )
 
@@ -200,7 +200,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
     watch(day(1, 200), code=0)
     before = (tmp_path / "state.db").read_bytes()
     for *more, why in (
-        ("--fail-if", "dp > 0.2", "begun with --fail-if ['dp > 0.1']: repeat it"),
+        ("--fail-if", "dp_gap > 0.2", "begun with --fail-if ['dp_gap > 0.1']: repeat it"),
         (
             "--period",
             "week",
@@ -218,7 +218,7 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
-    for text in ("dp < 0.1", "auc > 0.1", "dp[a] - dp[b] > 0", "dp[f] > 0.1", "coverage > 0.8"):
+    for text in ("dp_gap < 0.1", "auc_gap > 0.1", "dp_gap[a] - dp_gap[b] > 0", "dp_gap[f] > 0.1", "coverage > 0.8"):
         assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
     assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
     assert "approved has 1 value:" in watch(day(1, 200).assign(approved="perhaps"), code=2).line
@@ -244,7 +244,7 @@ def test_unknown_is_counted_and_in_no_gap(watch: Run) -> None:
     frame.loc[frame.index % 3 == 0, ["sex", "approved"]] = ["unknown", "yes"]
     document = json.loads(watch(frame, "--json", code=0).out)
     assert document["gates"][0]["outcome"] == "passed"
-    assert document["pooled"]["dp > 0.1"]["value"] < 0.1
+    assert document["pooled"]["dp_gap > 0.1"]["value"] < 0.1
     assert np.sum(document["history"][0]["counts"]["unknown"]) == 1000
 
 

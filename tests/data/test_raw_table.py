@@ -392,7 +392,7 @@ def test_an_export_is_read_by_every_command(fwc: Run, tmp_path: Path, name: str)
             "--state",
             tmp_path / "state.json",
             "--fail-if",
-            "dp > 0.9",
+            "dp_gap > 0.9",
             "--undecided",
             "pass",
         ),
@@ -464,7 +464,7 @@ def test_a_line_of_another_length_is_named_by_every_command(
     path = tmp_path / "cut.csv"
     path.write_text(content + "\n")
     asked = ("--protected", "sex", "--answer", "said")
-    state = ("--state", tmp_path / "s.json", "--fail-if", "dp > 0.9", "--key", "was")
+    state = ("--state", tmp_path / "s.json", "--fail-if", "dp_gap > 0.9", "--key", "was")
     for words in (
         ("audit", path, *asked),
         ("monitor", path, *asked, *state),

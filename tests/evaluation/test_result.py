@@ -54,7 +54,7 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     with pytest.raises(
         IncompleteRunError, match="2 of 400 requests have no reply; no gate was decided"
     ):
-        Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp > 0.1")
+        Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp_gap > 0.1")
 
 
 GAP = "demographic_parity_difference"
@@ -98,7 +98,7 @@ def said_of_the_gap(result: Result) -> list[Any]:
     assert [arm[metric] for metric in METRICS] == result.to_frame().loc[
         "zero", list(METRICS)
     ].tolist()
-    assert result.check("dp > 0.99").value == gap["value"]
+    assert result.check("dp_gap > 0.99").value == gap["value"]
     shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))

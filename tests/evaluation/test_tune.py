@@ -286,7 +286,7 @@ def test_a_folder_of_templates_is_a_list_of_instructions(tmp_path: Path) -> None
         ({"target": "kindness=0.1"}, "names no metric"),
         ({"target": "eo=low"}, "has no number"),
         ({}, "name one target"),
-        ({"target_dp": 0.1, "target": "eo=0.1"}, "name one target"),
+        ({"target_dp": 0.1, "target": "eo_gap=0.1"}, "name one target"),
         ({"target_dp": 0.1, "max_loss": -1}, "max-loss is -1"),
         ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "rows": 8}, "at least 40"),

@@ -25,7 +25,7 @@ from tests.people import make_people, write_people
 
 GAP = "demographic_parity_difference"
 OPTIONS: dict[str, Any] = {"arms": ["zero", "balanced"], "m": 4, "n_test": 400}
-OPTIONS["until_decided"] = ("dp > 0.1",)
+OPTIONS["until_decided"] = ("dp_gap > 0.1",)
 
 
 def unequal(messages: Any) -> str:
@@ -130,16 +130,16 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
     assert "fixed number of rows are invalid" in change["reason"]
     assert change[GAP]["p_value"] is change[GAP]["low"] is None
     assert "--until-decided" in fwc("power", "--task", "census", "--run", stopped.folder).line
-    assert "of the population, valid at every check" in stopped.check("dp[zero] > 0.1").reason
+    assert "of the population, valid at every check" in stopped.check("dp_gap[zero] > 0.1").reason
     with pytest.raises(FwcError, match="names the arm 'other'"):  # before anything is asked
-        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp[other] > 0.1"})
+        evaluate("census", unequal, **OPTIONS | {"until_decided": "dp_gap[other] > 0.1"})
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"until_decided": ("dp[a] - dp[b] > 0",)}, "differences between arms"),
-        ({"until_decided": ("auc > 0.1",)}, "no intervals for auc"),
+        ({"until_decided": ("dp_gap[a] - dp_gap[b] > 0",)}, "differences between arms"),
+        ({"until_decided": ("auc_gap > 0.1",)}, "no intervals for auc"),
         ({"until_decided": ("dp >",)}, "cannot read the condition"),
         ({"repeats": 2}, "does not go with repeats"),
         ({"counterfactual": True}, "go with counterfactual"),
@@ -147,7 +147,7 @@ def test_other_commands_withhold_what_a_fixed_number_of_rows_would_give(
 )
 def test_what_no_sequence_exists_for_is_refused_by_name(options: dict[str, Any], why: str) -> None:
     with pytest.raises(FwcError, match=why):
-        Settings(**{"until_decided": ("dp > 0.1",), **options})
+        Settings(**{"until_decided": ("dp_gap > 0.1",), **options})
 
 
 def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
         tmp_path / "run" / "answers.csv"
     ).read_text()
     for command in (("power",), ("eval", "--shots", "zero", "--until-decided", "--dry-run")):
-        output = fwc(*command, "--fail-if", "dp > 0.1", "--task", "census", "--n-test", 400).out
-        assert "until dp > 0.1 is decided, at most 400 rows (simulated" in " ".join(output.split())
+        output = fwc(*command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400).out
+        assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(output.split())
 
 
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:
@@ -240,7 +240,7 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     )
     options = {
         "arms": ["zero"],
-        "until_decided": "dp > 0.1",
+        "until_decided": "dp_gap > 0.1",
         "cluster": "note",
         "base_parity": None,
     }
@@ -255,7 +255,7 @@ def test_with_people_looks_are_at_whole_people(model: Any, giant: int, tmp_path:
     wanted = (
         {"failed"} if model is by_group else {"undecided"} if giant else {"passed", "undecided"}
     )
-    assert result.check("dp > 0.1").outcome in wanted
+    assert result.check("dp_gap > 0.1").outcome in wanted
     with pytest.raises(FwcError, match="splits"):
         evaluate(task, model, **options | {"n_test": 150, "base_parity": 0.5})
 
@@ -284,7 +284,7 @@ def test_a_run_broken_off_at_and_between_looks_ends_as_one_that_was_not(tmp_path
     task = load_task(path)
     options: dict[str, Any] = {
         "arms": ["zero"],
-        "until_decided": "dp > 0.1",
+        "until_decided": "dp_gap > 0.1",
         "n_test": 200,
         "weight": "note",
     }

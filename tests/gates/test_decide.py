@@ -72,44 +72,44 @@ def test_every_metric_is_decided_by_the_interval_of_the_report(metric: str) -> N
 
 
 def test_every_arm_is_meant_where_none_is_named() -> None:
-    checks = decide(parse_condition("dp > 0.2"), from_frame(APART))
-    assert [check.condition for check in checks] == ["dp[zero] > 0.2", "dp[fwc] > 0.2"]
+    checks = decide(parse_condition("dp_gap > 0.2"), from_frame(APART))
+    assert [check.condition for check in checks] == ["dp_gap[zero] > 0.2", "dp_gap[fwc] > 0.2"]
     assert [check.outcome for check in checks] == ["failed", "passed"]
-    whole = all_of("dp > 0.2", checks)
-    assert (whole.condition, whole.outcome) == ("dp > 0.2", "failed")
+    whole = all_of("dp_gap > 0.2", checks)
+    assert (whole.condition, whole.outcome) == ("dp_gap > 0.2", "failed")
     assert whole.reason == checks[0].reason
-    assert all_of("dp > 0.2", checks[1:]) is checks[1]
+    assert all_of("dp_gap > 0.2", checks[1:]) is checks[1]
 
 
 def test_between_two_arms_the_interval_is_the_paired_one() -> None:
     found = audit(APART)
     test = found.to_dict()["comparisons"][0]["demographic_parity_difference"]
-    check = found.check("dp[fwc] - dp[zero] > 0")
+    check = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
     ends = test["difference"], *test["worst_case"][1]
     assert (check.value, check.low, check.high) == pytest.approx(ends)
     assert check.outcome == "passed"
     assert "paired, of these rows" in check.reason
-    other = found.check("dp[zero] - dp[fwc] > 0")
+    other = found.check("dp_gap[zero] - dp_gap[fwc] > 0")
     assert other.outcome == "failed"
     assert (other.low, other.high) == pytest.approx((-check.high, -check.low))
     assert found.check("accuracy[zero] - accuracy[fwc] < 0").outcome == "undecided"
     with pytest.raises(FwcError, match="names the arm 'fw'; the arms are zero, fwc"):
-        found.check("dp[zero] - dp[fw] > 0.1")
+        found.check("dp_gap[zero] - dp_gap[fw] > 0.1")
 
 
 def test_arms_are_equivalent_where_all_of_the_interval_lies_within_the_bound() -> None:
     found = audit(APART)
-    gap = found.check("dp[fwc] - dp[zero] > 0")
+    gap = found.check("dp_gap[fwc] - dp_gap[zero] > 0")
     pairs = (("fwc", "zero"), ("zero", "fwc"))
     bound = -gap.low + 0.01
-    both = [found.check(f"abs(dp[{a}] - dp[{b}]) > {bound}") for a, b in pairs]
+    both = [found.check(f"abs(dp_gap[{a}] - dp_gap[{b}]) > {bound}") for a, b in pairs]
     for check in both:
         assert check.outcome == "passed"
         assert (check.low, check.high) == pytest.approx((-gap.high, -gap.low))
-    assert found.check(f"abs(dp[fwc] - dp[zero]) > {-gap.high - 0.01}").outcome == "failed"
+    assert found.check(f"abs(dp_gap[fwc] - dp_gap[zero]) > {-gap.high - 0.01}").outcome == "failed"
     near = found.check("abs(accuracy[fwc] - accuracy[zero]) > 0.001")
     assert (near.outcome, near.low) == ("undecided", 0.0)
-    odds = found.check("eo[fwc] - eo[zero] > 0")
+    odds = found.check("eo_gap[fwc] - eo_gap[zero] > 0")
     assert odds.outcome in {"passed", "undecided"}
     assert "paired" not in odds.reason
 
@@ -131,11 +131,11 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     with pytest.raises(FwcError, match="no two groups"):
         audit(APART.assign(group="f"))
     unsaid = audit(APART.assign(answer=APART["answer"].where(APART["group"] == "f")))
-    check = unsaid.check("dp[zero] > 0.1")
+    check = unsaid.check("dp_gap[zero] > 0.1")
     assert check.outcome == "undecided"
-    assert check.reason == "dp[zero] > 0.1: dp is undefined, no parsed answer in group m"
+    assert check.reason == "dp_gap[zero] > 0.1: dp is undefined, no parsed answer in group m"
     assert unsaid.check("accuracy[zero] > 0.99").outcome == "passed"
-    assert "no parsed answer in group m" in unsaid.check("dp[fwc] - dp[zero] > 0").reason
+    assert "no parsed answer in group m" in unsaid.check("dp_gap[fwc] - dp_gap[zero] > 0").reason
     never = APART.assign(answer="no")
     assert audit(never).check("dp_ratio < 0.8").outcome == "undecided"
     assert "no group was answered yes" in audit(never).check("dp_ratio[zero] < 0.8").reason
@@ -168,7 +168,7 @@ def test_people_whose_category_is_unknown_decide_no_gap_and_no_gate() -> None:
     unknown = APART[APART["row"] % 3 == 0].assign(group="Unknown", answer="yes")
     found = audit(pd.concat([known, unknown]))
     assert any("not known: Unknown" in note for note in found.to_dict()["notes"])
-    for condition in ("dp[zero] > 0.2", "dp_ratio[zero] < 0.8"):
+    for condition in ("dp_gap[zero] > 0.2", "dp_ratio[zero] < 0.8"):
         both = [frame.check(condition) for frame in (found, audit(known))]
         assert both[0].value == pytest.approx(both[1].value)
         assert both[0].outcome == both[1].outcome
@@ -179,16 +179,16 @@ def test_strategies_of_few_draws_are_undecided() -> None:
         APART.assign(repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none"))
         for repeat in range(2)
     )
-    check = audit(drawn).check("dp[fwc] - dp[zero] > 0")
+    check = audit(drawn).check("dp_gap[fwc] - dp_gap[zero] > 0")
     assert check.outcome == "undecided"
     assert "cannot be told with 2 draws of examples" in check.reason
-    assert check.value == pytest.approx(audit(APART).check("dp[fwc] - dp[zero] > 0").value)
+    assert check.value == pytest.approx(audit(APART).check("dp_gap[fwc] - dp_gap[zero] > 0").value)
 
 
 @pytest.mark.slow
 def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
-    """A gap of just the bound, and none at all against `dp > 0`, drawn many times."""
-    worlds = {"dp > 0.2": (0.4, 0.6), "dp > 0": (0.5, 0.5)}
+    """A gap of just the bound, and none at all against `dp_gap > 0`, drawn many times."""
+    worlds = {"dp_gap > 0.2": (0.4, 0.6), "dp_gap > 0": (0.5, 0.5)}
     for condition, rates in worlds.items():
         asked = parse_condition(condition)
         drawn = (from_frame(answers({"a": rates}, n=200, seed=seed)) for seed in range(100))
@@ -202,16 +202,16 @@ def test_a_gate_fails_wrongly_in_no_more_than_it_says() -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("dp > 0.1", ("dp", ">", 0.1, None, None)),
+        ("dp_gap > 0.1", ("dp", ">", 0.1, None, None)),
         ("  accuracy<.8 ", ("accuracy", "<", 0.8, None, None)),
         ("dp_ratio <= 8e-1", ("dp_ratio", "<=", 0.8, None, None)),
-        ("eo[fwc+removal@random] >= 0", ("eo", ">=", 0.0, "fwc+removal@random", None)),
+        ("eo_gap[fwc+removal@random] >= 0", ("eo", ">=", 0.0, "fwc+removal@random", None)),
         ("coverage[ my arm ] < 1", ("coverage", "<", 1.0, "my arm", None)),
-        ('dp["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)),
-        ("dp[' a'] > 1", ("dp", ">", 1.0, " a", None)),
-        ("dp[fwc] - dp[zero] > -0.05", ("dp", ">", -0.05, "fwc", "zero")),
+        ('dp_gap["a]b"] > 1', ("dp", ">", 1.0, "a]b", None)),
+        ("dp_gap[' a'] > 1", ("dp", ">", 1.0, " a", None)),
+        ("dp_gap[fwc] - dp_gap[zero] > -0.05", ("dp", ">", -0.05, "fwc", "zero")),
         ("accuracy[a]−accuracy[b]<0", ("accuracy", "<", 0.0, "a", "b")),
-        ("abs( brier[a] - brier[b] ) > 0.05", ("brier", ">", 0.05, "a", "b")),
+        ("abs( brier_gap[a] - brier_gap[b] ) > 0.05", ("brier", ">", 0.05, "a", "b")),
     ],
 )
 def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
@@ -229,19 +229,19 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
         ("dp 0.1", "OPERATOR"),
         ("dp == 0.1", "OPERATOR"),
         ("dp > nan", "NUMBER"),
-        ("dp > 0.1 or eo > 1", "NUMBER"),
-        ("dp > 10%", "0.1 for 10 %"),
+        ("dp_gap > 0.1 or eo_gap > 1", "NUMBER"),
+        ("dp_gap > 10%", "0.1 for 10 %"),
         ("accuracy < 80", "from 0 to 1"),
         ("dp[zero > 0.1", "ARM"),
-        ("dp['a'x] > 0.1", "ARM"),
-        ("dp[] > 0.1", "ARM"),
-        ("dp[a] - eo[b] > 0", "one metric"),
-        ("abs(dp[a]) > 0.1", "one metric"),
-        ("abs(dp[a] - dp[b] > 0.1", "OPERATOR"),
-        ("abs(dp[a] - dp[b]) > -0.1", "from 0 to 1"),
-        ("dp[a] - dp > 0", "two arms"),
-        ("dp[a] - dp[a] > 0", "two arms"),
-        ("dp[a] - dp[b] > 2", "from -1 to 1"),
+        ("dp_gap['a'x] > 0.1", "ARM"),
+        ("dp_gap[] > 0.1", "ARM"),
+        ("dp_gap[a] - eo_gap[b] > 0", "one metric"),
+        ("abs(dp_gap[a]) > 0.1", "one metric"),
+        ("abs(dp_gap[a] - dp_gap[b] > 0.1", "OPERATOR"),
+        ("abs(dp_gap[a] - dp_gap[b]) > -0.1", "from 0 to 1"),
+        ("dp_gap[a] - dp_gap > 0", "two arms"),
+        ("dp_gap[a] - dp_gap[a] > 0", "two arms"),
+        ("dp_gap[a] - dp_gap[b] > 2", "from -1 to 1"),
         ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
     ],
 )
@@ -263,9 +263,9 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
 
 EVIL = "]]><x a=\"'&amp;\x00\x08\x1b[31m\ud800\ufffe‮\n</testcase>"
 CHECKS = [
-    Check("dp > 0", "failed", EVIL),
+    Check("dp_gap > 0", "failed", EVIL),
     Check(EVIL, "passed", "well"),
-    Check("eo > 1", "undecided", "?"),
+    Check("eo_gap > 1", "undecided", "?"),
 ]
 
 

@@ -41,19 +41,19 @@ def test_a_gap_that_missing_answers_hide_passes_no_gate() -> None:
     frame = decisions()
     worst = audited(frame)
     ignored = audited(frame, unread="ignore")
-    assert ignored.check("dp > 0.15").outcome == "passed", "what is read hides the gap"
-    check = worst.check("dp > 0.15")
+    assert ignored.check("dp_gap > 0.15").outcome == "passed", "what is read hides the gap"
+    check = worst.check("dp_gap > 0.15")
     assert (check.outcome, check.more_rows) == ("undecided", False)
     assert check.low <= 0.2 <= check.high
     assert "count as yes or as no" in check.reason
-    assert worst.check("dp > 0.5").outcome == "passed"
+    assert worst.check("dp_gap > 0.5").outcome == "passed"
     assert worst.check("coverage > 0.5").outcome == "failed", "coverage has no readings"
     arm = worst.to_dict()["arms"][0]
     assert arm[GAP]["verdict"] == "cannot be told"
     assert arm[GAP]["rows_needed"] is None, "no number of rows tells"
     assert arm["treatments"]["worst case, 95 %"][GAP] == pytest.approx([check.low, check.high])
     assert arm[GAP]["high"] < check.high
-    assert audited(decisions(n=100)).check("dp > 0.4").more_rows
+    assert audited(decisions(n=100)).check("dp_gap > 0.4").more_rows
 
 
 def test_an_assumption_is_made_of_values_too_and_named() -> None:
@@ -85,20 +85,20 @@ def test_answers_lost_in_transport_are_left_out() -> None:
     kept = audited(lost).to_dict()["arms"][0]
     dropped = audited(frame.dropna()).to_dict()["arms"][0]
     assert kept[GAP]["verdict"] == dropped[GAP]["verdict"]
-    assert audited(lost).check("dp > 0.15").outcome == "passed"
+    assert audited(lost).check("dp_gap > 0.15").outcome == "passed"
 
 
 def test_a_group_of_which_nothing_is_read_decides_nothing() -> None:
     frame = decisions(lost=0.0)
     frame.loc[frame["sex"] == "f", "said"] = None
     found = audited(frame)
-    assert found.check("dp > 0.15").outcome == found.check("dp > 0.99").outcome == "undecided"
+    assert found.check("dp_gap > 0.15").outcome == found.check("dp_gap > 0.99").outcome == "undecided"
     arm = found.to_dict()["arms"][0]
     assert arm[GAP]["verdict"] is None
     assert arm["replies"]["coverage_difference"] == pytest.approx(
         {"value": 1.0, "low": 1.0, "high": 1.0, "verdict": "differs"}, abs=0.01
     )
-    assert audited(frame, unread="as-no").check("dp > 0.15").outcome == "failed"
+    assert audited(frame, unread="as-no").check("dp_gap > 0.15").outcome == "failed"
 
 
 def arms(rng: np.random.Generator, n: int, groups: int) -> list[ArmArrays]:
@@ -174,7 +174,7 @@ def test_rows_needed_tell_equal_groups_four_times_in_five(groups: int) -> None:
 def test_the_command_line_assumes_what_it_is_told(fwc: Run, tmp_path: Path) -> None:
     decisions().to_csv(tmp_path / "said.csv", index=False)
     asked = ("audit", tmp_path / "said.csv", "--protected", "sex", "--answer", "said")
-    gated = (*asked, "--fail-if", "dp > 0.15")
+    gated = (*asked, "--fail-if", "dp_gap > 0.15")
     done = fwc(*gated, code=6)
     assert "more rows" not in done.line, "these would not help"
     fwc(*gated, "--unread", "ignore", code=0)

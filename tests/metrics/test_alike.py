@@ -168,15 +168,15 @@ def test_a_run_says_so_first_and_no_gate_is_decided(tmp_path: Path) -> None:
         assert "0.000 † (0.000 to" in text
         assert "0.000 ?" not in text
         assert "† (nearly) all answers alike" in text
-    assert check("dp > 0.9").outcome == check("dp_ratio < 0.1").outcome == "undecided"
-    assert check("eo > 0.9").outcome == "undecided"
+    assert check("dp_gap > 0.9").outcome == check("dp_ratio < 0.1").outcome == "undecided"
+    assert check("eo_gap > 0.9").outcome == "undecided"
     assert check("accuracy < 0.1").outcome == "passed"
     assert check("coverage < 0.5").outcome == "passed"
-    assert check("auc > 0.9").outcome == "passed", "P(yes) differs"
+    assert check("auc_gap > 0.9").outcome == "passed", "P(yes) differs"
     frame = result.answers().rename(columns={"answer": "said"})
     told = audit(frame, answer="said", protected=["group"])
     assert told.to_dict()["arms"][0]["alike"] is None
-    assert told.check("dp > 0.9").outcome == "passed"
+    assert told.check("dp_gap > 0.9").outcome == "passed"
 
 
 def test_refused_and_filtered_groups_are_findings_and_gates(tmp_path: Path) -> None:

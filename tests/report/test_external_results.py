@@ -159,10 +159,10 @@ def test_a_blank_reply_has_no_known_reason_without_a_word_on_its_end(
     path = tmp_path / "replies.csv"
     path.write_text("\n".join(["sex,said", *["m,Yes.", "m,No.", "f,", "f,I cannot help."] * 50]))
     words = ("audit", path, "--reply", "said", "--protected", "sex")
-    outcome = fwc(*words, "--fail-if", "refusals > 0.1", code=6)
+    outcome = fwc(*words, "--fail-if", "refused > 0.1", code=6)
     assert "100 of 200 replies hold no answer: blank 50, refused 50" in outcome.out
     pd.read_csv(path).assign(finish_reason="stop").to_csv(path, index=False)
-    fwc(*words, "--fail-if", "refusals > 0.1", code=5)
+    fwc(*words, "--fail-if", "refused > 0.1", code=5)
 
 
 def test_the_recipe_of_the_page_reads_promptfoo(

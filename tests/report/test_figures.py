@@ -373,16 +373,16 @@ def test_the_best_arm_keeps_to_the_gates(make_run: MakeRun) -> None:
     )
     found = statistics(read_run(folder).answered)
     for condition, best in (
-        ("dp > 0.2", "fwc"),
+        ("dp_gap > 0.2", "fwc"),
         ("accuracy < 0.6", "fwc"),  # the first one does not keep to it
-        ("dp > 0.9", "fwc"),  # all keep to it, and this one is more accurate
-        ("dp[fwc] > 0.01", None),
-        ("dp[zero] > 0.9", None),  # a limit that is set for another arm is not kept
-        ("dp > 0.01", None),  # none is shown to keep to it
+        ("dp_gap > 0.9", "fwc"),  # all keep to it, and this one is more accurate
+        ("dp_gap[fwc] > 0.01", None),
+        ("dp_gap[zero] > 0.9", None),  # a limit that is set for another arm is not kept
+        ("dp_gap > 0.01", None),  # none is shown to keep to it
     ):
         RunFolder(folder).change(fail_if=[condition])
         assert best_arm(found, keeping(read_run(folder))) == best, condition
-        if condition in {"dp > 0.2", "dp > 0.01"}:
+        if condition in {"dp_gap > 0.2", "dp_gap > 0.01"}:
             (lead, *_) = make_document([folder])["runs"][0]["findings"]
             assert lead["text"].startswith("Best: fwc, which keeps" if best else "No arm ")
 

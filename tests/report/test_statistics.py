@@ -182,8 +182,8 @@ def test_assist_said_before_asking_is_in_verdicts_and_gates(two: Task, tmp_path:
     wide = plain.assisted().to_dict()["arms"][0][GAP]
     assert gap(assisted)["value"] == wide["value"]
     bound = (wide["high"] + gap(plain)["high"]) / 2
-    assert assisted.check(f"dp > {bound:.6f}").outcome == "passed"
-    assert plain.check(f"dp > {bound:.6f}").outcome == "undecided"
+    assert assisted.check(f"dp_gap > {bound:.6f}").outcome == "passed"
+    assert plain.check(f"dp_gap > {bound:.6f}").outcome == "undecided"
 
 
 def test_predictions_of_other_answers_or_another_table_are_not_used(
