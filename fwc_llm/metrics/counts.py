@@ -81,6 +81,13 @@ class Metric:
         return self.kind == "gap" and self.key != "brier_gap"
 
     @property
+    def words(self) -> str:
+        """The metric in a sentence."""
+        if self.key == "label_gap":
+            return "gap at equal labels"
+        return self.title if self.kind != "share" else self.title.removesuffix(" %").lower()
+
+    @property
     def scale(self) -> int:
         """Factor of a value in tables."""
         if self.kind == "share":

@@ -523,7 +523,7 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     told = [f"{_about(int(rows.value))} rows ({arm})" for arm, rows in needed.items() if rows.known]
     if told:
         yield (
-            f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].title} is within "
+            f"To show, 4 times in 5, that an unsettled {counts.BY_KEY[lead].words} is within "
             f"{content.margin:g}, if the groups are treated alike, takes {group_words(told)}."
         )
     for arm in content.arms:

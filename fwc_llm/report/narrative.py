@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates.decide import WITHIN as WITHIN_LIMITS
 from fwc_llm.metrics.adverse_impact import BELOW, CANNOT_SAY, Impact, ImpactView
-from fwc_llm.metrics.counts import REPLY_RATES
+from fwc_llm.metrics.counts import BY_KEY, REPLY_RATES
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.intervals import DIFFERS, EQUAL, SHOWN, TOO_FEW, UNREAD
 from fwc_llm.metrics.planning import Assumptions, Design, smallest
@@ -21,7 +21,6 @@ from fwc_llm.sanitize import listed
 if TYPE_CHECKING:
     from fwc_llm.runs.recorded_run import Run
 
-_IN_SENTENCES = {"accuracy": "accuracy", "dp_gap": "DP gap", "label_gap": "the gap at equal labels"}
 _WATCH = "watch further decisions (`fwc-llm monitor`)"
 _MOST = 4  # most arms with a separate sentence
 _MOST_BELOW = 3  # most groups below four fifths in a sentence
@@ -339,7 +338,7 @@ def missed(stats: Statistics) -> Iterator[str]:
             scope = found[-1].scope or scope
         size = smallest_found(found)
         if size:
-            sizes.append(f"{size} points of {_IN_SENTENCES[key]}")
+            sizes.append(f"{size} points of {BY_KEY[key].words}")
     parts = list[str]()
     if sizes:
         parts.append(f"differences between arms ({scope}) under {' or '.join(sizes)}")

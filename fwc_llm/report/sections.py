@@ -78,15 +78,18 @@ def first(stats: Statistics) -> Section:
         verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
         share = [percent(stats.of("coverage", arm).value)] if arm != TRUTH else [""]
         rates = _group_rates(stats.rates(arm), stats.judged, few)
-        rows.append([arm, *rates, *cells, verdict, *share * coverage])
+        rows.append([arm, *rates, cells[0], verdict, *cells[1:], *share * coverage])
     if few:
         headings = ["Arm", *(f"Yes, {name} %" for name in stats.judged)]
     else:
         headings = ["Arm", "Lowest rate %", "Highest rate %"]
     at = len(headings)
-    headings += [*(metric.title for metric in metrics), "Verdict", *["Coverage"] * coverage]
+    headings += [metric.title for metric in metrics]
+    headings += ["Coverage"] * coverage
+    headings.insert(at + 1, "Verdict")  # beside the gap that it is about
     scales = {}
-    for column, metric in enumerate(metrics, at):
+    for place, metric in enumerate(metrics):
+        column = at + place + (place > 0)
         true = stats.of(metric.key, TRUTH)
         line = true.value if true.known else None
         if metric.kind == "share":
@@ -103,7 +106,7 @@ def first(stats: Statistics) -> Section:
 
 def intervals_line(stats: Statistics) -> str:
     """What intervals and verdicts are."""
-    judged = BY_KEY[stats.lead].title
+    judged = BY_KEY[stats.lead].words
     return (
         f"In brackets 95 % intervals; the verdict is on the {judged}, from this interval, with "
         f"differences up to {stats.margin:g} taken as none that matters."

@@ -206,7 +206,7 @@ def _table(
 
 def _stacked(cell: str) -> str:
     """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
-    for end in (" (", " but ", " too ", " all ", " that "):
+    for end in (" (", " but ", " too ", " all ", " that ", " at "):
         cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
     return cell
 
