@@ -33,9 +33,9 @@ from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
 
 METRICS = (
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
+    "dp_gap",
+    "dp_ratio",
+    "eo_gap",
     "accuracy",
 )
 DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5

@@ -18,7 +18,7 @@ import pandas as pd
 
 from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
-from fwc_llm.gates.condition import KEY_OF
+from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
 from fwc_llm.report.monitor_state import DECISION, open_state

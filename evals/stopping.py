@@ -30,9 +30,9 @@ from fwc_llm.runs.splits import interleave_cells
 MOST = 2_000
 BOUND = 0.1
 TABLE = 6_000
-DP = "demographic_parity_difference"
-EO = "equalized_odds_difference"
-RATIO = "demographic_parity_ratio"
+DP = "dp_gap"
+EO = "eo_gap"
+RATIO = "dp_ratio"
 Draw = Callable[[np.random.Generator], tuple[ArmArrays, np.ndarray]]
 
 

@@ -204,7 +204,9 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     assert "a gap of" not in written["GITHUB_STEP_SUMMARY"]
     for entry in ("sex", "sex\n--missing=drop"):  # of a matrix
         assert (
-            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp_gap > 0.9")[0]
+            audit(tmp_path, github, arguments=AUDIT.replace("sex", entry), fail_if="dp_gap > 0.9")[
+                0
+            ]
             == 0
         )
     assert audit(tmp_path, github, name="all people", leg=1)[0] == 0  # of another version of Python

@@ -19,9 +19,9 @@ from fwc_llm.metrics.variance import ArmArrays
 
 _METRICS = (
     "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
+    "dp_gap",
+    "dp_ratio",
+    "eo_gap",
 )
 
 
@@ -104,8 +104,8 @@ def _arm(
             one = rates[place]
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
-    described["demographic_parity_difference"] |= {
-        "p_value": found["demographic_parity_difference"].p_value
+    described["dp_gap"] |= {
+        "p_value": found["dp_gap"].p_value
     }
     for metric in _METRICS[1:]:
         described[metric]["verdict"] = found[metric].verdict()

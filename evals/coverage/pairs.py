@@ -49,7 +49,7 @@ from fwc_llm.metrics.sampling_design import (
 from fwc_llm.metrics.sequential import GroupSequential, equal_looks
 from fwc_llm.runs.splits import interleave_cells, whole_people
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 _MEANS = -0.5, 0.6  # of the sum, of rows with label no and yes
 _YES = 0.4  # share of the label yes
 _PARTS = {

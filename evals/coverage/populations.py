@@ -141,7 +141,7 @@ def of_further_metrics() -> Iterator[World]:
     alike, and not.
     """
     alike = _same(*[(0.3, 0.7)] * 3)
-    ranked = ("auc_difference", "brier_difference")
+    ranked = ("auc_gap", "brier_gap")
     uneven = Design("groups of 120, 100 and 40", ((600, 600),) * 3, ((60, 60), (50, 50), (20, 20)))
     yield replace(uneven.world("AUC 0.8 in all", alike, 1), separation=1.19, further=ranked)
     sixty = Design("groups of 60", ((600, 600),) * 2, ((30, 30),) * 2)
@@ -150,7 +150,7 @@ def of_further_metrics() -> Iterator[World]:
     two = _same(*[(0.3, 0.7)] * 2)
     within = ("conditional_parity",)
     yield replace(RANDOM_200.world("alike in 6 strata", two, 1), strata=3, further=within)
-    rates = ("false_positive_rate_difference", "predictive_parity_difference")
+    rates = ("fpr_gap", "precision_gap")
     even = Design("200 random rows", ((600, 400), (300, 200)), 200)
     yield replace(even.world("equal FPR and precision", two, 1), further=rates)
     yield replace(RANDOM_200.world("equal arms", TWO["equal arms"], 1), further=rates)

@@ -11,11 +11,11 @@ from evals.coverage.worlds import ARMS, EXAMPLES, STRATEGY, Sample, truth
 LEVEL = 0.05
 METRICS = (
     "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
+    "dp_gap",
+    "dp_ratio",
+    "eo_gap",
 )
-TESTED = ("accuracy", "demographic_parity_difference")
+TESTED = ("accuracy", "dp_gap")
 _RATES = ("rate", "true_positive_rate", "false_positive_rate", "coverage")
 _ROUNDING = 1e-9
 

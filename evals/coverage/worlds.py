@@ -298,14 +298,14 @@ def truth(
         found = {
             "coverage": float(seen.sum() / weights.sum()),
             "accuracy": float((seen[:, 0] - said[:, 0] + said[:, 1]).sum() / seen.sum()),
-            "demographic_parity_difference": float(np.ptp(rates[compared])),
-            "demographic_parity_ratio": float(rates[compared].min() / rates[compared].max()),
-            "equalized_odds_difference": float(np.ptp(by_label[compared], axis=0).max()),
-            "equal_opportunity_difference": float(np.ptp(by_label[compared, 1])),
-            "false_positive_rate_difference": float(np.ptp(by_label[compared, 0])),
-            "predictive_parity_difference": float(np.ptp(precise[compared])),
-            "auc_difference": 0.0,  # P(yes) is alike in all groups
-            "brier_difference": 0.0,
+            "dp_gap": float(np.ptp(rates[compared])),
+            "dp_ratio": float(rates[compared].min() / rates[compared].max()),
+            "eo_gap": float(np.ptp(by_label[compared], axis=0).max()),
+            "tpr_gap": float(np.ptp(by_label[compared, 1])),
+            "fpr_gap": float(np.ptp(by_label[compared, 0])),
+            "precision_gap": float(np.ptp(precise[compared])),
+            "auc_gap": 0.0,  # P(yes) is alike in all groups
+            "brier_gap": 0.0,
             "conditional_parity": float(
                 np.ptp(by_label[compared], axis=0).max()
             ),  # 0 where all strata are

@@ -87,8 +87,8 @@ def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
             "n": arm["n"] // len(arm["per_repeat"]),
             "coverage": each["coverage"],
             "accuracy": each["accuracy"],
-            "dp": each["demographic_parity_difference"],
-            "odds": each["equalized_odds_difference"],
+            "dp": each["dp_gap"],
+            "odds": each["eo_gap"],
             "base_parity": BASE_PARITY,
             "simulated": "yes" if result.data["simulated"] else "no",
         }

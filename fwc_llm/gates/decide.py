@@ -146,11 +146,9 @@ def _decide(condition: GateCondition, stats: Statistics, arm: str) -> Check:
             return outcome_of(condition, *fold(low, high)) != CANNOT_SAY
 
         if more_rows and read.known and lacks_answers(readings.ends, read.ends, settles):
-            words = (
-                f"{condition.bound:g} lies in the interval: these replies are the cause, not too "
-                f"few rows"
-            )
-            more_rows = False
+            more_rows = settles(*readings.ends)
+            remedy = "fewer of them, or more rows" if more_rows else "only fewer of them"
+            words = f"{condition.bound:g} lies in the interval: {remedy} would settle it"
     return Check(name, outcome, f"{told}; {words}", *numbers, more_rows, arm)
 
 

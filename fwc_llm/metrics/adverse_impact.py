@@ -348,7 +348,7 @@ class _Selection:
             reason = why_not[place]
             undefined = reason if math.isnan(own.value) else ""
             of: Any = {"group": level, "scope": scope}
-            n = int(people[place])
+            n = int(people[place] if self.kind == REWEIGHTED else asked[place])
             yield Record(metric="selection_rate", **ends, **of, n=n, reason=undefined)
             yield Record(metric="share_of_rows", value=float(share[place]), group=level)
             if reason:
@@ -453,15 +453,17 @@ class _Selection:
             alone = len(self.view.levels) < len(self.view.level_of)
             mixed = list(CONFUSION) if alone else ["precision"]
         for rate, why in CONFUSION.items() if self.sample.design.labelled else ():
-            for level, own in zip(self.view.levels, self.confused[rate], strict=True):
+            for place, level in enumerate(self.view.levels):
+                own = self.confused[rate][place]
                 of: Any = {"group": level, "scope": scope, "metric": rate}
+                n = int(self.counts[place].sum())
                 if rate in mixed:
                     mix = "labels" if rate == "precision" else "groups"
-                    yield Record(**of, reason=_WITHHELD_MIX.format(mix))
+                    yield Record(**of, n=n, reason=_WITHHELD_MIX.format(mix))
                 elif math.isnan(own.value):
-                    yield Record(**of, reason=why)
+                    yield Record(**of, n=n, reason=why)
                 else:
-                    yield Record(**of, value=own.value, low=own.low, high=own.high)
+                    yield Record(**of, n=n, value=own.value, low=own.low, high=own.high)
 
 
 def _least_ratios(rates: RateEstimates, counted: Codes) -> tuple[Floats, Floats]:

@@ -366,7 +366,15 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
         "--verbose",
     )
     outcome = fwc(
-        *words, "-o", out, "--report", page, "--fail-if", "accuracy < 0.5", "--fail-if", "fpr_gap > 0"
+        *words,
+        "-o",
+        out,
+        "--report",
+        page,
+        "--fail-if",
+        "accuracy < 0.5",
+        "--fail-if",
+        "fpr_gap > 0",
     )
     assert outcome.code == 6, outcome.err
     for said in (
@@ -378,7 +386,7 @@ def test_a_semicolon_table_without_labels(fwc: Run, tmp_path: Path) -> None:
     one = json.loads(out.read_text())["statistics"]["Geschlecht"]
     (arm,) = one["arms"]
     assert one["labelled"] is False
-    assert arm["demographic_parity_difference"]["verdict"] == "differs"
+    assert arm["dp_gap"]["verdict"] == "differs"
     assert arm["conditional_parity"]["strata"] == 2
     assert arm["accuracy"]["value"] is None
     text = page.read_text()
@@ -612,17 +620,13 @@ def test_what_is_said_holds_whatever_the_options_together(fwc: Run, tmp_path: Pa
     found = json.loads(fwc(*words, "--json", code=0).out)["statistics"]["sex & small"]
     rates = [group["base_rate"] for group in found["groups"] if group["judged"]]
     assert len(rates) == 2 < len(found["groups"])
-    assert found["context"][0]["demographic_parity_difference"] == pytest.approx(
-        max(rates) - min(rates)
-    )
+    assert found["context"][0]["dp_gap"] == pytest.approx(max(rates) - min(rates))
     for arm in found["arms"]:
         frame = pd.read_csv(path, keep_default_na=False).query(
             f"arm == '{arm['arm']}' and small == 'Y'"
         )
         as_no = (frame["said"] == "yes").groupby(frame["sex"]).mean()
-        assert arm["treatments"]["as-no"]["demographic_parity_difference"] == pytest.approx(
-            np.ptp(as_no)
-        )
+        assert arm["treatments"]["as-no"]["dp_gap"] == pytest.approx(np.ptp(as_no))
 
 
 def test_rows_left_out_are_on_the_first_screen_whatever_else_is(fwc: Run, tmp_path: Path) -> None:

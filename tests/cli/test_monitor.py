@@ -218,7 +218,13 @@ def test_other_settings_and_places_leave_the_state_as_it_was(watch: Run, tmp_pat
 
 
 def test_what_cannot_be_monitored_is_refused(watch: Run) -> None:
-    for text in ("dp_gap < 0.1", "auc_gap > 0.1", "dp_gap[a] - dp_gap[b] > 0", "dp_gap[f] > 0.1", "coverage > 0.8"):
+    for text in (
+        "dp_gap < 0.1",
+        "auc_gap > 0.1",
+        "dp_gap[a] - dp_gap[b] > 0",
+        "dp_gap[f] > 0.1",
+        "coverage > 0.8",
+    ):
         assert "cannot be monitored" in watch(day(1, 200), "--fail-if", text, code=2).line
     assert "--label" in watch(day(1, 200), "--fail-if", "accuracy < 0.5", code=2).line
     assert "approved has 1 value:" in watch(day(1, 200).assign(approved="perhaps"), code=2).line

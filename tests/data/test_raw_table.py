@@ -506,7 +506,7 @@ def test_a_time_that_python_cannot_hold_is_a_text(
     words = ("audit", tmp_path / "t.parquet", "--answer", "said", "--protected", "sex", "--json")
     for more in ((), ("--given", "seen")):  # not used, and used
         (arm,) = json.loads(fwc(*words, *more, code=0).out)["statistics"]["sex"]["arms"]
-        assert (arm["n"], arm["demographic_parity_difference"]["value"]) == (80, 0.0)
+        assert (arm["n"], arm["dp_gap"]["value"]) == (80, 0.0)
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.zip", "t.xlsx"])

@@ -59,7 +59,7 @@ def test_the_numbers_follow_the_answers(adult: Task, service: Served, tmp_path: 
             male = adult.sensitive(rows) == "Male"
             assert measured["accuracy"] == pytest.approx(np.mean(yes == adult.labels(rows)))
             gap = abs(yes[male].mean() - yes[~male].mean())
-            assert measured["demographic_parity_difference"] == pytest.approx(gap)
+            assert measured["dp_gap"] == pytest.approx(gap)
         both = [measured["accuracy"] for measured in arm["per_repeat"]]
         assert arm["accuracy"] == pytest.approx(np.mean(both))
         assert arm["accuracy_sd"] == pytest.approx(np.std(both, ddof=1))

@@ -57,7 +57,7 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
         Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp_gap > 0.1")
 
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 ODD: dict[str, dict[str, Any]] = {
     "people": {"cluster": "age"},
     "weights": {"weight": "fnlwgt"},

@@ -8,7 +8,6 @@ import pytest
 
 from fwc_llm.evaluation import successive_halving as halving
 from fwc_llm.evaluation.candidates import choose_candidates, recipes
-from fwc_llm.gates.condition import KEY_OF
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots.examples import counter_slots
 from fwc_llm.tasks import Task, load_task

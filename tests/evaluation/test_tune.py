@@ -158,7 +158,7 @@ def test_a_verdict_is_about_answers_beyond_noise(
         assert f"{100 * abs(number):.1f}" in tuned.verdict
     assert ("below balanced" if chosen["loss"] > 0 else "above balanced") in tuned.verdict
     assert chosen["kind"].split()[0] in tuned.verdict
-    gaps = {arm["arm"]: arm["demographic_parity_difference"] for arm in tuned.result.arms}
+    gaps = {arm["arm"]: arm["dp_gap"] for arm in tuned.result.arms}
     assert gaps["tuned"] < gaps["zero"] - 0.2
 
 
@@ -235,7 +235,7 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     assert "None changed an answer" in unheard.verdict
     assert tuned.result is not None
     assert tuned.shots is not None
-    assert tuned.result.arms[0]["demographic_parity_difference"] < 0.15
+    assert tuned.result.arms[0]["dp_gap"] < 0.15
     kinds = {(line["kind"], line.get("instruction")) for line in tuned.front}
     assert {("no examples", "Mind the age."), ("no examples", "Be fair: {{ 1/0 }} 'é'")} <= kinds
     assert len({kind for kind, sentence in kinds if sentence}) > 1  # crossed with examples

@@ -23,7 +23,7 @@ from tests.command import Run
 from tests.faults.loopback import Service, serve_in_thread
 from tests.people import make_people, write_people
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 OPTIONS: dict[str, Any] = {"arms": ["zero", "balanced"], "m": 4, "n_test": 400}
 OPTIONS["until_decided"] = ("dp_gap > 0.1",)
 
@@ -169,7 +169,9 @@ def test_the_command_says_what_it_saved_and_what_to_expect(fwc: Run, tmp_path: P
     ).read_text()
     for command in (("power",), ("eval", "--shots", "zero", "--until-decided", "--dry-run")):
         output = fwc(*command, "--fail-if", "dp_gap > 0.1", "--task", "census", "--n-test", 400).out
-        assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(output.split())
+        assert "until dp_gap > 0.1 is decided, at most 400 rows (simulated" in " ".join(
+            output.split()
+        )
 
 
 def test_every_beginning_of_the_order_has_the_same_shares() -> None:

@@ -99,11 +99,7 @@ CHANGES = {
     ),
     "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
-    "results.json": (
-        r'"equalized_odds_difference": 0\.',
-        '"equalized_odds_difference": 0.1',
-        "is recorded",
-    ),
+    "results.json": (r'"eo_gap": 0\.', '"eo_gap": 0.1', "is recorded"),
     "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
     "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),

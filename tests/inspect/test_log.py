@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_our_own_harness(logs: Path, ours: Result, tmp_
     """
     measured = read(logs / "plain.eval").results.scores[0].metrics
     for arm in ours.arms:
-        for name in ("coverage", "accuracy", "demographic_parity_difference"):
+        for name in ("coverage", "accuracy", "dp_gap"):
             assert measured[f"{arm['arm']}/{name}"].value == pytest.approx(arm[name])
     theirs = import_log(logs / "plain.eval", tmp_path / "run")
     for key in ours.data.keys() - {"model"}:

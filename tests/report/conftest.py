@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fwc_llm.runs.folder import FORMAT, RunFolder
-from fwc_llm.runs.results import arm_metrics
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.storage import save_shots
 
@@ -165,17 +164,15 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
 
 def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
     """results.json as a run writes it."""
-    arms = [arm_metrics(arm, [a for a in answers if a["arm"] == arm]) for arm in described["arms"]]
     settings = described["settings"]
     return {
-        "format": "fwc-llm-results/1",
+        "format": "fwc-llm-results/2",
         **{name: described[name] for name in ("task", "model", "simulated")},
         **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": ["gpt-4-0314"],
         "requests": len(answers),
         "unanswered": 0,
         "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
-        "arms": arms,
     }
 
 

@@ -138,11 +138,9 @@ def test_thresholds_agree_with_the_answers() -> None:
     thresholds = arm["probabilities"]["thresholds"]
     half = thresholds["chosen"]["one_half"]
     assert half["accuracy"] == pytest.approx(arm["accuracy"]["value"])
-    gap = arm["demographic_parity_difference"]
-    assert half["demographic_parity_difference"] == pytest.approx(gap["value"])
-    assert thresholds["one_half_limits"]["demographic_parity_difference"] == pytest.approx(
-        [gap["low"], gap["high"]]
-    )
+    gap = arm["dp_gap"]
+    assert half["dp_gap"] == pytest.approx(gap["value"])
+    assert thresholds["one_half_limits"]["dp_gap"] == pytest.approx([gap["low"], gap["high"]])
     assert half["ties"] == (frame["p_yes"] == 0.5).sum() > 0
     assert half["threshold"] == 0.5
     chosen = thresholds["chosen"]

@@ -25,7 +25,7 @@ def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
     second = read_run(make_run("b", rates={"fwc": FAIR, "new": FAIR}, seed=1, model="gpt-4o"))
     compared = compare_runs(first, second)
     (arm,) = compared["arms"]
-    gap = arm["demographic_parity_difference"]
+    gap = arm["dp_gap"]
     assert arm["paired"]
     unparsed = [np.isnan(run.answers["fwc"].answer) for run in (first, second)]
     assert arm["n"] == (~unparsed[0] & ~unparsed[1]).sum() < len(unparsed[0])
@@ -42,7 +42,7 @@ def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
     compared = compare_runs(read_run(make_run("a", seed=0)), read_run(make_run("b", seed=1)))
     assert len(compared["arms"]) == 3
     for arm in compared["arms"]:
-        for metric in ("accuracy", "demographic_parity_difference"):
+        for metric in ("accuracy", "dp_gap"):
             assert arm[metric]["distinguishable"] is False
     text = str(compared)
     assert text.count(SHOWN["cannot be told"]) + text.count(SHOWN["no difference shown"]) == 6
@@ -58,7 +58,7 @@ def test_runs_over_other_rows_are_apart(
     compared = compare_runs(read_run(first), read_run(second))
     (arm,) = compared["arms"]
     assert not arm["paired"]
-    gap = arm["demographic_parity_difference"]
+    gap = arm["dp_gap"]
     assert gap["distinguishable"] is told_apart
     assert gap["low"] <= gap["difference"] <= gap["high"]
     assert any("different versions of the table" in note for note in compared["notes"])
@@ -86,7 +86,7 @@ def test_margins_designs_and_small_groups_of_the_runs_count(make_run: MakeRun) -
     for margin, verdict in ((0.9, "no difference shown"), (0.001, "cannot be told")):
         changed = with_settings(margin=margin)
         for arm in compare_runs(changed, with_settings(margin=0.95))["arms"]:
-            assert arm["demographic_parity_difference"]["verdict"] == verdict
+            assert arm["dp_gap"]["verdict"] == verdict
     assert not [
         note for note in compare_runs(run, run)["notes"] if "base parit" in note or "Gaps" in note
     ]

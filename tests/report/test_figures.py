@@ -360,7 +360,7 @@ def test_what_makes_numbers_doubtful_comes_before_what_they_show(make_run: MakeR
     assert "lacking" in said(replies=one_sided)
     assert "monitor" in said({"answers"}, None)
     assert "who know" in said(set(), None, demographic_parity_difference={"verdict": NOT_SHOWN})
-    errors = {"equalized_odds_difference": {"verdict": DIFFERS}}
+    errors = {"eo_gap": {"verdict": DIFFERS}}
     assert "who know" in said(
         None, None, demographic_parity_difference={"verdict": NOT_SHOWN}, **errors
     )

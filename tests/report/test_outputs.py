@@ -9,9 +9,9 @@ from fwc_llm.metrics.counts import TABLE
 from fwc_llm.report import sections
 from fwc_llm.report.formats import render
 from fwc_llm.report.html import page
+from fwc_llm.report.records_csv import COLUMNS
 from fwc_llm.report.table_model import as_text
 from fwc_llm.report.terminal import run_table
-from fwc_llm.report.tidy_csv import COLUMNS
 from tests.report.conftest import MakeRun, lines
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -52,7 +52,7 @@ def test_csv_is_tidy_and_has_the_jsons_numbers(make_run: MakeRun) -> None:
             if (one["arm"], one["against"], one["metric"])
             == (test["second"], test["first"], "demographic_parity_difference_difference")
         )
-        gap = test["demographic_parity_difference"]
+        gap = test["dp_gap"]
         assert (float(line["value"]), line["verdict"]) == (gap["difference"], gap["verdict"] or "")
     metrics = {metric.key for metric in TABLE if metric.key in run["statistics"]["arms"][0]}
     assert metrics <= {one["metric"] for one in found}

@@ -59,7 +59,7 @@ def test_the_first_table_is_drawn_at_its_values(make_run: MakeRun) -> None:
     gap = list(table.headings).index("DP gap")
     assert table.scales[gap].line == pytest.approx(0.5)
     for row in table.rows[:-1]:
-        arm = arm_of(found, row[0])["demographic_parity_difference"]
+        arm = arm_of(found, row[0])["dp_gap"]
         assert row[gap].plotted == (arm["low"], arm["value"], arm["high"])
         assert table.scales[gap].at(arm["value"]) == pytest.approx(
             100 * arm["value"] / table.scales[gap].high, abs=0.01
@@ -124,9 +124,9 @@ def test_a_run_says_what_it_would_miss() -> None:
     assert shown["smallest_found"] == pytest.approx(
         2.8016 * np.sqrt(0.2 / 200), rel=0.15
     )  # a fifth differ
-    gap = test["demographic_parity_difference"]["smallest_found"]
+    gap = test["dp_gap"]["smallest_found"]
     assert gap == pytest.approx(2 * shown["smallest_found"], rel=0.1)
-    alone = found["arms"][0]["demographic_parity_difference"]
+    alone = found["arms"][0]["dp_gap"]
     assert alone["smallest_found"] == pytest.approx(2.8016 * 2 * np.sqrt(0.25 / 200), rel=0.1)
     (note,) = missed(found)
     assert (
@@ -148,7 +148,7 @@ def test_it_says_so_of_strategies_where_it_can() -> None:
 # --- Assisted values of a run
 
 
-GAP = "demographic_parity_difference"
+GAP = "dp_gap"
 
 
 def run(task: Task, out: Path, **options: Any) -> Result:

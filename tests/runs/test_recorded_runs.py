@@ -52,7 +52,9 @@ def test_a_recorded_run_is_gated_and_compared(fwc: Run, recorded: Any) -> None:
         {arm: values[name] for arm, values in recorded["statistics"].items()}
         for name in ("demographic_parity_difference", "accuracy")
     )
-    gates = json.loads(fwc("gate", "run", "--fail-if", "dp_gap > 0.9", "--json", code=0).out)["gates"]
+    gates = json.loads(fwc("gate", "run", "--fail-if", "dp_gap > 0.9", "--json", code=0).out)[
+        "gates"
+    ]
     assert [gate["value"] for gate in gates] == pytest.approx(list(gap.values()))
     shutil.copytree("run", "again")
     compared = json.loads(fwc("compare", "run", "again", "--json", code=0).out)["arms"]
