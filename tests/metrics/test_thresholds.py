@@ -79,7 +79,7 @@ def test_weights_stand_for_so_many_equal_rows() -> None:
     told = 0
     for record in weighted.records:
         if re.search("auc|brier|p_yes|calibration|_at_|threshold|base_rate", record.metric):
-            scope = dict(scope=record.scope, attribute=record.attribute)
+            scope = {"scope": record.scope, "attribute": record.attribute}
             other = repeated.records.of(record.metric, record.arm, record.group, **scope)
             if not re.search("ties|coverage|clipped", record.metric):
                 assert record.value == pytest.approx(other.value), record
