@@ -22,7 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evals.site.pages import CHECKOUT, DOCS
+CHECKOUT = Path(__file__).resolve().parents[1]
+DOCS = CHECKOUT / "docs"
 
 PAGES = (DOCS / "start.md", DOCS / "numbers.md")
 COMMANDS = {"recorded": "fwc-llm eval recorded --out real", "simulated": "fwc-llm eval --out demo"}

@@ -11,11 +11,9 @@ import json
 import math
 import re
 import unicodedata
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 from fwc_llm.errors import FwcError, InputTypeError
@@ -37,13 +35,7 @@ PARSER = 3
 # listed spellings of yes and no have less in total, an unlisted spelling could reverse P(yes).
 LEAST_MASS = 0.05
 _CLEAR = 0.1  # largest width of what P(yes) may be, by tokens that only begin a word
-_KEPT = 1_000  # longest text, in characters, whose answer is cached
 _SEEN = 2_000  # characters at each end of a longer reply, after its reasoning
-
-
-def _one_of(patterns: str) -> str:
-    """A pattern that matches any of the comma-separated `patterns`."""
-    return f"(?:{'|'.join(re.split(', |,$', ' '.join(patterns.split())))})"
 
 
 # Text is normalized in runs of this length: NFKC is quadratic in the number of marks after a
@@ -63,7 +55,9 @@ _MARKS = re.compile(
     r"|(?P<close><channel\|>|</details>|^\W{0,4}done thinking\b\.?)",
     re.IGNORECASE | re.MULTILINE,
 )
-_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
+_FINAL = re.compile(
+    r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|assistantfinal"
+)
 _LOST_MARKS = re.compile(
     r"\s*(?:assistant)?(?:analysis|commentary)(?=[A-Z\s])"
 )  # channels without marks
@@ -73,7 +67,7 @@ _TOOL = re.compile(
     re.IGNORECASE,
 )
 
-# Code, markup, and text that is struck out, in an unchecked box or in a table.
+# Code, markup, and text that is struck out, in an unchecked box, in a table or in "No. 1".
 _CODE = re.compile(
     r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -82,24 +76,24 @@ _UNSEEN = re.compile(  # codes of terminals, control and invisible characters
     r"\x1b\[[\d;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff]"
 )
 _STRUCK = re.compile(
-    r"~~[^~\n]{1,200}~~|<(del|s|strike)>\S[^<\n]{0,200}</\1>|^\W{0,8}(?:\[ \]|☐).*$|^[ \t]*\|.*$",
+    r"~~[^~\n]{1,200}~~|<(del|s|strike)>\S[^<\n]{0,200}</\1>|^\W{0,8}(?:\[ \]|☐).*$|^[ \t]*\|.*$"
+    r"|\bno\. ?(?=\d|of\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-_INLINE = re.compile(r"</?(?:b|i|em|strong|u|mark|span|code|font)\b[^<>]{0,80}>", re.IGNORECASE)
 _TAG = re.compile(
     r"</?[A-Za-z|｜][^<>\n]{0,80}>|\[/?(?:ANSWER|INST|FINAL)[A-Z_]{0,20}\]", re.IGNORECASE
 )
 _MARKUP = re.compile(
     r"\\(?:boxed|text\w{0,4}|mathrm|mathbf)\b|\\[\[\]()]|[${}*`#]|''|(?<!\w)_+|_+(?!\w)|[☑✅✔]|\[x\]"
+    r"|</?(?:b|i|em|strong|u|mark|span|code|font)\b[^<>]{0,80}>",
+    re.IGNORECASE,
 )
-_OR = re.compile(
-    rf"[\s()]{{0,3}}{_one_of('/, [|], or, and, oder, und, ou, et, o, y, e, vs')}[\s()]{{0,3}}", re.I
-)
-_ASIDE_KEY = re.compile(rf"{_REASONING}|confiden|probab|score|certain|note|comment", re.IGNORECASE)
+_OR = r"[\s()]{0,3}(?:/|[|]|or|and|oder|und|ou|et|o|y|e|vs)[\s()]{0,3}"
 
 # What a reply that is no answer says: why, and what makes a leading answer doubtful.
 _UNABLE = re.compile(
-    r"\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? "
+    r"(?P<filtered>\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked))"
+    r"|\b(?:I|we)(?:['’]m| am| are)?(?: \w{1,12}){0,2}? "
     r"(?:can(?:not|['’]t)|unable|not able|decline|refuse|abstain"
     r"|(?:could|will|would|do|am|are)(?: not|n['’]t) (?:be |feel "
     r")?(?:able|comfortable|allowed|answer"
@@ -111,10 +105,6 @@ _UNABLE = re.compile(
     r"|não posso)\b",
     re.IGNORECASE,
 )
-_FILTERED = re.compile(
-    r"\bcontent management policy|\b(?:response|prompt) was (?:filtered|blocked)", re.I
-)
-_TOLD = re.compile(r"\bno\. ?(?=\d|of\b)", re.IGNORECASE)  # "No. 1 predictor"
 _NEGATED = re.compile(  # in the rest of a yes: its reasons do not negate
     r"\b(?:not?|never|none|nobody|neither|nor|without|nicht|kein\w*|nie|niemals|ohne|pas|jamais"
     r"|aucun\w*|sans"
@@ -122,7 +112,8 @@ _NEGATED = re.compile(  # in the rest of a yes: its reasons do not negate
     re.IGNORECASE,
 )
 _DOUBT = re.compile(  # in the rest of any answer: it hedges, retracts, asks, or lets others speak
-    r"[?¿\"“”„«»…]|\.\.\.|, s[ei]\b|\b(?:"
+    r"[?¿\"“”„«»…]|\.\.\.|, s[ei]\b"
+    r"|(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%|\b(?:"
     # English
     "but|however|although|though|yet|unless|if|whether|except|maybe|perhaps|might|could|unlikely|hardly"
     "|barely|impossible|unclear|unsure|uncertain\\w*|doubt\\w*|depend\\w*|ambiguous|guess\\w*|suppos\\w*"
@@ -163,35 +154,27 @@ _DOUBT = re.compile(  # in the rest of any answer: it hedges, retracts, asks, or
 
 # What the row is then said to be: less in the rest of a yes, more in that of a no.
 _CONTRARY = {
-    value: re.compile(
-        rf"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:{alone})\b"
-        rf"|\b(?:{alone}|{compared})\b(?: \w+){{0,2}} ?[$€£]?\d",
+    "yes": re.compile(
+        r"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:less|weniger|moins|menos|meno)\b"
+        r"|\b(?:less|weniger|moins|menos|meno|below|under|unter|at most|inferior|inférieur|inferiore)\b"
+        r"(?: \w+){0,2} ?[$€£]?\d",
         re.IGNORECASE,
-    )
-    for value, alone, compared in (
-        (
-            "yes",
-            "less|weniger|moins|menos|meno",
-            "below|under|unter|at most|inferior|inférieur|inferiore",
-        ),
-        (
-            "no",
-            "more|mehr|plus|más|mais|più",
-            "above|over|über|at least|exceed\\w*|superior|supérieur",
-        ),
-    )
+    ),
+    "no": re.compile(
+        r"\b(?:earn|mak|verdien|gagn|gan|guadagn)\w* (?:\w+ )?(?:more|mehr|plus|más|mais|più)\b"
+        r"|\b(?:more|mehr|plus|más|mais|più|above|over|über|at least|exceed\w*|superior|supérieur)\b"
+        r"(?: \w+){0,2} ?[$€£]?\d",
+        re.IGNORECASE,
+    ),
 }
-_UNSURE = re.compile(
-    r"(?:confiden|probab|certain|likelihood)\w*[^.\n]{0,25}?\b[0-4]?\d ?%", re.IGNORECASE
-)
 
 # The structure of a sentence that answers.
-_NOUN = _one_of(
-    """answer, prediction, response, output, result, classification, label, decision, verdict, conclusion,
-    assessment, recommendation, judge?ment, guess, estimate, class, outcome,
-    determination, choice, antwort, ergebnis, entscheidung, vorhersage, urteil, réponse,
-    décision, résultat, prédiction, verdict, respuesta, decisión, resultado,
-    conclusión, predicción, risposta, decisione, risultato, previsione, resposta, decisão, previsão"""
+_NOUN = (
+    r"(?:answer|prediction|response|output|result|classification|label|decision|verdict"
+    r"|conclusion|assessment|recommendation|judge?ment|guess|estimate|class|outcome"
+    r"|determination|choice|antwort|ergebnis|entscheidung|vorhersage|urteil|réponse|décision"
+    r"|résultat|prédiction|respuesta|decisión|resultado|conclusión|predicción|risposta"
+    r"|decisione|risultato|previsione|resposta|decisão|previsão)"
 )
 _CONCLUDES = (
     r"(?:so|thus|therefore|hence|overall|finally|in conclusion|in summary|in short|also|daher|somit"
@@ -228,15 +211,14 @@ _GROUNDS = (  # before a label: grounds, in the same sentence
     r"(?=(?:so|thus|therefore|hence|daher|donc) ))?"
 )
 _HEADING = re.compile(
-    rf"^\W*((?:(?:my|the|final) )?(?:{_NOUN}|assistant))\W*\n\s*", re.IGNORECASE | re.MULTILINE
+    rf"^[^\w\n]{{0,20}}((?:(?:my|the|final) )?(?:{_NOUN}|assistant))[^\w\n]{{0,20}}\n\W{{0,20}}",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SUBJECT = (  # of an answer in a task's own words: "the application is rejected"
     r"(?:(?:the|this|der|die|das|dieser|diese|dieses|la|le|cette|ce|el|esta|este|il|questa|o|a) )?"
-    + _one_of(
-        """application, request, claim, loan, credit, antrag, kredit, darlehen, bewerbung, demande, prêt,
-        solicitud, domanda, richiesta, pedido"""
-    )
-    + r" (?:is|should be|would be|will be|wird|ist|est|sera|es|será|è|sarà|é) "
+    r"(?:application|request|claim|loan|credit|antrag|kredit|darlehen|bewerbung|demande|prêt"
+    r"|solicitud|domanda|richiesta|pedido)"
+    r" (?:is|should be|would be|will be|wird|ist|est|sera|es|será|è|sarà|é) "
 )
 _PREFIX = re.compile(
     rf"{_BULLET}(?:[^\w\s≠!¬~=<>❌✗✘🚫👎]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
@@ -246,19 +228,17 @@ _PREFIX = re.compile(
 _CLOSED = re.compile(  # nothing follows in the sentence but punctuation
     rf"(?:, (?:{_SOFT}))?(?!\s*\.\.)[^\w?…❌✗✘🚫👎🙃😉🤔]*\Z", re.IGNORECASE
 )
+# After a word that ends a clause, as an answer does ("no", not "no children").
+_ALONE = re.compile(r"[\"”»'’)\]]{0,9}\s{0,9}(?:\Z|[\n.,;:!?…–—(-])")
 _CHATTER = re.compile(  # to the user, not about the row
     r"\W*(?:please )?(?:let me know|feel free|is there anything|would you like|do you "
     r"(?:want|need)|i hope"
     r"|happy to|glad to|thank|you['’]re welcome)\b",
     re.IGNORECASE,
 )
-_SET_OFF = re.compile(
-    r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\()? "
-)  # before the reasons in the same sentence
-_BECAUSE = re.compile(
-    r" (?:because|since|as|given|based|due|considering|weil|da|denn|car|parce|puisque|porque|ya "
-    r"que|perché"
-    r"|poiché|pois)\b",
+_SET_OFF = re.compile(  # before the reasons in the same sentence
+    r"[\"”“»'’]?(?:,| ?[;:–—]| -| ?\(| (?=(?:because|since|as|given|based|due|considering|weil|da|denn"
+    r"|car|parce|puisque|porque|ya que|perché|poiché|pois)\b)) ?",
     re.IGNORECASE,
 )
 _REASONS = re.compile(  # how reasons begin, in the same sentence or in the next ones
@@ -275,19 +255,18 @@ _REASONS = re.compile(  # how reasons begin, in the same sentence or in the next
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"\A(?:\W|Ġ)+|\W+\Z")  # characters around the letters of a token
-_BUILT_IN = {
-    word for pair in (("yes", "no"), *LANGUAGES) for word in pair
-}  # short words of one token each
+_BUILT_IN = {"yes", "no"}.union(*LANGUAGES)  # short words of one token each
 _SHORT = re.compile(r"\W*(?:(y|yep|yeah|yup)|n|nope|nah)\W*", re.IGNORECASE)
 _ANSWER_KEY = re.compile(rf"(?:final_?|predicted_?|my_?)?{_NOUN}", re.IGNORECASE)
 _DENIAL_KEY = re.compile(
     "wrong|not|incorrect|opposite|invers|deni|false|negat|option|question|example|instruction|choices",
     re.IGNORECASE,
 )
-_BEFORE_JSON = re.compile(
-    r"(?:(?:sure|okay|here(?:['’]s| "
-    r"is)|json|output|result|response|answer)[^.?!\n]{0,40})?[:.!]?\s*",
-    re.I,
+_TRUTH = {"True": "yes", "1": "yes", "False": "no", "0": "no"}
+_JSON = re.compile(  # an object, after at most a few words
+    r"(?:(?:sure|okay|here(?:['’]s| is)|json|output|result|response|answer)[^.?!\n{]{0,40})?[:.!]?"
+    r"[\[\s]*(\{.*\})([^}]*)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -350,14 +329,13 @@ def parse_answer(
         reply.p_yes is not None and not reply.logprobs and reply.text in ("yes", "no")
     ):  # a decision model's
         return Answer("yes" if reply.text == "yes" else "no")
-    read = _read if len(reply.text) <= _KEPT else _read.__wrapped__
-    return read(
-        reply.text,
-        said(words["yes"]),
-        said(words["no"]),
-        reply.ending == "truncated",
-        reply.reasoned,
-    )
+    text, reasoned = without_reasoning(reply.text)
+    if len(text) > 2 * _SEEN:
+        text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"
+    cut = reply.ending == "truncated"
+    if not text.strip():
+        return Answer(None, "truncated" if cut or reasoned or reply.reasoned else "empty")
+    return _read(text, said(words["yes"]), said(words["no"]), cut)
 
 
 def _words_of(task: Any) -> Words:
@@ -386,28 +364,21 @@ def _reply_of(completion: Any) -> Reply:
 
 
 @lru_cache(maxsize=10_000)  # many replies have the same text
-def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool, thought: bool) -> Answer:
-    text, reasoned = without_reasoning(text)
-    if len(text) > 2 * _SEEN:
-        text = f"{text[:_SEEN]}\n\n…\n\n{text[-_SEEN:]}"
+def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool) -> Answer:
     if _TOOL.search(text):
         return Answer(None, "refused")
     pattern = _pattern(yes, no)
-    plain = _plain(text, yes, no, pattern)
-    if not plain.strip():
-        unseen = _TAG.sub("", _UNSEEN.sub("", text)).strip()
-        blank: Reason = "truncated" if cut or reasoned or thought else "empty"
-        return Answer(None, "other" if unseen else blank)
+    plain = _plain(text, yes, no)
     sentences = list(_sentences(plain, pattern))
     value = _answer(sentences, plain, pattern, cut)
     if value is not None:
         return Answer(value)
-    if "yes" in yes and (short := _SHORT.fullmatch(plain)):
+    short = _SHORT.fullmatch(plain)
+    if short and "yes" in yes:
         return Answer("yes" if short[1] else "no")
-    if _FILTERED.search(plain):
-        return Answer(None, "filtered")
-    if _UNABLE.search(plain):
-        return Answer(None, "refused")
+    unable = _UNABLE.search(plain)
+    if unable:
+        return Answer(None, "filtered" if unable["filtered"] else "refused")
     if cut:
         return Answer(None, "truncated")
     answers = "¤" in plain or any(sentence.value for sentence in sentences)
@@ -423,11 +394,9 @@ def _answer(
     if len(values) != 1 or numbered > 1:  # contradictory, or about several rows
         return None
     value = values.pop()
-    bare = "?" not in text and not re.search(r"\w", pattern.sub("", text))
-    if bare and {_value(found) for found in pattern.finditer(text)} == {
-        value
-    }:  # many times the same word
-        return value
+    bare = not re.search(r"[\w?]", pattern.sub("", text))
+    if bare and len({_value(found) for found in pattern.finditer(text)}) == 1:
+        return value  # many times the same word
     first = sentences[0]
     last = sentences[-1]
     cut_off = (
@@ -440,16 +409,11 @@ def _answer(
         ]
         if _gives_reasons(rest, value, pattern):
             return value
-    if cut or not last.value or not last.closed or not last.follows:
-        return None
     before = text[: text.rfind(last.text)]
-    if last.labelled:
-        return value
     asks = "?" in before.replace("¤?", "")
-    others = any(
-        _value(other) != value and _is_alone(other, before) for other in pattern.finditer(before)
-    )
-    if last.own_line and not asks and not others:
+    alone = last.own_line and not asks and not _answers_otherwise(before, value, pattern)
+    ends = last.value and last.closed and last.follows and not cut
+    if ends and (last.labelled or alone):
         return value
     return None
 
@@ -459,22 +423,21 @@ def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> b
     for text in filter(str.strip, rest):
         if _CHATTER.match(text) and not pattern.search(text):
             continue
-        if not _REASONS.match(text) or _DOUBT.search(text) or _UNSURE.search(text):
+        if not _REASONS.match(text) or _DOUBT.search(text):
             return False
-        negated = bool(_NEGATED.search(text))
-        if (value == "yes" and negated) or (_CONTRARY[value].search(text) and not negated):
+        if _NEGATED.search(text):
+            denies = value == "yes"
+        else:
+            denies = bool(_CONTRARY[value].search(text))
+        if denies or _answers_otherwise(text, value, pattern):
             return False
-        for other in pattern.finditer(text):
-            if _value(other) != value and _is_alone(other, text):
-                return False
     return True
 
 
-def _is_alone(found: re.Match[str], text: str) -> bool:
-    """Whether a word stands at the end of a clause, as an answer does ("no", not "no children")."""
-    return bool(
-        re.match(r"[\"”»'’)\]]*\s*(?:\Z|[\n.,;:!?…–—(-])", text[found.end() : found.end() + 10])
-    )
+def _answers_otherwise(text: str, value: Value, pattern: re.Pattern[str]) -> bool:
+    """Whether the other answer stands somewhere in the text as answers do."""
+    others = (found for found in pattern.finditer(text) if _value(found) != value)
+    return any(_ALONE.match(text, other.end()) for other in others)
 
 
 def _sentences(text: str, pattern: re.Pattern[str]) -> Iterator[_Sentence]:
@@ -485,50 +448,43 @@ def _sentences(text: str, pattern: re.Pattern[str]) -> Iterator[_Sentence]:
     joined = re.sub(r":[ \n]*\n\s*", ": ", _HEADING.sub(r"\1: ", joined))
     ended = True  # whether the text so far is at the end of a sentence or a paragraph
     for line in joined.split("\n"):
-        parts = [part for part in _SENTENCE_END.split(line.strip()) if part.strip()]
+        parts = list(filter(None, map(str.strip, _SENTENCE_END.split(line))))
         listed = bool(re.match(r"\s*(?:[-•*]|\d{1,3}[.)]) |\W*[\w ]{1,40}:", line))
         for part in parts:
             yield _sentence(part, pattern, own_line=len(parts) == 1, follows=ended)
-            ended = bool(re.search(r"[.!?…][\"”»'’)\]]*\Z", part.strip())) or listed
+            ended = bool(re.search(r"[.!?…][\"”»'’)\]]*\Z", part)) or listed
 
 
 def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool) -> _Sentence:
     """Read one sentence: a prefix that only labels, an answer, and what follows it."""
-    text = text.strip()
-    for found in pattern.finditer(text):
-        prefix = _PREFIX.fullmatch(text, 0, found.start())
-        if prefix is None:
-            break
-        value = _value(found)
-        rest = text[found.end() :]
-        labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
-        if prefix["grounds"] and not labelled:
-            break
-        if _CLOSED.match(rest):
-            return _Sentence(text, value, labelled, True, "", own_line, follows)
-        set_off = _SET_OFF.match(rest)
-        if set_off and (set_off[0].strip() or _BECAUSE.match(rest)):
-            return _Sentence(text, value, labelled, False, rest[set_off.end() :], own_line, follows)
-        return _Sentence(
-            text, value if _is_alone(found, text) else None, labelled, False, f"? {rest}"
-        )
-    return _Sentence(text)
+    found = pattern.search(text)
+    prefix = _PREFIX.fullmatch(text, 0, found.start()) if found else None
+    if found is None or prefix is None:
+        return _Sentence(text)
+    labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
+    if prefix["grounds"] and not labelled:
+        return _Sentence(text)
+    value: Value | None = _value(found)
+    rest = text[found.end() :]
+    closed = bool(_CLOSED.match(rest))
+    set_off = _SET_OFF.match(rest)
+    if closed:
+        reasons = ""
+    elif set_off:
+        reasons = rest[set_off.end() :]
+    else:
+        reasons = f"? {rest}"
+    if not (closed or set_off or _ALONE.match(rest)):
+        value = None
+    return _Sentence(text, value, labelled, closed, reasons, own_line, follows)
 
 
 def without_reasoning(text: str) -> tuple[str, bool]:
     """The text without reasoning ("" if that never ends), and whether it had any."""
-    if "<|channel|>" in text:
-        final = deque(_FINAL.finditer(text), maxlen=1)
-        if final:
-            text = text[final[0].end() :]
-        else:
-            text = ""
-        reasoned = True
-    elif reasoned := bool(_LOST_MARKS.match(text)):
-        if "assistantfinal" in text:
-            text = text.rpartition("assistantfinal")[2]
-        else:
-            text = ""
+    reasoned = "<|channel|>" in text or bool(_LOST_MARKS.match(text))
+    if reasoned:
+        _, *final = _FINAL.split(text)
+        text = final[-1] if final else ""
     kept = list[str]()
     end = 0
     inside = False
@@ -553,100 +509,79 @@ def _normal(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _pattern(*words: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for the words for yes and for no, also without accents, longest first."""
-    spelled = list[tuple[str, str]]()
-    for value, of_value in zip(("yes", "no"), words, strict=True):
-        for word in map(_normal, of_value):
-            bare = "".join(
-                c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c)
-            )
-            spelled += [(spelling.strip(), value) for spelling in {word, bare}]
-    parts = []
-    for word, value in sorted(spelled, key=lambda pair: -len(pair[0])):
-        pieces = re.findall(r"\w+|[^\w\s]", word)
-        if len(pieces) > 1:
-            pattern = r"\s?".join(map(re.escape, pieces))
-        else:
-            pattern = re.escape(word)
-        parts.append(pattern if " " not in word else r"\s".join(map(re.escape, word.split())))
-        if word[:1].isdigit():
-            before = r"(?<![-$€.])"
-        else:
-            before = ""
-        before += r"(?<!\w)(?<!\w[-'’_&])" if word[:1].isalnum() else "(?<![<>=])"
-        parts[-1] = f"(?P<{value}{len(parts)}>{before}{parts[-1]})"
-    return re.compile(rf"(?:{'|'.join(parts)})(?!\w)(?![-'’&]\w)", re.IGNORECASE)
+def _pattern(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for the words for yes and for no, in groups of these names, longest first."""
+    values = dict.fromkeys(_spellings(no), "no") | dict.fromkeys(_spellings(yes), "yes")
+    words = sorted(values, key=len, reverse=True)
+    parts = [f"(?P<{values[word]}{place}>{word})" for place, word in enumerate(words)]
+    return re.compile("|".join(parts), re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _choice(yes: tuple[str, ...], no: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a choice between yes and no, such as "no or yes"."""
+    yeses = f"(?:{'|'.join(_spellings(yes))})"
+    noes = f"(?:{'|'.join(_spellings(no))})"
+    return re.compile(f"{yeses}{_OR}{noes}|{noes}{_OR}{yeses}", re.IGNORECASE)
+
+
+def _spellings(words: Iterable[str]) -> list[str]:
+    """A pattern for each word, and for the word without accents, where it stands alone."""
+    patterns = []
+    for word in words:
+        accented = _normal(word).strip()
+        letters = unicodedata.normalize("NFD", accented)
+        bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+        for spelling in (accented, bare):
+            before = r"(?<!\w)(?<!\w[-'’_&])" if spelling[:1].isalnum() else "(?<![<>=])"
+            if spelling[:1].isdigit():
+                before += r"(?<![-$€.])"
+            pieces = re.findall(r"\w+|[^\w\s]", spelling)
+            inside = r"\s?".join(map(re.escape, pieces))
+            patterns.append(rf"{before}{inside}(?!\w)(?![-'’&]\w)")
+    return patterns
 
 
 def _value(found: re.Match[str]) -> Value:
-    if str(found.lastgroup).startswith("yes"):
-        return "yes"
-    return "no"
+    return "yes" if str(found.lastgroup).startswith("yes") else "no"
 
 
-def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...], pattern: re.Pattern[str]) -> str:
+def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
     """The text without code, markup and struck-out parts; "yes or no" becomes ¤."""
     text = _CODE.sub(lambda block: block[2] if block[1].lower() in _PROSE else "\n", text)
-    text = _STRUCK.sub("\n", _TOLD.sub("number ", _normal(_with_json_read(text, yes, no))))
-    text = re.sub(" +", " ", _MARKUP.sub("", _TAG.sub("\n", _INLINE.sub("", text))))
-    pieces = list[str]()
-    end = 0
-    for first, second in pairwise(pattern.finditer(text)):
-        choice = _value(first) != _value(second) and _OR.fullmatch(
-            text, first.end(), second.start()
-        )
-        if choice and first.start() >= end:
-            pieces += [text[end : first.start()], "¤"]
-            end = second.end()
-    return "".join([*pieces, text[end:]])
+    text = _STRUCK.sub("\n", _normal(_with_json_read(text, yes, no)))
+    text = re.sub("\n[ \n]+", "\n", re.sub(" +", " ", _TAG.sub("\n", _MARKUP.sub("", text))))
+    return _choice(yes, no).sub("¤", text)
 
 
 def _with_json_read(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:
-    """The text with a JSON object as the sentence that it answers; the object alone if it does
-    not.
-    """
-    start = text.find("{")
-    stop = text.rfind("}") + 1
-    if start < 0 or stop <= start or not _BEFORE_JSON.fullmatch(text[:start].strip("[ \n")):
+    """The text with a JSON object as the sentences that it answers; nothing if it does not."""
+    found = _JSON.fullmatch(text)
+    if not found:
         return text
-    content = text[start:stop]
-    if "'" in content and '"' not in content:  # a dict as Python prints it
+    content = found[1]
+    if '"' not in content:  # a dict as Python prints it
         content = content.replace("'", '"')
+    said = partial(_said_by_object, words={"yes": yes, "no": no})
     try:
-        value = json.JSONDecoder(object_pairs_hook=tuple).decode(content)
+        answers = json.JSONDecoder(object_pairs_hook=said).decode(content)
     except (ValueError, RecursionError):
         return text
-    answers = _json_answers(value, yes, no)
-    word = {"yes": yes[0], "no": no[0]}
-    lines = [f"Answer: {word[answer]}." for answer in sorted(answers)]
-    return "\n".join([*lines, text[stop:].strip("] \n")])
+    return f"{answers}\n{found[2].strip('] ')}"
 
 
-def _json_answers(pairs: Any, yes: tuple[str, ...], no: tuple[str, ...]) -> set[Value]:
-    """The answers in a JSON object: under keys such as "answer", or its only key."""
-    pairs = [pair for pair in pairs if not _ASIDE_KEY.search(pair[0])]
+def _said_by_object(pairs: list[tuple[str, Any]], words: Words) -> str:
+    """The answers in a JSON object as sentences: under keys such as "answer", or its only key."""
     if any(_DENIAL_KEY.search(key) for key, _ in pairs):
-        return set()
-    under_answer = [value for key, value in pairs if _ANSWER_KEY.fullmatch(key)]
-    values = under_answer or ([pairs[0][1]] if len(pairs) == 1 else [])
-    answers = set[Value]()
-    for value in values:
-        parsed = None
-        if isinstance(value, tuple):
-            nested = _json_answers(value, yes, no)
-            if len(nested) == 1:
-                parsed = nested.pop()
-            else:
-                parsed = None
-        elif isinstance(value, str):
-            parsed = parse_answer(value, {"yes": yes, "no": no}).value
-        elif isinstance(value, bool | int) and value in (0, 1) and under_answer and "yes" in yes:
-            parsed = "yes" if value else "no"
-        if parsed is None:
-            return set()
-        answers.add(parsed)
-    return answers
+        return ""
+    values = [value for key, value in pairs if _ANSWER_KEY.fullmatch(key)]
+    texts = [_TRUTH.get(repr(value), str(value)) for value in values]
+    if not values and len(pairs) == 1:
+        texts = [str(pairs[0][1])]
+    answers = [parse_answer(text, words).value for text in texts]
+    if None in answers:
+        return ""
+    return "\n".join(f"Answer: {said(words[answer])[0]}." for answer in answers if answer)
 
 
 @dataclass(frozen=True)
@@ -666,9 +601,9 @@ def read_answer(reply: Reply, words: Words = YES_NO, greedy: bool = False) -> Re
     """
     answer = parse_answer(reply, words)
     p = probability(reply, words)
-    if not greedy or answer.value is None or p is None or p == 0.5:
-        return ReplyReading(answer, p)
-    contradicts = (p > 0.5) != (answer.value == "yes")
+    contradicts = False
+    if greedy and answer.value and p is not None:
+        contradicts = p < 0.5 if answer.value == "yes" else p > 0.5
     return ReplyReading(answer, None if contradicts else p, contradicts)
 
 
@@ -700,15 +635,12 @@ def p_yes(logprobs: Iterable[tuple[str, float]] | None, words: Words = YES_NO) -
         if not piece or math.isnan(logprob):
             continue
         share = math.exp(min(logprob, 0.0))
-        exact = {value for value, word in spelled if word == piece}
-        begun = {value for value, word in spelled if word.startswith(piece)}
-        of_task = {
-            value for value, word in spelled if word not in _BUILT_IN and word.startswith(piece)
-        }
-        if len(exact or of_task) == 1:
-            mass[(exact or of_task).pop()] += share
-        elif not exact:  # "Y" may go on as a word for yes, or as another one
-            for value in begun:
+        begun = [(value, word) for value, word in spelled if word.startswith(piece)]
+        sure = {value for value, word in begun if word == piece or word not in _BUILT_IN}
+        if len(sure) == 1:
+            mass[sure.pop()] += share
+        else:  # "Y" may go on as a word for yes, or as another one
+            for value in {value for value, _ in begun}:
                 unclear[value] += share
     total = mass["yes"] + mass["no"]
     if total < LEAST_MASS:

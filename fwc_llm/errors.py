@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fwc_llm.notices import spoken
 from fwc_llm.sanitize import redact
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class FwcError(Exception):
     def __init__(self, *words: object) -> None:
         super().__init__(*(redact(word) if isinstance(word, str) else word for word in words))
 
+    def __str__(self) -> str:
+        return spoken(super().__str__())
+
 
 class InputError(FwcError, ValueError):
     """Input that the solver refuses; also a `ValueError`, as in scikit-learn."""
@@ -44,14 +48,6 @@ class InputError(FwcError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """Values of a type that cannot be used so; also a `TypeError`."""
-
-
-class ScaleWarning(UserWarning):
-    """Columns of an array differ so much in scale that few columns decide the distances."""
-
-
-class SampleWarning(UserWarning):
-    """The sample of a table in blocks lacks rows that contribute much to the objective."""
 
 
 class ProviderError(FwcError):

@@ -66,9 +66,6 @@ class Silent:
         with self.working(f"asking {total:,} questions") as change:
             yield lambda state: change(state.line(total))
 
-    def say(self, line: str) -> None:
-        """Show a line that stays."""
-
 
 def choose(progress: bool | None = None) -> Silent:
     """The display; False means `Silent`, True outside notebooks `Terminal`."""
@@ -108,16 +105,11 @@ class Terminal(Silent):
         with self._console.status(Text(words)) as status:
             yield lambda words: status.update(Text(words))
 
-    def say(self, line: str) -> None:
-        """Print the line."""
-        self._console.print(line)
-
 
 class Notebook(Silent):
     """Shows one line that changes in place below the cell, without widgets."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
         self._output: Any = None
 
     @contextmanager
@@ -135,12 +127,8 @@ class Notebook(Silent):
         yield change
         self._show(f"{latest}: {time.monotonic() - began:.1f} s")
 
-    def say(self, line: str) -> None:
-        """Keep `line` above the changing line, from the next update on."""
-        self._lines.append(line)
-
     def _show(self, words: str) -> None:
-        bundle = {"text/plain": "\n".join([*self._lines, words])}
+        bundle = {"text/plain": words}
         if self._output is None:
             show = import_module("IPython.display").display
             self._output = show(bundle, raw=True, display_id=True)

@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
@@ -57,6 +57,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """`value` if it is a mapping, such as an object of JSON; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """`value` if it is a list; else an empty one."""
+    return value if isinstance(value, list) else []
 
 
 def parse_uint(value: Any, most: int = _LARGEST_WHOLE) -> int | None:

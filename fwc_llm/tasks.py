@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
+from fwc_llm.notices import LOG, DataWarning, tell
 from fwc_llm.sanitize import kind_of, parse_json
 from fwc_llm.taskfile import Column, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.validation import check
@@ -64,7 +65,7 @@ class Task:
     outcome: str
     rules: TaskFile = field(repr=False)
     load: "Callable[[], CleanTables]" = field(repr=False)
-    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
+    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=tuple)
     simulated: bool = False
     licence: str = ""
     citation: str = ""
@@ -81,6 +82,11 @@ class Task:
     column_weights: Mapping[str, float] = field(repr=False, default_factory=dict)
     frozen: FrozenTask | None = field(repr=False, default=None)
     words: Mapping[str, str] = field(repr=False, default_factory=lambda: YES_NO)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, and the tables if they are read; not what is computed from them."""
+        kept = {item.name for item in fields(self)} | {"_tables"}
+        return {name: value for name, value in vars(self).items() if name in kept}
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -284,7 +290,7 @@ class Task:
             raise FwcError(
                 f'weight: {weight!r} must be a numeric column of the role "extra", no feature'
             )
-        return replace(self, weight=weight, cluster=cluster, load=lambda: self._tables)
+        return replace(self, weight=weight, cluster=cluster, load=_TablesOf(self).load)
 
     def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
         """Sampling weights (n,) from the column `weight`; None without this column.
@@ -379,7 +385,83 @@ class Task:
 
     @cached_property
     def _tables(self) -> "CleanTables":
-        return self.load()
+        tables = self.load()
+        for line in tables.notes:
+            LOG.info("%s: %s", self.name, line)
+        return tables
+
+
+# --- Where the tables of tasks come from: classes, so that a task can be sent to another process
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a task file."""
+
+    rules: TaskFile
+    folders: Sequence[Path]
+
+    def load(self) -> "CleanTables":
+        from fwc_llm.data.load import load_tables
+
+        return load_tables(self.rules, self.folders)
+
+    def locate(self) -> tuple[Path, ...] | None:
+        from fwc_llm.data.locate import find_files
+
+        tables = find_files(self.rules, self.folders)
+        if tables is None:
+            return None
+        return tuple(chain(*tables))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A frame, already cleaned."""
+
+    tables: "CleanTables"
+
+    def load(self) -> "CleanTables":
+        return self.tables
+
+
+@dataclass(frozen=True)
+class _TablesOf:
+    """The tables of another task, read once for both."""
+
+    task: Task
+
+    def load(self) -> "CleanTables":
+        return self.task._tables
+
+
+@dataclass(frozen=True)
+class _Census:
+    """Simulated rows."""
+
+    adult: TaskFile
+    sizes: tuple[int, ...]
+    options: Mapping[str, int]
+
+    def load(self) -> "CleanTables":
+        from fwc_llm.data.census import census_tables
+
+        return census_tables(self.adult, *self.sizes, **self.options)
+
+
+@dataclass(frozen=True)
+class _NoTable:
+    """A frozen task."""
+
+    path: Path
+
+    def load(self) -> "CleanTables":
+        raise FwcError(
+            f"{self.path} is a frozen task, which has no rows: name the task that was frozen"
+        )
+
+    def locate(self) -> None:
+        """No file: a frozen task has no rows."""
 
 
 def task_names() -> tuple[str, ...]:
@@ -492,13 +574,11 @@ def _thawed(path: Path) -> Task:
     if frozen.simulated:
         task = census_task()
 
-    def load() -> "CleanTables":
-        raise FwcError(f"{path} is a frozen task, which has no rows: name the task that was frozen")
-
     lacking = {column.name for column in task.shown} - set(frozen.domains)
     if lacking:
         raise FwcError(f"{path}: domains: column {min(lacking)!r} is missing")
-    return replace(task, load=load, locate=lambda: None, frozen=frozen)
+    source = _NoTable(path)
+    return replace(task, load=source.load, locate=source.locate, frozen=frozen)
 
 
 def _no_task(name: str) -> str:
@@ -533,12 +613,6 @@ def recorded_task(
 def census_task(*sizes: int, **options: int) -> Task:
     """The simulated task "census"; arguments as of `census_tables`."""
     adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
-
-    def load() -> "CleanTables":
-        from fwc_llm.data.census import census_tables
-
-        return census_tables(adult, *sizes, **options)
-
     task = _of_file(adult)
     citation = f"Simulated from counts over: {adult.citation}"
     return replace(
@@ -547,8 +621,8 @@ def census_task(*sizes: int, **options: int) -> Task:
         title="Simulated census: income above $50k",
         offered=task.protected,
         usual=task.protected,
-        load=load,
-        locate=lambda: (),
+        load=_Census(adult, sizes, options).load,
+        locate=tuple,
         simulated=True,
         citation=citation,
         note="Simulated rows: no real person, and no measurement.",
@@ -590,7 +664,7 @@ def _of_frame(
     words: Mapping[str, str] | str,
 ) -> Task:
     """Draft a task for a frame; `answer` has lines of [outcome], or is empty."""
-    from fwc_llm.data.clean_table import clean_tables
+    from fwc_llm.data.clean_table import FRAME, clean_tables
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.data.task_inference import Drafting
 
@@ -620,34 +694,37 @@ def _of_frame(
     else:
         spelled = {f"words.{key}": words[key] for key in words}
     lines = "".join(f"{key} = {json.dumps(word)}\n" for key, word in spelled.items())
-    text = drafting.draft(Path(), answer).text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
-    taskfile = parse_taskfile(text, Path("the data frame"), "table")
+    draft = drafting.draft(Path(), answer)
+    _tell_guesses(draft.checks)
+    text = draft.text.replace("\n[outcome]\n", f"\n[outcome]\n{lines}", 1)
+    taskfile = parse_taskfile(text, FRAME, "table")
     raw = replace(table, markers=frozenset(taskfile.source.markers)).frame(
         raw.columns.tolist(), "row", taskfile.notations
     )
-    return replace(
-        _of_file(taskfile), load=lambda: clean_tables(taskfile, [raw]), locate=lambda: ()
-    )
+    tables = clean_tables(taskfile, [raw])
+    return replace(_of_file(taskfile), load=_Given(tables).load, locate=tuple)
+
+
+def _tell_guesses(checks: Sequence[str]) -> None:
+    """Warn of guesses about a frame that change its columns or rows; log the usual ones."""
+    usual = [line for line in checks if line.startswith("question: ") or line.endswith(" for no")]
+    unusual = [line for line in checks if line not in usual]
+    for line in usual:
+        LOG.info("the data frame: %s", line)
+    if unusual:
+        guesses = "".join(f"\n* {line}" for line in unusual)
+        tell(
+            f"the data frame was read by guesses, which task.text has as lines:{guesses}",
+            DataWarning,
+        )
 
 
 def _of_file(
     taskfile: TaskFile, data_dir: str | Path | None = None, folder: Path | None = None
 ) -> Task:
-    from fwc_llm.data.locate import data_folders, find_files
+    from fwc_llm.data.locate import data_folders
 
-    folders = data_folders(data_dir, folder)
-
-    def load() -> "CleanTables":
-        from fwc_llm.data.load import load_tables
-
-        return load_tables(taskfile, folders)
-
-    def locate() -> tuple[Path, ...] | None:
-        tables = find_files(taskfile, folders)
-        if tables is None:
-            return None
-        return tuple(chain(*tables))
-
+    source = _Files(taskfile, data_folders(data_dir, folder))
     same = (
         *(
             "name",
@@ -669,8 +746,8 @@ def _of_file(
         rules=taskfile,
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
-        load=load,
-        locate=locate,
+        load=source.load,
+        locate=source.locate,
         folder=folder,
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),

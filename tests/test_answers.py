@@ -239,7 +239,14 @@ def test_the_language_of_a_question_adds_its_yes_and_no() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes " * 1_000_000, "<think>" * 600_000, "{" * 4_000_000, "no\n<" * 800_000]
+    "text",
+    [
+        "yes " * 1_000_000,
+        "<think>" * 600_000,
+        "{" * 4_000_000,
+        "no\n<" * 800_000,
+        "No. " + "\n" * 1_000_000,
+    ],
 )
 def test_megabytes_are_parsed(text: str) -> None:
     assert answer(text) == answer(text[:400_000])

@@ -167,10 +167,10 @@ def assignment_pass(n: int) -> dict[str, Any]:
     centres = points.astype(np.float32)
     best = np.empty(n, np.float32)
     label = np.empty(n, np.int32)
-    reps, _ = steps._place(points)
+    reps, every = steps._represent(points)
     plain(table.features[:10], centres, best[:10], label[:10])
-    steps._assign(steps._costs, reps, True, np.inf)
-    ours = min(timed(lambda: steps._assign(steps._costs, reps, True, np.inf))[0] for _ in range(5))
+    steps._assign(reps, every)
+    ours = min(timed(lambda: steps._assign(reps, every))[0] for _ in range(5))
     loop = min(timed(lambda: plain(table.features, centres, best, label))[0] for _ in range(3))
     found: dict[str, Any] = {
         "n": n,

@@ -15,13 +15,19 @@ from sklearn.base import BaseEstimator
 from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.problem.cells import Cells, empty_cell, find_cells
-from fwc_llm.coreset.problem.encoded_input import ProblemParams, is_constrained, set_features
+from fwc_llm.coreset.problem.encoded_input import (
+    check_terms,
+    is_constrained,
+    read_rows,
+    set_features,
+)
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import ColumnWeights
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.coreset.weights import Masses
 
 
 @dataclass(eq=False, repr=False)
@@ -77,24 +83,24 @@ class FairWASP(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
-        rows = ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight))
+        check_terms(self)
+        rows = read_rows(self, Columns(X, y, sensitive, sample_weight))
         table = rows.table
         cells = rows.cells
         problem = Problem.of(rows, self, "rows", cells.cell, [], np.zeros(0, int))
         if problem.groups is None and self.epsilon is not None and (cells.counts == 0).any():
             raise empty_cell(cells, int(cells.counts.argmin()))
         if not is_constrained(self):  # nothing moves
-            mass = np.ones(table.n) if rows.masses is None else rows.masses.values
-            weights = mass * (table.n / mass.sum())
+            weights = rows.masses.values * (table.n / rows.masses.total)
             self.objective_ = self.lower_bound_ = 0.0
         else:
             cost, nearest = nearest_rows(table, cells, self.cost, progress or (lambda words: None))
             plan = problem.transport(cost + problem.move[cells.cell], None)
-            weights = share_out(plan, nearest.T, table.n).weights()
-            weights *= 1 if rows.masses is None else table.n
+            weights = share_out(plan, nearest.T, table.n, rows.masses).weights()
+            weights *= table.n / rows.masses.total
             self.objective_, self.lower_bound_ = plan.objective, plan.lower_bound
         self.weights_ = np.zeros(rows.n)
-        self.weights_[rows.of_all(np.arange(rows.n))] = weights
+        self.weights_[rows.used] = weights
         mass = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(mass, problem.target, groups=problem.groups)
         set_features(self, rows)
@@ -117,8 +123,19 @@ def nearest_rows(
     nearest = np.zeros((len(first), cells.n_cells), int)
     for g in np.flatnonzero(cells.counts).tolist():
         members = first[cells.cell[first] == g]
-        none = np.zeros(len(members), int), np.ones(1), None
-        problem = Problem(distinct, alike, *none, cost, "rows", np.zeros((1, 1)), [], first)
+        problem = Problem(
+            distinct,
+            alike,
+            cell_of=np.zeros(len(members), int),
+            target=np.ones(1),
+            epsilon=None,
+            cost=cost,
+            support="rows",
+            move=np.zeros((1, 1)),
+            pools=[],
+            ids=first,
+            masses=Masses(np.ones(len(first))),
+        )
         apart, place = nearest_points(problem, table.values_of(members), threads)
         least[:, g], nearest[:, g] = apart[:, 0], members[place[0]]
         say(f"nearest rows: {g + 1:,} of {cells.n_cells:,} cells searched")

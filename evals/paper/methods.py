@@ -9,7 +9,7 @@ import numpy as np
 
 from evals.paper.data import Part, Space
 from fwc_llm.coreset.rivals.base import Coreset, prepare
-from fwc_llm.errors import ScaleWarning
+from fwc_llm.notices import ScaleWarning
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def prepared(experiment: str, model: str, arms: Sequence[str], client: Client) -
     asked = EXPERIMENTS[experiment]
     settings = Settings(seed=1, **asked.settings)
     sources = [examples(asked.task, arm) for arm in arms]
-    job = prepare(asked.task, model, sources, settings, client, notice=print)
+    job = prepare(asked.task, model, sources, settings, client)
     repeat = job.plan.repeats[0]
     table = job.plan.task
     test = repeat.split.test

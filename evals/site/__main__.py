@@ -1,7 +1,6 @@
-"""Build the site: the pages of the checkout, the notebooks, and a reference made from the code.
+"""Build the site: `python -m evals.site -o site` is `sphinx-build` with every warning an error.
 
-`python -m evals.site -o site` needs the extra `[docs]` and no network. A broken link or any other
-warning of the generator fails the build with exit code 1.
+It needs the extra `[docs]` and no network. A broken link or any other warning fails the build.
 """
 
 import argparse
@@ -9,25 +8,20 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evals.site.build import build
+HERE = Path(__file__).parent
 
 
-def main() -> int:
-    """Build into a folder, and say where its first page is."""
-    parser = argparse.ArgumentParser(prog="python -m evals.site", description=__doc__)
-    parser.add_argument(
-        "-o", "--out", type=Path, default=Path("site"), help="the folder of the site"
-    )
-    out = parser.parse_args().out
-    with TemporaryDirectory(prefix="fwc-llm-site-") as folder:
-        try:
-            code = build(Path(folder), out)
-        except ModuleNotFoundError as error:
-            print(f"{error.name} is missing: pip install -e '.[docs]'", file=sys.stderr)
-            return 2
-    print(f"{out / 'index.html'}" if code == 0 else "the site has faults: see above")
-    return code
+def build(out: Path) -> int:
+    """Build into the folder `out`; the exit code of Sphinx."""
+    from sphinx.cmd.build import main
+
+    with TemporaryDirectory(prefix="fwc-llm-site-") as trees:
+        return main(
+            ["-qW", "--keep-going", "-c", str(HERE), "-d", trees, str(HERE.parents[1]), str(out)]
+        )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser(prog="python -m evals.site", description=__doc__)
+    parser.add_argument("-o", "--out", type=Path, default=Path("site"), help="folder of the site")
+    sys.exit(build(parser.parse_args().out))

@@ -1,19 +1,16 @@
-"""The notebooks of the manual: run again, and shown as pages with what they print and draw."""
+"""Run the notebooks of the manual again, and keep what they print and draw."""
 
 import argparse
-import base64
 import json
 import os
 import re
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evals.site.pages import CHECKOUT, DOCS
-
-FOLDER = DOCS / "notebooks"
+CHECKOUT = Path(__file__).resolve().parents[2]
+FOLDER = CHECKOUT / "docs" / "notebooks"
 SECONDS = 120  # for a cell
 
 
@@ -85,43 +82,6 @@ def texts(notebook: dict[str, Any]) -> list[str]:
             text = output.get("text") or output.get("data", {}).get("text/plain", "")
             found.append("".join(text))
     return found
-
-
-def as_page(path: Path, folder: Path) -> None:
-    """Write the notebook as a Markdown page in `folder`, its pictures beside it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    lines = list(_page(notebook, path, folder))
-    (folder / f"{path.stem}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _page(notebook: dict[str, Any], path: Path, folder: Path) -> Iterator[str]:
-    pictures = 0
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            yield f"{source}\n"
-            continue
-        yield f"```python\n{source}\n```\n"
-        for output in cell["outputs"]:
-            data = output.get("data", {})
-            if "image/png" in data:
-                pictures += 1
-                name = f"{path.stem}-{pictures}.png"
-                (folder / name).write_bytes(base64.b64decode("".join(data["image/png"])))
-                yield f"![{_alternative(source)}]({name})\n"
-            elif "text/html" in data:
-                html = "".join(data["text/html"])
-                yield f'```{{raw}} html\n<div class="cell-output">{html}</div>\n```\n'
-            else:
-                text = "".join(output.get("text") or data.get("text/plain", ""))
-                yield f"```text\n{text.rstrip()}\n```\n"
-
-
-def _alternative(source: str) -> str:
-    """What a picture shows: the comment at the top of its cell."""
-    first = source.partition("\n")[0]
-    return first.removeprefix("# ") if first.startswith("# ") else "a picture"
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import typer
 
 from fwc_llm.cli.program import app, load
 from fwc_llm.errors import FwcError, InterruptedRunError
+from fwc_llm.notices import to_command_line
 from fwc_llm.sanitize import redact, replace_invisible, utf8_safe
 
 # The base class of typer's errors for invalid arguments; only this subclass has a public name.
@@ -37,6 +38,17 @@ def _common(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line and its exit code."""
+    with to_command_line(_note):
+        _main()
+
+
+def _note(text: str) -> None:
+    from fwc_llm.cli.console import notes
+
+    notes(text)
+
+
+def _main() -> None:
     atexit.register(gc.freeze)  # saves the final garbage collection, a tenth of a second
     # Numba reads settings from the current folder: a folder of pickled code must not be one of
     # them.

@@ -131,7 +131,6 @@ def evaluate(
                 data_dir,
                 allow_changed_data,
                 step,
-                console.notes,
                 reference,
                 task,
                 no_rows,
@@ -146,7 +145,7 @@ def evaluate(
             f"prompt tokens"
         )
     if len(models) > 1:
-        jobs = [job.with_model(name, console.notes) for name in models]
+        jobs = [job.with_model(name) for name in models]
     else:
         jobs = [job]
     gates.begin([arm.name for arm in job.plan.arms])

@@ -309,8 +309,7 @@ def _print_results(
         else run_table(folders[0], verbose)
     )
     for name, result in answered.items():
-        if result.data.get("unread"):
-            console.notes(f"{name}: {result.data['unread']}")
+        console.notes(*(f"{name}: {remark}" for remark in result.remarks))
     for job in jobs:
         finished = answered.get(job.model.name)
         if finished is not None and not (
@@ -321,10 +320,6 @@ def _print_results(
             else:
                 name = ""
             console.notes(f"{name}{cost_line(finished.data, job.client.params, job.price)}")
-            contradicting = finished.data.get("p_yes_contradicts")
-            if contradicting:
-                why = "contradict their answers, and count as unknown"
-                console.notes(f"{name}log-probabilities of {contradicting:,} replies {why}")
     if group:
         where = group.path
     else:

@@ -9,93 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import share_out
+from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.distance import check_weights, wasserstein
-from fwc_llm.coreset.problem.cells import find_cells, groups_of, limits_of, overall_target
-from fwc_llm.coreset.problem.encoded_input import ProblemParams
-from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder
-from fwc_llm.coreset.problem.frames import Columns, take_named
-from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
-from fwc_llm.coreset.transport.inner_problem import fair_transport
+from fwc_llm.coreset.fit import CoresetFit
+from fwc_llm.coreset.problem.cells import (
+    between_cells,
+    find_cells,
+    groups_of,
+    limits_of,
+    overall_target,
+    places,
+)
+from fwc_llm.coreset.problem.encoded_input import check_terms, read_rows
+from fwc_llm.coreset.problem.encoding import ColumnWeights
+from fwc_llm.coreset.problem.frames import Columns
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.parity import SATISFIED, imbalance, violation
-from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
-
-
-@dataclass(frozen=True)
-class ComparedRows:
-    """Encoded rows to compare with representatives."""
-
-    table: EncodedTable
-    # (n,) indices of the representatives' labels, −1 for other labels; None: unknown, they cost
-    # nothing
-    level: np.ndarray | None
-    outcome: np.ndarray | None
-    masses: Masses | None = None  # None: 1 per row
-
-
-@dataclass(frozen=True)
-class Represented:
-    """m encoded representatives, and the parameters of their problem."""
-
-    points: EncodedTable
-    encoder: Encoder
-    cell_of: np.ndarray  # (m,)
-    levels: np.ndarray | None  # labels of the cells; None if the fit got no labels
-    outcomes: np.ndarray | None
-    target: np.ndarray  # (|Y|,) p_T
-    limits: Any  # the parity limit: one number, one per level (or row of `groups`), or None
-    groups: np.ndarray | None  # (L, |D|), row l: 1 for crossed levels that share limit l, else 0
-    terms: ProblemParams
-
-    def read(self, columns: Columns) -> ComparedRows:
-        """Encode rows as in the fit; y and sensitive may be None."""
-        X, y, sensitive, sample_weight = take_named(*columns)
-        table = self.encoder.encode(X, strict=False, what="X")
-        cells = find_cells(y, sensitive, table.n)
-        level, outcome = np.divmod(cells.cell, cells.n_outcomes)
-        return ComparedRows(
-            table,
-            None
-            if sensitive is None or self.levels is None
-            else places(cells.levels, self.levels)[level],
-            None
-            if y is None or self.outcomes is None
-            else places(cells.outcomes, self.outcomes)[outcome],
-            read_weights(sample_weight, table.n),
-        )
-
-    def costs(self, rows: ComparedRows, block: slice = slice(None)) -> np.ndarray:
-        """Ground costs (b, m) from a block of rows (default: all rows) to all representatives."""
-        level, outcome = np.divmod(self.cell_of, len(self.target))
-        costs = cost_matrix(rows.table.take(block), self.points, self.terms.cost)
-        if rows.level is not None:
-            costs += self.terms.cost_sensitive * (rows.level[block, None] != level)
-        if rows.outcome is not None:
-            costs += self.terms.cost_outcome * (rows.outcome[block, None] != outcome)
-        return costs
-
-
-def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
-    rows.
-
-    A number and its text are the same label: files may store numbers as text.
-    """
-
-    def read(label: Any) -> tuple[Any, Any]:
-        if isinstance(label, list):
-            parts = label
-        else:
-            parts = [label]
-        return tuple(map(str, parts)), tuple(parts)
-
-    known = [read(label) for label in categories.tolist()]
-    place = {label: k for labels in zip(*known, strict=True) for k, label in enumerate(labels)}
-    return np.array(
-        [place.get(own, place.get(text, -1)) for text, own in map(read, labels.tolist())], np.intp
-    )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -175,73 +105,76 @@ def certify(
     Raises:
         InputError: bad input, or no weights of these points keep the limit.
     """
-    costs = cost_sensitive, cost_outcome
-    terms = ProblemParams(epsilon, cost, target, *costs, scale, column_weights, penalty, crossed)
-    rows = replace(terms, epsilon=None, penalty=None).read(Columns(X, y, sensitive, sample_weight))
-    table = rows.table
-    cells = rows.cells
-    encoded = rows.encoder.encode(points, strict=False, what="points")
-    own = find_cells(points_y, points_sensitive, encoded.n)
-    outcome = places(own.outcomes, cells.outcomes)
-    if (outcome < 0).any():
-        unknown = own.outcomes.tolist()[outcome.argmin()]
-        raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
-    level, which = np.divmod(own.cell, own.n_outcomes)
-    encoded = EncodedTable(encoded.numbers.astype(np.float64), encoded.codes)
-    cell_of = level * cells.n_outcomes + outcome[which]
-    labels = own.levels, cells.outcomes, overall_target(cells, target)
-    limits = limits_of(epsilon, own.levels, crossed), groups_of(own.levels, crossed)
-    own_points = Represented(encoded, rows.encoder, cell_of, *labels, *limits, terms)
-    row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
-    compared = ComparedRows(
-        table, places(cells.levels, own.levels)[row_level], row_outcome, rows.masses
+    model = CoresetFit(
+        1,
+        epsilon,
+        cost,
+        target=target,
+        cost_sensitive=cost_sensitive,
+        cost_outcome=cost_outcome,
+        scale=scale,
+        column_weights=column_weights,
+        penalty=penalty,
+        crossed=crossed,
     )
-    return certified(own_points, compared, weights)
+    check_terms(model)
+    unlimited = replace(model, epsilon=None, penalty=None)
+    rows = read_rows(unlimited, Columns(X, y, sensitive, sample_weight))
+    encoded = rows.encoder.encode(points, strict=False, what="points").values.astype(np.float64)
+    given = find_cells(points_y, points_sensitive, len(encoded))
+    outcome = places(given.outcomes, rows.cells.outcomes)
+    if (outcome < 0).any():
+        unknown = given.outcomes.tolist()[outcome.argmin()]
+        raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
+    level, index = np.divmod(given.cell, given.n_outcomes)
+    cells = replace(rows.cells, levels=given.levels)
+    problem = Problem(
+        rows.table,
+        cells,
+        level * cells.n_outcomes + outcome[index],
+        overall_target(rows.cells, target),
+        limits_of(epsilon, given.levels, crossed),
+        cost,
+        "free",
+        between_cells(rows.cells, cells, cost_sensitive, cost_outcome),
+        pools=[],
+        ids=np.zeros(0, int),
+        masses=rows.masses,
+        penalty=penalty,
+        groups=groups_of(given.levels, crossed),
+    )
+    return certified(problem, encoded, weights, epsilon)
 
 
-def certified(points: Represented, rows: ComparedRows, weights: Any) -> CoresetCertificate:
-    """Certify representatives for rows with `weights` (m,); None: with the best weights for
-    these rows.
+def certified(
+    problem: Problem, points: np.ndarray, weights: Any, epsilon: Any
+) -> CoresetCertificate:
+    """Certify points (m, p) for the rows with `weights` (m,); None: with the best for these rows.
+
+    `epsilon` is the limit as the caller gave it.
     """
-    n = rows.table.n
-    m = len(points.cell_of)
-    target = points.target
-    terms = points.terms
-    if points.levels is None:
-        n_levels = 1
-    else:
-        n_levels = len(points.levels)
-    charge = 0.0
-    n_cells = n_levels * len(target)
+    m = problem.m
     if weights is None:
-        cost = np.full((n, n_cells), np.inf)
-        label = np.zeros((n_cells, n), np.int32)
-        for block in blocks(n):
-            costs = points.costs(rows, block)
-            for g in np.unique(points.cell_of):
-                members = np.flatnonzero(points.cell_of == g)
-                nearest = costs[:, members].argmin(axis=1)
-                label[g, block] = members[nearest]
-                cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
-        given = cost, n_levels, len(target), target, points.limits
-        plan = fair_transport(
-            *given, sample_weight=rows.masses, penalty=terms.penalty, groups=points.groups
-        )
-        weight = share_out(plan, label, m, rows.masses).weights()
+        plan, shares = Steps(problem).certify(points)
+        weight = shares.weights()
+        charge = 0.0
     else:
         weight = check_weights(weights, m)
-        charge = terms.penalty or 0.0
-        plan = wasserstein(points.costs(rows), weight, rows.masses)
+        plan = wasserstein(problem.costs(points, problem.cell_of), weight, problem.masses)
+        charge = problem.penalty or 0.0
     weight = weight * (m / weight.sum())
-    mass = np.bincount(points.cell_of, weight, n_cells)
-    moving = imbalance(mass, target)
-    apart = violation(mass, target, groups=points.groups)
-    if terms.epsilon is None:
-        excess = -np.inf
-    else:
-        excess = violation(mass, target, points.limits, points.groups)
-    objective = plan.objective + charge * moving
-    lower_bound = plan.lower_bound + charge * moving
+    mass = np.bincount(problem.cell_of, weight, problem.cells.n_cells)
+    moving = imbalance(mass, problem.target)
+    excess = -np.inf
+    if problem.epsilon is not None:
+        excess = violation(mass, problem.target, problem.epsilon, problem.groups)
     return CoresetCertificate(
-        objective, lower_bound, apart, weight, terms.epsilon, n, excess, moving
+        plan.objective + charge * moving,
+        plan.lower_bound + charge * moving,
+        violation(mass, problem.target, groups=problem.groups),
+        weight,
+        epsilon,
+        problem.table.n,
+        excess,
+        moving,
     )

@@ -14,12 +14,13 @@ from sklearn.base import (
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from fwc_llm.coreset.certificate import ComparedRows, CoresetCertificate, Represented, certified
+from fwc_llm.coreset.certificate import CoresetCertificate, certified
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
 from fwc_llm.coreset.problem.encoded_input import is_constrained
 from fwc_llm.coreset.problem.frames import Columns
 from fwc_llm.coreset.problem.ground_cost import blocks
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,18 +204,17 @@ class FairCoreset(
         Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the
         limit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
         """
-        points, rows = self._rows(X, y, sensitive)
-        nearest = np.empty(rows.table.n, np.intp)
-        for block in blocks(rows.table.n):
-            nearest[block] = points.costs(rows, block).argmin(axis=1)
+        problem = self._problem_of(X, y, sensitive)
+        nearest = np.empty(problem.table.n, np.intp)
+        for block in blocks(problem.table.n):
+            nearest[block] = self._costs(problem, block).argmin(axis=1)
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
         """Return (n, m) ground costs between rows and representatives, of y and sensitive too if
         given.
         """
-        points, rows = self._rows(X, y, sensitive)
-        return points.costs(rows)
+        return self._costs(self._problem_of(X, y, sensitive))
 
     def score(
         self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None
@@ -225,8 +225,8 @@ class FairCoreset(
         or sensitive the distance is smaller: compare only scores with the same arguments. Memory: a
         few times n · m float64.
         """
-        points, rows = self._rows(X, y, sensitive, sample_weight)
-        return -wasserstein(points.costs(rows), self.weights_, rows.masses).objective
+        problem = self._problem_of(X, y, sensitive, sample_weight)
+        return -wasserstein(self._costs(problem), self.weights_, problem.masses).objective
 
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
@@ -238,24 +238,25 @@ class FairCoreset(
             weights: (m,) weights of the representatives, such as `weights_`; None: the best for
                 these rows within the parity limit. The target stays `target_`.
         """
-        points, rows = self._rows(X, y, sensitive, sample_weight)
-        for name, labels, categories in (
-            ("y", y, points.outcomes),
-            ("sensitive", sensitive, points.levels),
-        ):
-            if labels is None and categories is not None:
+        problem = self._problem_of(X, y, sensitive, sample_weight)
+        for name, labels, fitted in (("y", y, self.y_), ("sensitive", sensitive, self.sensitive_)):
+            if labels is None and fitted is not None:
                 raise InputError(
                     f"certify needs {name}, because fit had {name}: pass one value per row"
                 )
-        return certified(points, rows, weights)
+        represented = self._represented
+        return certified(problem, represented.points, weights, represented.epsilon)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:
         """Fit, and return `labels_`, each row's representative in the optimal plan."""
         return self.fit(X, y, **fit_params).labels_
 
-    def _rows(self, *columns: Any) -> tuple[Represented, ComparedRows]:
+    def _problem_of(self, *columns: Any) -> Problem:
         check_is_fitted(self, "weights_")
-        return self._represented, self._represented.read(Columns(*columns))
+        return self._represented.problem_of(Columns(*columns))
+
+    def _costs(self, problem: Problem, rows: slice = slice(None)) -> np.ndarray:
+        return problem.costs(self._represented.points, problem.cell_of, rows)
 
     @property
     def _n_features_out(self) -> int:

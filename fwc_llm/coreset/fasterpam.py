@@ -43,7 +43,7 @@ class Space:
     cell: np.ndarray  # (n,)
     move: np.ndarray  # (G, G), symmetric
     prices: np.ndarray  # (G,)
-    mass: np.ndarray | None = None  # (n,) float32 weight of each row; None: 1
+    mass: np.ndarray  # (n,) float32 mass of each row
     root: bool = False
 
 
@@ -125,11 +125,7 @@ def estimate(
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
-    if space.mass is None:
-        mass = None
-    else:
-        mass = space.mass[rows]
-    part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
+    part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=space.mass[rows])
     standing = Medoids(part, points, threads)
     changes = np.empty(len(candidates))
     for low in range(0, len(candidates), _ESTIMATED):
@@ -165,11 +161,8 @@ class Medoids:
 
     def loss(self) -> float:
         """The sum of the rows' costs, weighted by mass."""
-        costs = self._nearest[2]
-        mass = self._space.mass
-        return float(
-            costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass
-        )
+        costs = np.multiply(self._nearest[2], self._space.mass, dtype=np.float64)
+        return float(costs.sum())
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the best swap with each candidate: the point replaced, the change of loss.
@@ -265,9 +258,7 @@ class Medoids:
             second = np.sqrt(np.maximum(second, 0))
         reach = first + second
         rises = d_second.astype(np.float64) - d_first
-        removal = np.bincount(
-            nearest, rises if space.mass is None else rises * space.mass, minlength=m
-        )
+        removal = np.bincount(nearest, rises * space.mass, minlength=m)
         order = np.argsort(nearest * (2.0 * float(reach.max()) + 1.0) - reach)
         count = np.bincount(nearest, minlength=m)
         chunks = -(-count // _CHUNK)
@@ -283,12 +274,10 @@ class Medoids:
         blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
         for b in range(0, len(blocks), _AT_ONCE):
             some = rows[b * ROWS : (b + _AT_ONCE) * ROWS]
-            blocks[b : b + _AT_ONCE] = self._values[some].reshape(-1, ROWS, p).transpose(0, 2, 1)
+            values = np.take(self._values, some, axis=0)  # faster than an index
+            blocks[b : b + _AT_ONCE] = values.reshape(-1, ROWS, p).transpose(0, 2, 1)
         far = np.float32(-np.inf)
-        if space.mass is None:
-            mass = full.astype(np.float32)
-        else:
-            mass = np.where(full, space.mass[rows], 0)
+        mass = np.where(full, space.mass[rows], 0)
         costs = (np.where(full, own[rows], far) for own in (d_first, d_second))
         reach = np.where(full, reach[rows], far)[::_CHUNK]
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass

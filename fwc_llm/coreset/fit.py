@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.certificate import Represented
 from fwc_llm.coreset.checks import (
     candidate_mask,
     check_choice,
@@ -23,18 +22,49 @@ from fwc_llm.coreset.out_of_core.certifying_pass import certify_table
 from fwc_llm.coreset.out_of_core.sampling_pass import SamplePass, run_sampling_pass
 from fwc_llm.coreset.outer_bound import check_pairs, outer_bound
 from fwc_llm.coreset.problem.allocation import Slots, count_slots
-from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams, set_features
-from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
-from fwc_llm.coreset.problem.encoding import ColumnWeights, pick
-from fwc_llm.coreset.problem.frames import Columns
+from fwc_llm.coreset.problem.cells import between_cells, find_cells
+from fwc_llm.coreset.problem.encoded_input import EncodedInput, check_terms, read_rows, set_features
+from fwc_llm.coreset.problem.encoded_table import value_ids
+from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, pick
+from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.transport.parity import imbalance, violation
+from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
+
+
+@dataclass(frozen=True)
+class Represented:
+    """Fitted representatives, with what it takes to compare them with rows."""
+
+    points: np.ndarray  # (m, p) encoded
+    encoder: Encoder
+    terms: Problem  # has no rows
+    costs: Mapping[str, float]  # of another level and outcome; 0 if the fit got no such labels
+    epsilon: Any  # the limit as the caller gave it
+
+    def problem_of(self, columns: Columns) -> Problem:
+        """The problem of other rows; labels that are None cost nothing."""
+        X, y, sensitive, sample_weight = take_named(*columns)
+        table = self.encoder.encode(X, strict=False, what="X")
+        cells = find_cells(y, sensitive, table.n)
+        costs = dict(self.costs)
+        if sensitive is None:
+            costs["cost_sensitive"] = 0.0
+        if y is None:
+            costs["cost_outcome"] = 0.0
+        return replace(
+            self.terms,
+            table=table,
+            cells=replace(self.terms.cells, cell=cells.cell),
+            move=between_cells(cells, self.terms.cells, **costs),
+            masses=read_weights(sample_weight, table.n),
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -125,7 +155,7 @@ class CoresetFit:
             sampled = self._sample_pass(table, say)
             rows = sampled.rows
         else:
-            rows = ProblemParams.of(self).read(columns if table is None else table.whole())
+            rows = read_rows(self, columns if table is None else table.whole())
         problem = self._problem(rows, candidates)
         if self.prove:
             check_pairs(problem)
@@ -142,7 +172,7 @@ class CoresetFit:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
             self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
-            self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+            self.labels_[rows.used] = main_labels(shares)
             return self
         steps.rest()
         if self.row_index_ is not None:
@@ -164,9 +194,8 @@ class CoresetFit:
     ) -> Problem:
         """Return the problem that `fit` solves, checked and encoded, for your own searches."""
         self._check_parameters()
-        return self._problem(
-            ProblemParams.of(self).read(Columns(X, y, sensitive, sample_weight)), candidates
-        )
+        rows = read_rows(self, Columns(X, y, sensitive, sample_weight))
+        return self._problem(rows, candidates)
 
     def _check_parameters(self) -> None:
         check_choice("support", self.support, ("free", "rows", "features"))
@@ -190,6 +219,7 @@ class CoresetFit:
                 f"prove={self.prove!r}: use True or False; True needs support='rows' or 'features'"
             )
         check_jobs(self.n_jobs)
+        check_terms(self)
 
     def _problem(self, rows: EncodedInput, candidates: Any) -> Problem:
         """Build the problem of these rows: cells, slots, and the rows that may represent each
@@ -202,7 +232,7 @@ class CoresetFit:
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or "
                 "'features'"
             )
-        may = rows.of_all(candidate_mask(candidates, rows.n))
+        may = candidate_mask(candidates, rows.n)[rows.used]
         ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -249,7 +279,7 @@ class CoresetFit:
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: name m different rows")
         place = np.full(n, -1)
-        place[among.positions(np.arange(among.table.n))] = np.arange(among.table.n)
+        place[among.used] = np.arange(among.table.n)
         if (place[rows] < 0).any():
             raise InputError(
                 f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a "
@@ -268,7 +298,7 @@ class CoresetFit:
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
-                    row = among.positions(refused)[0]
+                    row = among.used[refused[0]]
                     raise InputError(f"init names row {row}, which is not a candidate of its cell")
             return rows
         if self.support != "free":
@@ -312,7 +342,7 @@ class CoresetFit:
 
     def _sample_pass(self, table: BlockTable, say: Callable[[str], None]) -> SamplePass:
         seed = int(generator(deepcopy(self.random_state)).integers(1, 2**53))
-        terms = ProblemParams.of(self), self._sample_size(), int(self.m), seed
+        terms = self, self._sample_size(), int(self.m), seed
         sample_pass = run_sampling_pass(
             table, *terms, lambda share: say(f"pass 1, a sample: {share:.0%}")
         )
@@ -323,34 +353,29 @@ class CoresetFit:
         """Set the attributes of the representatives; return their points (m, p), in X's
         precision.
         """
-        cells = problem.cells
         points = best.points
+        cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
+        self.sensitive_ = None
+        self.y_ = None
+        costs = {"cost_sensitive": 0.0, "cost_outcome": 0.0}
         if rows.has_levels:
-            levels = cells.levels
-        else:
-            levels = None
+            self.sensitive_ = cells.levels[level]
+            costs["cost_sensitive"] = self.cost_sensitive
         if rows.has_y:
-            outcomes = cells.outcomes
-        else:
-            outcomes = None
-        self.sensitive_ = None if levels is None else levels[level]
-        self.y_ = None if outcomes is None else outcomes[outcome]
+            self.y_ = cells.outcomes[outcome]
+            costs["cost_outcome"] = self.cost_outcome
         if best.rows is not None:
-            self.row_index_ = rows.positions(best.rows)
+            self.row_index_ = rows.used[best.rows]
             self.representatives_ = pick(rows.X, self.row_index_)
         else:
             self.representatives_ = rows.encoder.decode(points)
             if rows.encoder.dtype is not None:
-                points = rows.encoder.encode(self.representatives_).values.astype(
-                    np.float64, copy=False
-                )
+                encoded = rows.encoder.encode(self.representatives_)
+                points = encoded.values.astype(np.float64, copy=False)
         set_features(self, rows)
-        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
-        encoded = EncodedTable(numbers, codes.astype(np.int32))
-        terms = problem.target, problem.epsilon, problem.groups, ProblemParams.of(self)
         self._represented = Represented(
-            encoded, rows.encoder, problem.cell_of, levels, outcomes, *terms
+            points, rows.encoder, problem.without_rows(), costs, self.epsilon
         )
         return points
 

@@ -16,7 +16,7 @@ so even the best coreset may have an objective above the largest L.
 
 import numpy as np
 
-from fwc_llm.coreset.problem.ground_cost import blocks, cost_matrix
+from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
 
@@ -50,7 +50,8 @@ def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objectiv
     problem.
     """
     relaxation = _Relaxation(problem, prices)
-    start = relaxation.costs(rows, problem.cell_of) - prices[problem.cell_of]
+    points = problem.table.values_of(rows)
+    start = problem.costs(points, problem.cell_of) - prices[problem.cell_of]
     multipliers = np.sort(start, axis=1)[:, :2].mean(axis=1)  # midway between the two least costs
     best = -np.inf
     length = 1.0
@@ -88,27 +89,18 @@ class _Relaxation:
     def __init__(self, problem: Problem, prices: np.ndarray) -> None:
         self.problem, self.fair = problem, problem.parity_set
         n = problem.table.n
-        masses = problem.masses
-        self.mass = np.full(n, 1 / n) if masses is None else masses.values / masses.total
-        self.candidates, self.cell = problem.candidates()
+        self.mass = problem.masses.values / problem.masses.total
+        candidates, self.cell = problem.candidates()
+        self.points = problem.table.values_of(candidates)
         self.cost = np.empty((n, len(self.cell)), np.float32)
         for block in blocks(n):
-            self.cost[block] = self.costs(self.candidates, self.cell, block)
+            self.cost[block] = problem.costs(self.points, self.cell, block)
         # For groups of levels HiGHS finds the minimum but not the masses that attain it: prices
         # stay fixed.
         self.moving = self.fair is not None and self.fair.groups is None
         self.least, self.wanted = 0.0, np.zeros(problem.cells.n_cells)
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
-
-    def costs(self, rows: np.ndarray, cell: np.ndarray, block: slice = slice(None)) -> np.ndarray:
-        """(b, r) float64 costs from a block of the table to `rows` (r,) as points of `cell`
-        (r,).
-        """
-        table = self.problem.table
-        from_cell = self.problem.cells.cell[block]
-        apart = cost_matrix(table.take(block), table.take(rows), self.problem.cost)
-        return np.asarray(apart + self.problem.move[from_cell][:, cell])
 
     def evaluate(
         self, multipliers: np.ndarray, prices: np.ndarray
@@ -139,7 +131,7 @@ class _Relaxation:
         gain = np.zeros(len(self.cell))
         table = self.problem.table
         for block in blocks(table.n):
-            over = self.costs(self.candidates, self.cell, block) - prices[self.cell]
+            over = self.problem.costs(self.points, self.cell, block) - prices[self.cell]
             gain += self.mass[block] @ np.minimum(over - multipliers[block, None], 0)
         if self.fair is None:
             least = 0.0

@@ -14,7 +14,7 @@ _MOST_UNITS = 61  # bits of the sum of all units: twice this sum fits into int64
 
 @dataclass(frozen=True)
 class Masses:
-    """The weights of n rows, not all equal, scaled by a power of two to a mean near 1.
+    """The masses of n rows: 1 each, or weights scaled by a power of two to a mean near 1.
 
     A power of two changes no digit, so sums of whole weights stay exact.
     """
@@ -22,15 +22,18 @@ class Masses:
     values: np.ndarray  # (n,) float64, finite and not negative
 
     @cached_property
+    def equal(self) -> bool:
+        """Whether all masses are equal."""
+        return bool(self.values.min() == self.values.max())
+
+    @cached_property
     def total(self) -> float:
         """Sum of all masses."""
         return float(self.values.sum())
 
     @cached_property
-    def positive(self) -> np.ndarray | None:
-        """Rows with a positive weight (n',), by position; None if all weights are positive."""
-        if self.values.all():
-            return None
+    def positive(self) -> np.ndarray:
+        """Rows with a positive mass (n',), by position."""
         return np.flatnonzero(self.values)
 
     @cached_property
@@ -55,23 +58,19 @@ class Masses:
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
-    def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
+    def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses":
         """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are
         unbiased.
         """
         left = len(self.values) - len(rows)
-        if left > 0:
+        least = 0.0
+        if left > 0 and not self.equal:
             least = np.partition(priority, left - 1)[left - 1]
-        else:
-            least = 0.0
-        return Masses(np.maximum(self.values[rows], least)).take(slice(None))
+        return Masses(np.maximum(self.values[rows], least))
 
-    def take(self, rows: np.ndarray | slice) -> "Masses | None":
-        """Masses of some rows; None if these masses are equal."""
-        values = self.values[rows]
-        if values.min() == values.max():
-            return None
-        return Masses(values)
+    def take(self, rows: np.ndarray | slice) -> "Masses":
+        """Masses of some rows."""
+        return Masses(self.values[rows])
 
 
 def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -82,10 +81,12 @@ def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")
 
 
-def read_weights(sample_weight: Any, n: int) -> Masses | None:
-    """Check row weights (n,); return `Masses`, or None for no or equal weights."""
-    if sample_weight is None or isinstance(sample_weight, Masses):
+def read_weights(sample_weight: Any, n: int) -> Masses:
+    """Check row weights (n,); None: 1 per row."""
+    if isinstance(sample_weight, Masses):
         return sample_weight
+    if sample_weight is None:
+        return Masses(np.ones(n))
     if np.ma.is_masked(sample_weight):
         raise InputError("sample_weight is an array with masked values: drop such rows")
     weights = read_numbers(sample_weight, "sample_weight").astype(np.float64)
@@ -106,7 +107,7 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
             "sample_weight is zero for every row: give at least one row a positive weight"
         )
     if weights.min() == largest:
-        return None
+        return Masses(np.ones(n))
     # In two steps, because the sum of unscaled weights may overflow float64.
     scaled = np.ldexp(weights, -int(np.frexp(largest)[1]))
     mean = scaled.sum() / np.count_nonzero(scaled)

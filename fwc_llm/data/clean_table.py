@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from fwc_llm.sanitize import listed, replace_invisible
 from fwc_llm.taskfile import UNKNOWN, Column, FileColumn, OutcomeColumn, TaskFile
 from fwc_llm.words import merge_spellings, spellings_note
 
+FRAME = Path("the data frame")  # in the place of the path of a task file
 _LEAST_DIFFERENCE = (
     0.02  # least difference between groups' shares of lost rows that gives a warning
 )
@@ -207,7 +209,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     """What the values of the outcome mean; `FwcError` for one without a meaning."""
     rule = task.outcome
     counts = Counter(cells.dropna().tolist())
-    described = MeaningRule(rule.positive, rule.negative, rule.others, "task file")
+    options: Literal["python", "task file"] = "python" if task.path == FRAME else "task file"
+    described = MeaningRule(rule.positive, rule.negative, rule.others, options)
     try:
         return read_meaning(
             dict(counts.most_common()), f"{task.path}: outcome {rule.source!r}", described
@@ -215,7 +218,8 @@ def outcome_meaning(task: TaskFile, cells: pd.Series) -> Meaning:
     except FwcError as error:
         above = ""
         if len(counts) > 2 and not rule.positive:
-            above = "; or for numbers threshold = { above = NUMBER }"
+            written = "above=NUMBER" if options == "python" else "threshold = { above = NUMBER }"
+            above = f"; or for numbers {written}"
         raise FwcError(f"{error}{above}") from None
 
 

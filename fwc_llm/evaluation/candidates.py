@@ -17,6 +17,7 @@ from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import counter_slots
 from fwc_llm.shots.registry import ONLY_BY_NAME
+from fwc_llm.shots.select import check_order
 from fwc_llm.tasks import Task
 
 # Arguments (share, more) of `counter_slots`.
@@ -192,7 +193,7 @@ def choose_candidates(
                 own,
                 split.pool,
                 split.candidates,
-                order=order,
+                order=check_order(order),
                 progress=False,
                 **recipe.options,
             )

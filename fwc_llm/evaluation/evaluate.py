@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from fwc_llm.errors import (
     FwcError,
@@ -30,8 +30,10 @@ from fwc_llm.evaluation.experiment_file import (
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, is_local, open_model, traits
 from fwc_llm.models.bodies import RESPONSE_FORMAT, asks_json, json_answer
+from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.models.openai.prices import Price, no_price, price_of, why_unpriced
+from fwc_llm.notices import tell
 from fwc_llm.options import split_options, takes
 from fwc_llm.progress import Progress, choose
 from fwc_llm.runs.batch import BatchRun, batches_under_way
@@ -41,7 +43,7 @@ from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal, PlannedCall, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, describe_asked, make_plan
 from fwc_llm.runs.results import write_questions
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.settings import Settings, SettingsKeywords
 from fwc_llm.runs.splits import design_of
 from fwc_llm.runs.threshold_selection import TRIED, check_probability
 from fwc_llm.runs.unread import KEPT_BACK
@@ -51,6 +53,10 @@ from fwc_llm.shots.base import Shots
 from fwc_llm.tasks import Task, load_task
 
 _TRIALS = 4
+
+
+class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
+    """The options of `evaluate`, for type checkers."""
 
 
 @takes(Settings, Client)
@@ -70,7 +76,7 @@ def evaluate(
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-    **options: Any,
+    **options: Unpack[EvaluateKeywords],
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
@@ -89,7 +95,8 @@ def evaluate(
     replies. `reference` adds reference models' answers about the same rows to the results.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)`
-    and `on_progress(progress)` receive it instead.
+    and `on_progress(progress)` receive it instead. Notices are `RunWarning`s: adapted defaults,
+    requests without a reply, replies without an answer.
 
     Errors: `FwcError` for bad input, before any request; `ProviderError` if the provider rejects
     the run; `InterruptedRunError` on Ctrl-C. The answers before one of the last two are saved, and
@@ -108,14 +115,16 @@ def evaluate(
             data_dir,
             allow_changed_data,
             on_step or step,
-            shown.say,
             reference,
             max_prompt_tokens=max_prompt_tokens,
         )
     for note in job.plan.notes:
-        shown.say(note)
+        tell(note)
     with shown.asking(job.plan.n_calls) as state:
-        return job.run(out, on_progress or state, cancel_batch)
+        result = job.run(out, on_progress or state, cancel_batch)
+    for note in (*result.missing, *result.remarks):
+        tell(note)
+    return result
 
 
 def prepare(
@@ -127,7 +136,6 @@ def prepare(
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
     on_step: Callable[[str], None] | None = None,
-    notice: Callable[[str], None] | None = None,
     reference: bool = False,
     named: str | None = None,
     no_rows: bool = False,
@@ -143,16 +151,14 @@ def prepare(
     needs_p = named_chat and settings.threshold is not None and not client.logprobs
     if needs_p:
         client = client.updated(logprobs=True)
-    else:
-        client = client
     if isinstance(model, str):
-        answerer = open_model(model, client, api=settings.api, notice=notice)
+        answerer = open_model(model, client, api=settings.api)
     else:
         answerer = as_model(model, client.deadline)
     # A model in this process always returns log-probabilities.
     gives = needs_p and answerer.parameters.get("logprobs") and not traits(answerer).local
-    if notice is not None and gives:
-        notice(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
+    if gives:
+        tell(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
     if isinstance(task, Task):
         table = task
@@ -170,7 +176,7 @@ def prepare(
         "reference": reference,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }
-    return Job(plan, answerer, client, asked, reference, notice)
+    return Job(plan, answerer, client, asked, reference)
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,6 @@ class Job:
         default_factory=dict
     )  # options that are not in plan and client
     reference: bool = False
-    notice: Callable[[str], None] | None = None
 
     @cached_property
     def price(self) -> Price | None:
@@ -292,7 +297,7 @@ class Job:
                     stopped = interrupted(folder.path)
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     stopped.result = self._result(folder, journal)  # type: ignore[assignment]
-                raise stopped from None
+                raise stopped from stopped.__cause__
             result = self._result(folder, journal, outcome.stopped)
         if self.reference and result.unanswered < result.data["requests"]:
             from fwc_llm.report.reference_models import add_references
@@ -387,8 +392,8 @@ class Job:
                 if left and begin and not self.client.finish_live:
                     stopped = batches.stopped or self._why_left(left, journal)
                     return ExecutionSummary(0, len(left), answered, stopped)
-                if left and begin and self.notice is not None:
-                    self.notice(f"asked live, because batches left them: {self._price_of(left)}")
+                if left and begin:
+                    tell(f"asked live, because batches left them: {self._price_of(left)}")
             asked = (
                 self.client.concurrency,
                 on_progress,
@@ -511,11 +516,11 @@ class Job:
             arm = next(arm for arm in self.plan.arms if arm.source == source)
             save_shots(shots, folder / saved_name(arm))
 
-    def with_model(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
+    def with_model(self, name: str) -> "Job":
         """A job with the same plan and the model `name`."""
         if name == self.model.name:
             return self
-        model = open_model(name, self.client, api=self.plan.settings.api, notice=notice)
+        model = open_model(name, self.client, api=self.plan.settings.api)
         check_api(model, self.plan.settings, self.client)
         return replace(self, model=model)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError
 from fwc_llm.metrics.records import Records
+from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Result:
         return self.records.to_frame()
 
     def answers(self) -> "pd.DataFrame":
-        """Every answer of the run (answers.csv)."""
+        """Every answer of the run (answers.csv); an unknown answer or P(yes) is missing (NA)."""
         import pandas as pd
 
         columns = [*ANSWER_COLUMNS, *[THRESHOLD_COLUMN] * ("threshold" in self.data)]
@@ -67,8 +68,9 @@ class Result:
         answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
-        if (answers["p_yes"] != "").all():
-            answers["p_yes"] = answers["p_yes"].astype("float64")
+        answers["p_yes"] = pd.to_numeric(answers["p_yes"].replace("", None)).astype("float64")
+        for name in answers.columns.intersection(["answer", THRESHOLD_COLUMN]):
+            answers[name] = answers[name].replace("", None).astype("str")
         return answers
 
     def report(
@@ -161,7 +163,7 @@ class Result:
         condition or an unknown arm.
         """
         if self.unanswered:
-            raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")
+            raise IncompleteRunError(f"{self.folder}: {self.missing[0]}; no gate was decided")
         return self.audit().check(condition)
 
     @property
@@ -179,8 +181,25 @@ class Result:
         return [words[name] for name, holds in self._marks.items() if holds]
 
     @property
-    def _missing(self) -> str:
-        return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
+    def missing(self) -> list[str]:
+        """A sentence on requests without a reply, with the most frequent reason, or []."""
+        if not self.unanswered:
+            return []
+        first = [reason["reason"] for reason in self.data.get("no_reply", [])[:1]]
+        words = f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
+        return ["; ".join([words, *first])]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences on replies without an answer, and on log-probabilities that contradict one."""
+        lines = [spoken(self.data["unread"])] if self.data.get("unread") else []
+        contradicting = self.data.get("p_yes_contradicts")
+        if contradicting:
+            lines.append(
+                f"log-probabilities of {contradicting:,} replies contradict their answers, and "
+                f"count as unknown"
+            )
+        return lines
 
     def __str__(self) -> str:
         import pandas as pd
@@ -196,21 +215,15 @@ class Result:
     def __repr__(self) -> str:
         names = ", ".join(self.arms)
         label = "".join(f", {mark}" for mark in self._marked)
-        if self.unanswered:
-            missing = f"; {self._missing}"
-        else:
-            missing = ""
-        return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
+        parts = [f"{self._title}{label}: {names}", *self.missing, str(self.folder)]
+        return f"<Result {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         """The arms with intervals, or the reason why they are missing."""
         from fwc_llm.report.sections import first, rates
         from fwc_llm.report.table_model import Section, notebook
 
-        if self.unanswered:
-            notes = [self._missing]
-        else:
-            notes = []
+        notes = self.missing
         shown = []
         try:
             audited = self.audit().statistics

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -33,8 +33,11 @@ from fwc_llm.evaluation.successive_halving import (
 )
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.bodies import asks_json
+from fwc_llm.models.client import ClientKeywords
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.notices import tell
+from fwc_llm.options import split_options
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt, instructed
 from fwc_llm.report.tuning import FILE_NAME, kind_words
@@ -403,6 +406,7 @@ def tune(
     dry_run: bool = False,
     progress: bool | None = None,
     shown: Any = None,
+    **options: Unpack[ClientKeywords],
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 
@@ -418,11 +422,11 @@ def tune(
     `n_test` test rows (by default 200, or the nearest number that the table allows), together with
     zero-shot, balanced and FWC in the same template set; `test` False skips the test.
 
-    `client` has the options of the service, `api` its protocol ("chat"; "decisions" or "systemone"
-    for decision models). `cancel_batch` cancels the folder's pending batches and sends their
-    requests live. `instructions` are sentences for the end of the system message, a file with one
-    per line, or a folder of template sets. Each instruction is tried without examples; among the
-    candidates, instructions alternate with prompts without an instruction.
+    `client` has the options of the service; they may also be passed by name. `api` is its protocol
+    ("chat"; "decisions" or "systemone" for decision models). `cancel_batch` cancels the folder's
+    pending batches and sends their requests live. `instructions` are sentences for the end of the
+    system message, a file with one per line, or a folder of template sets. Each instruction is
+    tried without examples; among the candidates, instructions alternate with prompts without one.
 
     All files are written to `out`, by default ./runs/<time>-<task>-<model>; the winner is
     shots.json. The same call with the folder of an interrupted tuning continues that tuning.
@@ -432,6 +436,7 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, and too few rows; also those
     of `evaluate`.
     """
+    (client,) = split_options(options, client or Client())
     goal = halving.read_goal(target_dp, target, max_loss)
     templates = list(templates or (Settings(api=api).template,))
     sentences, folders = read_instructions(instructions) if instructions is not None else ([], [])
@@ -455,9 +460,7 @@ def tune(
         arms = (
             (ZERO,) if sizes else (ZERO, BALANCED)
         )  # the default of m is that of arms with examples
-        bare = prepare(
-            task, model, arms, settings, client or Client(), data_dir, on_step=step, notice=show.say
-        )
+        bare = prepare(task, model, arms, settings, client, data_dir, on_step=step)
         if traits(bare.model).reference:
             raise FwcError(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language "
@@ -480,9 +483,7 @@ def tune(
         if settings.base_parity is not None:
             nearest = nearest_whole(table.groups, rows, settings.base_parity)
             if nearest != rows:
-                show.say(
-                    f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn"
-                )
+                tell(f"--rows {rows} does not divide evenly into cells: {nearest} rows are drawn")
             rows = nearest
         try:
             pool_rows, split = hold_out(table, drawn, rows, settings.base_parity, seed)
@@ -524,7 +525,7 @@ def tune(
             fixed[ZERO].shots if instructions is not None else None,
         )
     for line in refused:
-        show.say(line)
+        tell(line)
     asked = {
         "format": FORMAT,
         "task": table.name,

@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import Unpack
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import (
@@ -17,7 +16,8 @@ from fwc_llm.models.base import (
     Usage,
     traits,
 )
-from fwc_llm.models.client import Client, is_local
+from fwc_llm.models.client import Client, ClientKeywords, is_local
+from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
 Asked = RowContext  # its public name
@@ -41,12 +41,7 @@ __all__ = [
 
 
 def open_model(
-    name: str,
-    client: Client | None = None,
-    *,
-    api: str = "chat",
-    notice: Callable[[str], None] | None = None,
-    **options: Any,
+    name: str, client: Client | None = None, *, api: str = "chat", **options: Unpack[ClientKeywords]
 ) -> Model:
     """Open the model called `name`, with the options of `client` or `options`.
 
@@ -61,8 +56,8 @@ def open_model(
 
     A name that an installed package provides (entry points `fwc_llm.models`) opens that package's
     model. Any other name is a model of an OpenAI-compatible service. With `api` "decisions" or
-    "systemone", a service's decision model is asked for P(yes). `notice` is called with each notice
-    of the model. Opening sends no request and needs no key.
+    "systemone", a service's decision model is asked for P(yes). Opening sends no request and needs
+    no key. Notices of a model, such as an adapted parameter, are `RunWarning`s.
 
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
@@ -78,8 +73,8 @@ def open_model(
             f"{name} is asked in this process, not at {client.base_url}: leave out one of the two"
         )
     in_process = default_service and (name == "baseline" or name.partition(":")[0] == "surrogate")
-    if notice is not None and (in_process or name.startswith("python:")):
-        _name_unused(name, client, notice)
+    if in_process or name.startswith("python:"):
+        _name_unused(name, client)
     if name.partition(":")[0] == "surrogate" and default_service:
         from fwc_llm.models.surrogate.model import FORMS, Surrogate
 
@@ -91,7 +86,7 @@ def open_model(
     if name.startswith("gguf:") or (name == "smollm2" and default_service):
         from fwc_llm.models.local import LocalModel
 
-        return LocalModel(name, client, notice)
+        return LocalModel(name, client, tell)
     if name.startswith("replay:"):
         from fwc_llm.models.replay import Replay
 
@@ -103,15 +98,15 @@ def open_model(
     if name.startswith("inspect:"):
         from fwc_llm.models.inspect import InspectModel
 
-        return InspectModel(name, client, notice)
+        return InspectModel(name, client, tell)
     if name.startswith("azure:"):
         from fwc_llm.models.openai.chat import AzureModel
 
-        return AzureModel(name, client, notice)
+        return AzureModel(name, client, tell)
     if api != "chat":
         from fwc_llm.models.decisions import DecisionModel
 
-        return DecisionModel(name, client, notice, api=api)
+        return DecisionModel(name, client, tell, api=api)
     from fwc_llm.models.functions import provided_model
 
     model = provided_model(name, client)
@@ -121,7 +116,7 @@ def open_model(
         _check_spelling(name)
     from fwc_llm.models.openai.chat import ChatModel
 
-    return ChatModel(name, client, notice)
+    return ChatModel(name, client, tell)
 
 
 def _check_spelling(name: str) -> None:
@@ -147,8 +142,8 @@ def _check_spelling(name: str) -> None:
         raise FwcError(f"no model {name!r} is known; did you mean {nearest[0]!r}? {remedy}")
 
 
-def _name_unused(name: str, client: Client, notice: Callable[[str], None]) -> None:
+def _name_unused(name: str, client: Client) -> None:
     """Name the options that were set and that a model without a service does not take."""
     unused = [flag for key, flag in _FOR_SERVICES.items() if getattr(client, key)]
     if unused:
-        notice(f"{name} does not take {', '.join(unused)}: it answers without a service")
+        tell(f"{name} does not take {', '.join(unused)}: it answers without a service")

@@ -9,7 +9,7 @@ from typing import Any
 
 from fwc_llm.models.base import FILTERED, Reply, Usage, ending_of
 from fwc_llm.models.openai.retry import body_failure, http_failure
-from fwc_llm.sanitize import parse_finite, parse_json, parse_uint, truncate
+from fwc_llm.sanitize import list_of, mapping_of, parse_finite, parse_json, parse_uint, truncate
 
 RESPONSE_FORMAT = "response_format"
 FORM = "fwc_llm_answer"  # name of the JSON schema of an answer
@@ -41,14 +41,14 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
 
     The text of a reply that ended by an unknown word is None, and its `finish_reason` is the word.
     """
-    choice = _first(body, "choices")
-    if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
-        said = _of_message(choice["message"])
+    choices = list_of(mapping_of(body).get("choices"))
+    choice = mapping_of(choices[0]) if choices else {}
+    message = choice.get("message")
+    if isinstance(message, Mapping):
+        said = _of_message(message)
         said.finish = _word_in(choice, "finish_reason")
         logprobs = choice.get("logprobs")
-    elif (
-        isinstance(body, Mapping) and isinstance(body.get("output"), list) and not body.get("error")
-    ):
+    elif isinstance(mapping_of(body).get("output"), list) and not body.get("error"):
         said = _of_items(body)
         logprobs = None
     elif _is_blocked(body):
@@ -80,8 +80,7 @@ def read_reply(body: Any, latency: float = 0.0) -> Reply:
 
 def read_batch_line(line: Mapping[str, Any]) -> Reply:
     """The reply in a line of a batch's result file; `AttemptError` if it has none."""
-    response = line.get("response")
-    response = response if isinstance(response, Mapping) else {}
+    response = mapping_of(line.get("response"))
     status = parse_uint(response.get("status_code"), 600) or 200
     body = response.get("body")
     error = line.get("error")
@@ -94,17 +93,6 @@ def read_batch_line(line: Mapping[str, Any]) -> Reply:
     if failure.filtered:
         return Reply("", finish_reason=FILTERED)
     raise failure
-
-
-def _first(body: Any, name: str) -> Any:
-    """The first entry of a list in a body; None without one."""
-    if isinstance(body, Mapping):
-        entries = body.get(name)
-    else:
-        entries = None
-    if isinstance(entries, list) and entries:
-        return entries[0]
-    return None
 
 
 def _of_message(message: Mapping[str, Any]) -> _Said:
@@ -120,17 +108,10 @@ def _of_message(message: Mapping[str, Any]) -> _Said:
 
 def _of_items(body: Mapping[str, Any]) -> _Said:
     """What a response of the Responses API says in its items."""
-    details = body.get("incomplete_details")
-    if isinstance(details, Mapping):
-        cut = _word_in(details, "reason")
-    else:
-        cut = None
+    cut = _word_in(mapping_of(body.get("incomplete_details")), "reason")
     said = _Said(finish=cut or _word_in(body, "status"))
     for item in body["output"]:
-        if isinstance(item, Mapping):
-            kind = str(item.get("type"))
-        else:
-            kind = ""
+        kind = str(mapping_of(item).get("type"))
         if kind == "message":
             _add_parts(said, item.get("content"))
         said.reasoned |= bool(_REASONING.search(kind))
@@ -141,11 +122,8 @@ def _of_items(body: Mapping[str, Any]) -> _Said:
 def _add_parts(said: _Said, content: Any) -> None:
     """Add a text, a part or a list of parts; without another text, that of a refusal."""
     for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, str):
-            part = {"text": part}
-        else:
-            part = part
-        if not isinstance(part, Mapping) or _REASONING.search(str(part.get("type"))):
+        part = {"text": part} if isinstance(part, str) else mapping_of(part)
+        if _REASONING.search(str(part.get("type"))):
             continue
         text = part.get("text")
         refusal = part.get("refusal")
@@ -157,12 +135,9 @@ def _add_parts(said: _Said, content: Any) -> None:
 
 def _is_blocked(body: Any) -> bool:
     """Whether a response without a reply says that a filter blocked the prompt."""
-    if not isinstance(body, Mapping):
-        return False
-    feedback = body.get("prompt_feedback") or body.get("promptFeedback")
-    if isinstance(feedback, Mapping) and (
-        feedback.get("block_reason") or feedback.get("blockReason")
-    ):
+    body = mapping_of(body)
+    feedback = mapping_of(body.get("prompt_feedback") or body.get("promptFeedback"))
+    if feedback.get("block_reason") or feedback.get("blockReason"):
         return True
     return not body.get("choices") and bool(_BLOCKED.search(str(_word_in(body, "finish_reason"))))
 
@@ -177,23 +152,16 @@ def _word_in(part: Mapping[str, Any], field: str) -> str | None:
 
 def asks_json(parameters: Mapping[str, Any]) -> bool:
     """Whether these parameters enforce an answer in JSON."""
-    form = parameters.get(RESPONSE_FORMAT)
-    if isinstance(form, Mapping):
-        schema = form.get("json_schema")
-    else:
-        schema = None
-    return isinstance(schema, Mapping) and schema.get("name") == FORM
+    form = mapping_of(parameters.get(RESPONSE_FORMAT))
+    return bool(mapping_of(form.get("json_schema")).get("name") == FORM)
 
 
 def json_answer(text: str) -> Any:
     """The answer in a JSON reply; None without one."""
     try:
-        reply = parse_json(text)
+        return mapping_of(parse_json(text)).get("answer")
     except ValueError:
         return None
-    if isinstance(reply, dict):
-        return reply.get("answer")
-    return None
 
 
 def _usage_in(body: Any, has_text: bool) -> Usage | None:
@@ -210,15 +178,13 @@ def read_usage(usage: Any, prompt: str, completion: str, has_text: bool = False)
     A prompt has tokens, and so has a reply that `has_text`: 0 is then unknown, too. Tokens in the
     total that are in neither count, such as reasoning, were written by the model.
     """
-    if not isinstance(usage, Mapping):
-        return None
+    usage = mapping_of(usage)
     asked = parse_uint(usage.get(prompt), _MOST_TOKENS)
     said = parse_uint(usage.get(completion), _MOST_TOKENS)
     total = parse_uint(usage.get("total_tokens"), _MOST_TOKENS) or 0
     if not asked or said is None or (has_text and not said):
         return None
-    details = usage.get(f"{prompt}_details")
-    details = details if isinstance(details, Mapping) else {}
+    details = mapping_of(usage.get(f"{prompt}_details"))
     cached = parse_uint(details.get("cached_tokens"), asked + 1) or 0  # else at the full price
     written = parse_uint(details.get("cache_write_tokens") or 0, asked - cached + 1)
     if written is None:
@@ -241,40 +207,23 @@ def _logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], ...] | None:
     value of "answer", and the tokens lose their part before it. A word is followed along the tokens
     that the model chose, however it is split: "Y" and "ES" are the word "YES".
     """
-    if isinstance(logprobs, Mapping):
-        content = logprobs.get("content")
-    else:
-        content = None
-    if isinstance(content, list):
-        positions = [each for each in content if isinstance(each, Mapping)]
-    else:
-        positions = []
+    positions = list(map(mapping_of, list_of(mapping_of(logprobs).get("content"))))
     tokens = [str(position.get("token") or "")[:_LONGEST_NAME] for position in positions]
     written = "".join(tokens)
-    reasoning = written.rfind(_END_OF_REASONING)
-    if reasoning < 0:
-        start = 0
-    else:
-        start = reasoning + len(_END_OF_REASONING)
+    start = len("".join(written.rpartition(_END_OF_REASONING)[:2]))
     opened = _JSON_ANSWER.match(written, start)
     if json_answer(text) is not None and not opened:
         return None
     if _letters(text) not in _letters(written):  # the tokens are of another text
         return None
     letters = (index for index in range(start, len(written)) if written[index].isalpha())
-    if opened:
-        answer = opened.end()
-    else:
-        answer = next(letters, len(written))
+    answer = opened.end() if opened else next(letters, len(written))
     end = 0
     for index, token in enumerate(tokens):
         begin = end
         end = end + len(token)
         if end > answer:
-            if opened:
-                before = token[: answer - begin]
-            else:
-                before = ""
+            before = token[: answer - begin] if opened else ""
             return tuple(_words(positions[index:], tokens[index:], before)) or None
     return None
 
@@ -293,35 +242,25 @@ def _words(
     chosen = ""
     so_far = 0.0
     for index in range(min(len(tokens), _LONGEST_ANSWER)):
-        if index == 0:
-            token = tokens[index].removeprefix(before)
-        else:
-            token = tokens[index]
+        token = tokens[index].removeprefix(before)
         goes_on = index + 1 < len(tokens) and tokens[index + 1][:1].isalpha()
         followed: float | None = None
-        for other, logprob in _top_tokens(
-            positions[index].get("top_logprobs"), before if index == 0 else ""
-        ):
+        for other, logprob in _top_tokens(positions[index].get("top_logprobs"), before):
             if other == token and goes_on:
                 followed = logprob
             else:
                 yield chosen + other, so_far + logprob
         if followed is None:
             return
+        before = ""
         chosen = chosen + token
         so_far = so_far + followed
 
 
 def _top_tokens(top: Any, before: str) -> Iterator[tuple[str, float]]:
     """Yield (token, log-probability) of tokens that begin with `before`, without it."""
-    for each in top[:_MOST_LOGPROBS] if isinstance(top, list) else ():
-        if isinstance(each, Mapping):
-            logprob = parse_finite(each.get("logprob"))
-        else:
-            logprob = None
-        if logprob is not None:
-            token = str(each.get("token"))[:_LONGEST_NAME]
-        else:
-            token = ""
+    for entry in map(mapping_of, list_of(top)[:_MOST_LOGPROBS]):
+        logprob = parse_finite(entry.get("logprob"))
+        token = str(entry.get("token"))[:_LONGEST_NAME]
         if logprob is not None and token.startswith(before):
             yield token.removeprefix(before), logprob

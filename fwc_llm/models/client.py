@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from fwc_llm.options import COST, SERVICE, Options, option
@@ -79,3 +79,24 @@ class Client(Options):
     prices: str | Path | None = option(
         None, "Your own price file (TOML), in dollars per million tokens.", COST
     )
+
+
+class ClientKeywords(TypedDict, total=False):
+    """The options of `Client` as keywords, for type checkers; a test compares the two."""
+
+    base_url: str | None
+    api_key_env: str | None
+    params: Mapping[str, Any]
+    max_tokens: int | None
+    logprobs: bool
+    answer_format: Literal["word", "json", "auto"]
+    no_watch: bool
+    strict: bool
+    rpm: float | None
+    tpm: float | None
+    deadline: float
+    concurrency: int
+    batch: bool
+    finish_live: bool
+    max_cost: float | None
+    prices: str | Path | None

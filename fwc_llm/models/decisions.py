@@ -17,7 +17,7 @@ from fwc_llm.models.base import CRITERIA, QUESTION, Message, Messages, Reply, ro
 from fwc_llm.models.bodies import name_in, read_usage
 from fwc_llm.models.openai.chat import ChatModel, check_parameters
 from fwc_llm.models.openai.retry import AttemptError, FailureScope, body_failure
-from fwc_llm.sanitize import as_single_line, parse_finite
+from fwc_llm.sanitize import as_single_line, list_of, mapping_of, parse_finite
 
 MAIN = "answer"  # the question's name in a request
 _KEYS = {
@@ -101,21 +101,15 @@ def conversation(text: str) -> list[Message]:
 
 def answer_in(body: Any) -> Mapping[str, Any]:
     """The answer to the one question of a request; else `AttemptError`."""
-    if isinstance(body, Mapping):
-        answers = body.get("answers")
-    else:
-        answers = None
+    answers = mapping_of(body).get("answers")
+    found: list[Mapping[str, Any]]
     if isinstance(answers, Mapping):
-        if MAIN in answers:
-            answers = [answers[MAIN]]
-        else:
-            answers = []
-    elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
-        answers = [answer for answer in answers if str(answer.get("name") or MAIN) == MAIN]
+        found = [mapping_of(answers.get(MAIN))]
     else:
-        answers = []
-    if len(answers) == 1 and isinstance(answers[0], Mapping):
-        return answers[0]
+        listed = map(mapping_of, list_of(answers))
+        found = [answer for answer in listed if str(answer.get("name") or MAIN) == MAIN]
+    if len(found) == 1 and found[0]:
+        return found[0]
     if isinstance(body, Mapping) and not body.get("error"):
         raise AttemptError(
             FailureScope.ATTEMPT, "a response without an answer to the question", 200
@@ -144,10 +138,8 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 
 def _said_of_cuts(part: Any) -> str:
     """A part of a response's statement that the input was truncated; "" without one."""
-    if isinstance(part, Mapping):
-        cuts = {name: part[name] for name in _CUT if part.get(name)}
-    else:
-        cuts = {}
+    part = mapping_of(part)
+    cuts = {name: part[name] for name in _CUT if part.get(name)}
     return ", ".join(f"{name}: {as_single_line(str(value))[:40]}" for name, value in cuts.items())
 
 

@@ -60,8 +60,8 @@ class FunctionModel:
                 time
     simulated   true if the answers are simulated; every output then says so
 
-    An invalid result, an exception or a timeout becomes the row's error. Only `ProviderError`, or
-    10 calls that never return, stop the run.
+    An invalid result, an exception or a timeout becomes the row's error. `ProviderError`, 10 calls
+    that never return, or no reply to any of an arm's first 12 rows stop the run.
 
     Errors: `FwcError` for invalid options.
     """
@@ -99,6 +99,7 @@ class FunctionModel:
             self.parameters["bound"] = json.loads(bound)
         self.parameters |= given
         self._timeout, self._threads = float(timeout), threads
+        self.raised: Exception | None = None  # the latest exception of the function
         self._hung = 0
         self._begin()
 
@@ -123,6 +124,7 @@ class FunctionModel:
                 words = str(error)
             else:
                 words = as_single_line(raised)
+                self.raised = error
             reply = Reply(text=None, error=words)
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
+from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget, WorstCase
@@ -167,6 +168,8 @@ class Execution:
             self.watch.end(call)
             if reply.text is not None:
                 self.watch.take(call, request)
+            elif isinstance(self.model, FunctionModel):
+                self.watch.fail(call, request, self.model)
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
             self.report()
@@ -326,3 +329,17 @@ class Watch:
             f"--no-watch "
             "continues this run"
         )
+
+    def fail(self, call: PlannedCall, request: str, model: FunctionModel) -> None:
+        """Note that a function gave no reply; `UnreadError` after the twelfth of an arm."""
+        if not self._watches(call):
+            return
+        self._unread[call.arm].append(request)
+        if len(self._unread[call.arm]) == FIRST:
+            errors = Counter(
+                record["error"] for record in self._journal.records() if record["error"]
+            )
+            reasons = "; ".join(f"{number} times: {error}" for error, number in errors.items())
+            raise UnreadError(
+                f"{model.name} gave no reply to the first {FIRST} rows of {call.arm} ({reasons})"
+            ) from model.raised

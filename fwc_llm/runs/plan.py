@@ -32,7 +32,7 @@ from fwc_llm.runs.splits import (
 from fwc_llm.runs.threshold_selection import draw_validation_rows
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.select import ORDERS
+from fwc_llm.shots.select import ORDERS, check_order
 from fwc_llm.shots.storage import kept_shots
 
 if TYPE_CHECKING:
@@ -535,7 +535,9 @@ def _select(
     asked = task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates
     if query is None:
         return kept_shots(*asked, **options)
-    return select_shots(*asked, query=query, order=arm.order or "given", progress=False, **options)
+    return select_shots(
+        *asked, query=query, order=check_order(arm.order or "given"), progress=False, **options
+    )
 
 
 def describe_asked(

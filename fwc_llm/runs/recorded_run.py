@@ -222,10 +222,8 @@ def read_run(path: str | Path) -> Run:
             why = f"the arm {arm!r} has the group {strangers[0]!r}, which the first has not"
             raise damaged(folder.path / "answers.csv", why)
     if all((a.reason == "error").all() for a in answers.values()):
-        raise FwcError(
-            f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} "
-            f"first"
-        )
+        reasons = [f" ({reason['reason']})" for reason in results.get("no_reply", [])[:1]]
+        raise FwcError(f"{path} holds no reply{''.join(reasons)}: evaluate again with --out {path}")
     run = Run(
         folder=folder.path,
         label=str(described["model"]),

@@ -1,7 +1,7 @@
 """`Settings`: everything that determines a run's questions and verdicts."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from pydantic import field_validator, model_validator
 
@@ -205,3 +205,35 @@ class Settings(Options):
     def as_json(self) -> dict[str, Any]:
         """The settings as in run.json."""
         return self.model_dump(mode="json")
+
+
+class SettingsKeywords(TypedDict, total=False):
+    """The options of `Settings` as keywords, for type checkers; a test compares the two."""
+
+    m: int
+    epsilon: float | None
+    until_decided: tuple[str, ...]
+    n_test: int
+    base_parity: float | None
+    repeats: int
+    seed: int
+    api: Api
+    template: str
+    templates: tuple[str, ...]
+    orders: tuple[str, ...]
+    weights: Literal["show", "hide"]
+    samples: int
+    counterfactual: bool
+    probe: tuple[Literal["names", "proxies"], ...]
+    threshold: float | str | None
+    threshold_rows: int | None
+    strategy_options: Mapping[str, Any]
+    margin: float
+    min_group: int
+    min_coverage: float
+    unread: Literal["worst", "as-no", "ignore"]
+    cluster: str | None
+    weight: str | None
+    given: str | None
+    assist: bool
+    against: str

@@ -187,9 +187,7 @@ def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: 
     else:
         raise FwcError(f"{strategy} did not find {request.m} different rows: lower m")
     chosen = np.array(list(counts))
-    weights = np.array(list(counts.values())) / probability[chosen]
-    if rows.mass is not None:
-        weights *= rows.mass[chosen]
+    weights = np.array(list(counts.values())) / probability[chosen] * rows.mass[chosen]
     return make_shots(request, strategy, chosen, weights, k=k)
 
 

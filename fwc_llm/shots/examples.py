@@ -238,8 +238,8 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, int], int]:
     if slots == COUNTER:
         slots = counter_slots(task, request.m)
     if isinstance(slots, str) and slots in RULES:
-        rows = slice(None) if masses is None or masses.positive is None else masses.positive
-        available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
+        allowed = request.candidates[masses.positive]
+        available = np.bincount(cells.cell[allowed], minlength=cells.n_cells)
         counts = count_slots(slots, request.m, cells, available, constrained=False)
     else:
         counts = read_counts(_named_counts(slots, task), request.m, cells)

@@ -3,9 +3,9 @@
 import operator
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from fwc_llm.errors import FwcError
 from fwc_llm.progress import choose as show
@@ -21,7 +21,30 @@ if TYPE_CHECKING:
 
     from fwc_llm.tasks import Task
 
-ORDERS = ("given", "alternate", "by-weight", "random")
+Order: TypeAlias = Literal["given", "alternate", "by-weight", "random"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+class StrategyKeywords(TypedDict, total=False):
+    """The options of the built-in strategies, for type checkers; a test compares the two."""
+
+    balance: tuple[int, int] | str | None
+    column_weights: Mapping[str, float] | str | None
+    crossed: bool
+    group: str | None
+    group_share: float
+    k: int
+    max_iter: int
+    max_passes: int
+    metric: Literal["l1", "l2"]
+    n_init: int | None
+    penalty: float | None
+    pick: Literal["uniform", "surprising"]
+    positive_share: float
+    prove: bool
+    rows: str | Sequence[str]
+    slots: Mapping[Any, int] | str | None
+    within: Literal["all", "cell"]
 
 
 def select_shots(
@@ -33,10 +56,10 @@ def select_shots(
     pool: "pd.DataFrame | None" = None,
     candidates: "np.ndarray | None" = None,
     query: "Mapping[str, Any] | None" = None,
-    order: str = "given",
+    order: Order = "given",
     progress: bool | None = None,
     sample_weight: "np.ndarray | None" = None,
-    **options: Any,
+    **options: Unpack[StrategyKeywords],
 ) -> Shots:
     """Choose m examples for a prompt about `task`, a name, a task file or a `Task`.
 
@@ -87,10 +110,7 @@ def select_shots(
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
     if strategy not in {"zero", "ids"}:
-        if masses is None:
-            weighed = np.ones(len(table), dtype=bool)
-        else:
-            weighed = masses.values > 0
+        weighed = masses.values > 0
         free = mask & weighed
         if m > free.sum():
             if (weighed & ~mask).any():
@@ -103,11 +123,11 @@ def select_shots(
         mask = free
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    if masses is None:
+    if masses.equal:
         numbers = None
     else:
         numbers = np.asarray(weights, dtype=float)
-    request = Request(task, table, mask, m, epsilon, seed, query, options, numbers)
+    request = Request(task, table, mask, m, epsilon, seed, query, dict(options), numbers)
     ours = str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
     hidden = progress is None and query is not None
     with show(False if hidden else progress).working(
@@ -201,10 +221,12 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
         raise FwcError(f"{where}: all weights are 0")
 
 
-def check_order(order: str) -> None:
-    """Raise `FwcError` for an unknown order."""
-    if order not in ORDERS:
-        raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+def check_order(order: str) -> Order:
+    """The order with this name; `FwcError` for an unknown one."""
+    for known in ORDERS:
+        if order == known:
+            return known
+    raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
 
 
 def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:

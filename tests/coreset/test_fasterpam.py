@@ -36,7 +36,15 @@ def space(cost: str, n: int = 150, apart: float = 0) -> Space:
     cell = rng.integers(0, 3, n)
     values[:, :3] += apart * rng.integers(0, 9, (n, 1))
     features = FeatureCost(int(cost != "l1"), cost != "l1", np.ones(2, np.float32))
-    return Space(values, features, cell, move, np.array([0.4, -0.7, 0.0]), root=cost == "l2")
+    return Space(
+        values,
+        features,
+        cell,
+        move,
+        np.array([0.4, -0.7, 0.0]),
+        np.ones(n, np.float32),
+        root=cost == "l2",
+    )
 
 
 @pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])

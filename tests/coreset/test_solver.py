@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.updates import UNIT, Centres, RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.weights import Masses
 
 
 def toy(n=300, p=4, seed=0):
@@ -68,7 +69,8 @@ def shares_of(rng, n, m):
     """A random plan in which some rows are split."""
     label = rng.integers(0, m, n)
     rows = rng.choice(n, 5, replace=False)
-    return RowAssignment(label, rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
+    parts = rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5)
+    return RowAssignment(label, *parts, m, Masses(np.ones(n)), np.full(n, 1 / n))
 
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -95,7 +97,7 @@ def test_medoids_are_the_best_rows_left(cost):
         )
         shares = shares_of(rng, n, m)
         costs = cost_matrix(table, table, cost)
-        moved = medoids(Problem(table, *terms, pools, ids), shares, rows)
+        moved = medoids(Problem(table, *terms, pools, ids, shares.masses), shares, rows)
         present = rows.copy()
         for j in range(m):
             carried, weight = shares.grouped().of(j)
@@ -125,7 +127,7 @@ def test_means_medians_and_modes_minimise_their_shares():
                 ).all()
             counts = np.bincount(x[:, 2].astype(int), weights=weight, minlength=3)
             assert counts[int(moved[j, 2])] == counts.max()
-    assert shares.units_by(np.zeros(80, int), 1).sum() == 80 * UNIT
+    assert shares.units_by(np.zeros(80, int), 1).sum() == 80 * shares.masses.units[0]
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> No
     with pytest.raises(FwcError) as caught:
         load_task(taskfile, tmp_path / "mine").pool()
     assert caught.value.exit_code == 2
-    for expected in (str(tmp_path / "mine"), str(cache_folder()), "made/made.csv", "--data-dir"):
+    for expected in (str(tmp_path / "mine"), str(cache_folder()), "made/made.csv", "data_dir"):
         assert expected in str(caught.value)
 
 

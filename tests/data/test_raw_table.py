@@ -433,7 +433,7 @@ def test_a_population_is_read_by_the_same_options(fwc: Run, tmp_path: Path) -> N
 
 def test_layout_that_a_format_does_not_have_is_refused(tmp_path: Path) -> None:
     for name, option in (("t.csv", {"sheet": "2"}), ("t.jsonl", {"skip": 1})):
-        with pytest.raises(FwcError, match=f"leave --{next(iter(option))} out"):
+        with pytest.raises(FwcError, match=f"leave {next(iter(option))} out"):
             sniff_source(tmp_path / name, b"a,b\n1,2\n", **option)
 
 

@@ -77,13 +77,13 @@ def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None
 def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
     usual: dict[str, Any] = {"api": "decisions", "arms": ("zero",), "out": tmp_path / "run"}
     for model, options, words in (
-        ("surrogate", {}, "surrogate does not support --api decisions"),
+        ("surrogate", {}, "surrogate does not support api='decisions'"),
         (
             "azure:mine",
             {"base_url": "http://127.0.0.1:9"},
-            "azure:mine does not support --api decisions",
+            "azure:mine does not support api='decisions'",
         ),
-        ("gpt-6-luna", {"batch": True}, "--batch does not work with --api decisions"),
+        ("gpt-6-luna", {"batch": True}, "batch=True does not work with api='decisions'"),
         ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
         ("surrogate", {"api": "chat", "template": "decision"}, "'decision' is for decision models"),
     ):

@@ -94,7 +94,7 @@ def test_a_folder_of_something_else_is_refused(
 def test_prompts_beyond_the_context_are_refused(
     adult: Task, service: Served, tmp_path: Path
 ) -> None:
-    with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
+    with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*max_prompt_tokens"):
         run(adult, service[1], tmp_path / "run", "gpt-4", arms=("zero", "random"), m=100)
     assert not (tmp_path / "run").exists()
     assert not service[0].bodies
@@ -265,7 +265,7 @@ def test_p_yes_against_the_answer_is_unknown_at_temperature_0(tmp_path: Path) ->
                 progress=False,
             )
             assert result.data.get("p_yes_contradicts", 0) == unknown
-            assert sum(cell == "" for cell in result.answers()["p_yes"]) == unknown
+            assert result.answers()["p_yes"].isna().sum() == unknown
 
 
 @pytest.mark.parametrize(

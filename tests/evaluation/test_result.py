@@ -309,7 +309,7 @@ def test_a_model_without_probabilities_is_known_after_a_few_rows(two: Task, tmp_
         asked.append(messages)
         return "yes"
 
-    with pytest.raises(ProviderError, match=r"shifted gives no P\(yes\), which --threshold needs"):
+    with pytest.raises(ProviderError, match=r"shifted gives no P\(yes\), which threshold needs"):
         run(two, speaks, tmp_path / "run")
     assert len(asked) == 8
 

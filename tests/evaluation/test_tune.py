@@ -189,7 +189,10 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
         assert words in outcome.out
     assert outcome.out.count("\n") + outcome.err.count("\n") <= 40
     assert str(tmp_path / "tuned" / "tuning.json") in "".join(outcome.out.split())
-    assert "0 differ, " in fwc("verify", tmp_path / "tuned", "--task", task, code=0).out
+    assert (
+        "0 of 6 findings are differences"
+        in fwc("verify", tmp_path / "tuned", "--task", task, code=0).out
+    )
     assert "tune takes one model" in fwc("tune", *goal, "--model", "surrogate,baseline").line
     assert "cannot read a,b/run.json" in fwc("tune", *goal, "--model", '"replay:a,b"').line
     shots = tmp_path / "tuned" / "shots.json"
@@ -368,7 +371,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         with pytest.raises(
-            IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"
+            IncompleteRunError, match=r"stopped before max_cost.*raise it and run again"
         ):
             tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
         assert (
@@ -380,7 +383,7 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
         )
         assert tuned.result is not None
         assert tuned.result.unanswered > 0
-        assert "stopped before --max-cost" in tuned.result.data["stopped"]
+        assert "stopped before max_cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(service.bodies)
         assert spent <= raced + 0.04
         done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)

@@ -56,7 +56,7 @@ def test_a_reasoning_model_gets_no_temperature_and_its_own_limit(
 
 @pytest.mark.parametrize("name", ["model", "messages", "stream", "n"])
 def test_parameters_of_our_own_are_refused(name: str) -> None:
-    with pytest.raises(FwcError, match=f"leave out --param {name}"):
+    with pytest.raises(FwcError, match=rf"leave out params\[.{name}"):
         quick(params={name: 1})
 
 

@@ -41,14 +41,14 @@ from tests.models.asking import KEY, MESSAGES, ask, over_http, quick, sent
             refusal(
                 400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"
             ),
-            "refuses the parameter 'logprobs'.*--logprobs",
+            "refuses the parameter 'logprobs'.*logprobs=True",
         ),
         (HttpReply({"error": {"message": "bad key", "code": 401}}), "rejects the key"),
         (HttpReply({"detail": "Not authenticated"}, 401), "Not authenticated"),
         (HttpReply({"error": "invalid_token"}, 401), "invalid_token"),
         (
             HttpReply("", 307, {"location": "http://127.0.0.1:9/v1"}),
-            "a redirect to http://127.*--base-url",
+            "a redirect to http://127.*base_url",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_a_filter_refuses_is_a_reply_and_final(
 # Where nothing listens, and what often does.
 def test_a_server_that_does_not_run_is_said_after_two_attempts() -> None:
     with pytest.raises(
-        ProviderError, match=r"nothing listens.*is the server running.*--base-url"
+        ProviderError, match=r"nothing listens.*is the server running.*base_url"
     ) as caught:
         ask(quick(base_url="http://127.0.0.1:1/v1", deadline=60.0))
     assert caught.value.exit_code == 3

@@ -253,7 +253,7 @@ def test_the_address_tells_the_dialect_of_services_that_are_known() -> None:
 def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[str, Any]) -> None:
     reply, _ = exchange(nouls(0.75, **said), TEXT, "systemone")
     assert (reply.p_yes, reply.truncated) == (0.75, True)
-    with pytest.raises(ProviderError, match=r"truncated an input.*leave out --strict"):
+    with pytest.raises(ProviderError, match=r"truncated an input.*leave out strict=True"):
         exchange(nouls(0.75, **said), TEXT, "systemone", strict=True)
     assert not exchange(nouls(0.75, usage={"state_tokens_dropped": 0}), TEXT, "systemone")[
         0
@@ -268,7 +268,7 @@ def test_an_input_that_was_cut_off_is_counted_and_refused_by_strict(said: dict[s
         ({"params": {"extra_query": {"v": 1, "sig": "x"}}}, "may hold a key"),
         ({"params": {KEY: 1}}, "parameter may hold a key"),
         ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
-        ({"api": "systemone"}, "--api systemone needs the service's address"),
+        ({"api": "systemone"}, "api='systemone' needs the service's address"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
@@ -281,7 +281,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None
     [
         (
             HttpReply({"detail": "Not Found"}, 404),
-            r"has no POST /decisions.*does not speak --api decisions.*systemone",
+            r"has no POST /decisions.*does not speak api='decisions'.*systemone",
         ),
         (
             refusal(404, "The model `x` does not exist", "model_not_found"),

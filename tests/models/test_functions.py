@@ -376,7 +376,7 @@ def test_a_function_that_tells_its_keys_tells_them_nowhere_else(
             "--n-test",
             13,
         )
-        outcome = fwc("eval", *words, "--m", 4, "--out", out, code=4 if name == "fails" else 0)
+        outcome = fwc("eval", *words, "--m", 4, "--out", out, code=3 if name == "fails" else 0)
         assert "INVENTED" not in outcome.out + outcome.err
         for path in out.rglob("*.*"):
             assert "INVENTED" not in path.read_text(), path

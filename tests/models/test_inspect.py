@@ -162,7 +162,7 @@ def test_what_a_provider_cannot_do_is_said_once() -> None:
         (NAME, {"api_key_env": "MY_KEY"}, "variable MY_KEY"),
         (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
-        (NAME, {"params": {"cache": True}}, "leave out --param cache"),
+        (NAME, {"params": {"cache": True}}, r"leave out params\['cache'\]"),
         (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
         (NAME, {"params": {"temperature": "hot"}}, "temperature"),
         (NAME, {"concurrency": 0}, "concurrency"),

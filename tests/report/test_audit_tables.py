@@ -60,7 +60,7 @@ def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withh
     for text in (weighted, bare):
         assert "Confusion matrix" in text
     for folder in (known, unknown):
-        with pytest.raises(FwcError, match=r"are not applicants.*--base-parity none"):
+        with pytest.raises(FwcError, match=r"are not applicants.*base_parity=None"):
             render([folder], "ll144")
 
 

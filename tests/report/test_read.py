@@ -73,10 +73,7 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(
         (lambda rows: rows[-1].update(group="other"), "has the group 'other'"),
         (lambda rows: [row for row in rows if row["arm"] != "fwc"], "400 of the run's 600 answers"),
         (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
-        (
-            lambda rows: [row | {"answer": "", "reason": "error"} for row in rows],
-            "holds no reply yet",
-        ),
+        (lambda rows: [row | {"answer": "", "reason": "error"} for row in rows], "holds no reply"),
     ],
 )
 def test_damaged_answers_are_refused(

@@ -354,7 +354,7 @@ def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:
     def drawn(**options: Any) -> Any:
         return draw_validation_rows(two, split, Settings(**options), 0, [])
 
-    with pytest.raises(FwcError, match=r"--threshold needs .*the cell"):
+    with pytest.raises(FwcError, match=r"threshold needs .*the cell"):
         drawn(n_test=16, base_parity=0.5, threshold="fit", threshold_rows=4_000)
     few, left = drawn(n_test=120, base_parity=0.5, threshold="fit")
     assert 20 <= len(few) < 120

@@ -37,8 +37,8 @@ def chatty(body: Any) -> str:
 @pytest.mark.parametrize(
     ("answer", "remedy", "option", "concurrency"),
     [
-        (short, {"max_tokens": 2000}, "--max-tokens 2000", 8),
-        (chatty, {"answer_format": "json"}, "--answer-format json", 96),
+        (short, {"max_tokens": 2000}, "max_tokens=2000", 8),
+        (chatty, {"answer_format": "json"}, "answer_format=.json", 96),
     ],
 )
 def test_the_remedy_is_named_and_helps(
@@ -59,7 +59,7 @@ def test_the_remedy_is_named_and_helps(
             )
             assert len(str(caught.value)) < 600
             assert "\x1b" not in str(caught.value)
-        with pytest.raises(FwcError, match=r"a new --out folder|holds another run"):
+        with pytest.raises(FwcError, match=r"a new out folder|holds another run"):
             evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
         asked |= {"out": tmp_path / "remedied"}
         result = evaluate(CENSUS, "some-model", ("zero", "balanced"), **asked | remedy)
@@ -163,7 +163,7 @@ def test_auto_takes_json_where_it_is_given_and_all_arms_have_one_form(
         assert len(service.bodies) == len(forms)  # what was settled holds
         if not held:
             asked |= {"answer_format": "json", "out": tmp_path / "json"}
-            with pytest.raises(FwcError, match=r"gives no answer in JSON.*--answer-format word"):
+            with pytest.raises(FwcError, match=r"gives no answer in JSON.*answer_format=.word"):
                 evaluate(CENSUS, "some-model", ("zero",), **asked)
 
 

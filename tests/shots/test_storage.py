@@ -76,7 +76,7 @@ def test_another_task_and_changed_data_are_refused(
     saved: dict[str, Any], tmp_path: Path, two: Task
 ) -> None:
     changed = {**saved, "fingerprint": "0" * 64}
-    with pytest.raises(FwcError, match=r"another version of the table .*--allow-changed-data"):
+    with pytest.raises(FwcError, match=r"another version of the table .*allow_changed_data=True"):
         load(tmp_path, changed, two)
     first = saved["examples"][0]
     edits = {

@@ -6,13 +6,12 @@ kept:
 
     cost[i, g]    cost of the nearest representative of g, or a lower bound of it, after the last
                   iteration
-    second[i, g]  lower bound of the distance to all other ones of g, in the iteration that `packed`
-                  notes
+    second[i, g]  lower bound of the distance to all other ones of g, plus `drift[g]`
 
-An iteration lowers cost[i, g] by the move of the nearest representative. The bound second[i, g] is
-lowered by the longest move of any representative of g since the noted iteration (Hamerly 2010, per
-cell and iteration). Bounds may be wrong by the rounding of float32; the kernels may then choose
-another representative that is equally near within this rounding.
+An iteration lowers cost[i, g] by the move of the nearest representative, and raises `drift[g]` by
+the longest move of any representative of g (Hamerly 2010, per cell). Bounds may be wrong by the
+rounding of float32; the kernels may then choose another representative that is equally near within
+this rounding. `find_nearest` is exact.
 """
 
 from typing import Any, NamedTuple
@@ -20,19 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, exact_cost, pair_cost, tile_costs
+from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, pair_cost, tile_costs
 
-# States of a cost: lower bound; up to date; up to date, but the nearest is in doubt; to be
-# computed.
+# States of a cost: a lower bound; up to date; to be computed.
 STALE = 0
 FRESH = 1
-DOUBTFUL = 2
-WANTED = 3
+WANTED = 2
 BOUNDED, EVERY = -1, -2  # which pairs to compute: those that bounds do not exclude, all, or WANTED
-AGES = 16  # iterations for which the points of the representatives are kept
-# The lowest BITS of `packed` hold iteration (modulo AGES) and state, the others the index within
-# the cell.
-BITS = 6
+BITS = 2  # the lowest bits of `packed` hold the state, the others the index within the cell
 STATES = 4
 
 FAR = np.float32(1e30)  # farther than any row; infinity would turn bounds into NaN
@@ -47,52 +41,51 @@ class Rows(NamedTuple):
     cell: Any
     chosen: Any  # (n,) cell that carried the row in the last plan
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
-    packed: Any  # (n, G) nearest representative, iteration and state (see `BITS`)
+    packed: Any  # (n, G) nearest representative and state (see `BITS`)
     second: Any  # (n, G) see the module
 
 
+class Tiles(NamedTuple):
+    """The representatives, in tiles of `WIDTH` by cell."""
+
+    values: Any  # (T, p, WIDTH)
+    label: Any  # (T, WIDTH) index of each representative, −1 for padding
+    start: Any  # (G + 1,) first tile of each cell
+
+    @classmethod
+    def of(cls, points: np.ndarray, cell_of: np.ndarray, cells: int) -> "Tiles":
+        """Lay out points (m, p), whose cells `cell_of` (m,) ascend."""
+        labels = []
+        for g in range(cells):
+            members = np.flatnonzero(cell_of == g).astype(np.int32)
+            padded = np.pad(members, (0, -len(members) % WIDTH), constant_values=-1)
+            labels.append(padded.reshape(-1, WIDTH))
+        label = np.concatenate(labels)
+        values = np.ascontiguousarray(points[label].transpose(0, 2, 1))
+        return cls(values, label, np.cumsum([0, *map(len, labels)]))
+
+
 class Representatives(NamedTuple):
-    """Representatives `points` (m, p) float32, also as tiles by cell, and how far they moved."""
+    """Representatives `points` (m, p) float32, and how far they moved."""
 
     points: Any
-    tiles: Any  # (T, p, WIDTH)
-    tile_label: Any  # (T, WIDTH) index of each representative, -1 for padding
-    tile_start: Any  # (G + 1,) first tile of each cell
+    tiles: Tiles
     first: Any  # (G + 1,) first representative of each cell
     step: Any  # (m,) distance moved since the last iteration
-    now: int  # this iteration modulo AGES
-    # (AGES, G) longest distance that a representative of the cell moved since each iteration
-    come: Any
+    longest: Any  # (G,) the largest of these steps in each cell
+    drift: Any  # (G,) the sum of these over all iterations
 
 
 class Costs(NamedTuple):
-    """The ground cost, and bounds of float32's relative error and of its absolute error in the
-    inputs.
-
-    With errors above 0, a nearest representative that float32 cannot determine is DOUBTFUL; with
-    errors of 0, float32 decides.
-    """
+    """The ground cost."""
 
     features: Any  # `FeatureCost`
     move: Any  # (G, G) cost of moving between cells
-    relative: Any
-    absolute: Any
-
-
-@part(forceinline=True)
-def _error(value, root, relative, absolute):  # type: ignore[no-untyped-def]
-    """The largest error of a float32 cost."""
-    inputs = absolute
-    if root:
-        inputs *= np.float32(2) * np.sqrt(value) + absolute
-    return relative * value + inputs
 
 
 @part
 def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Find the two nearest in cell g of the first `count` rows in `queue[g]`; return the number
-    in doubt.
-    """
+    """Find the two nearest in cell g of the first `count` rows in `queue[g]`."""
     x, cell, _, cost, packed, second = rows
     begin = reps.first[g]
     root = costs.features.root
@@ -102,10 +95,10 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
         for k in range(x.shape[1]):
             block[k, lane] = x[i, k]
         best[lane], next_best[lane], place[lane] = FAR, FAR, -1
-    for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
-        tile_costs(block, reps.tiles, t, costs.features, out)
+    for t in range(reps.tiles.start[g], reps.tiles.start[g + 1]):
+        tile_costs(block, reps.tiles.values, t, costs.features, out)
         for w in range(WIDTH):
-            j = reps.tile_label[t, w]
+            j = reps.tiles.label[t, w]
             if j < 0:
                 break
             for lane in range(ROWS):
@@ -113,43 +106,33 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
                 place[lane] = j if value < best[lane] else place[lane]  # the first on ties
                 best[lane] = min(value, best[lane])
-    doubtful = 0
     for lane in range(count):
         i = queue[g, lane]
-        near = best[lane]
         far = next_best[lane]
-        error = _error(near, root, costs.relative, costs.absolute)
-        error += _error(far, root, costs.relative, costs.absolute)
-        doubt = costs.relative > 0 and far - near <= error
-        doubtful += doubt
-        state = DOUBTFUL if doubt else FRESH
-        packed[i, g] = ((place[lane] - begin) << BITS) + reps.now * STATES + state
-        cost[i, g] = near + costs.move[cell[i], g]
-        second[i, g] = np.sqrt(far) if root else far
-    return doubtful
+        packed[i, g] = ((place[lane] - begin) << BITS) + FRESH
+        cost[i, g] = best[lane] + costs.move[cell[i], g]
+        second[i, g] = (np.sqrt(far) if root else far) + reps.drift[g]
 
 
 @kernel
 def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
     """Compute those costs of rows low … high − 1 that can matter.
 
-    Returns the number of DOUBTFUL pairs. A pair is a row and a cell. With `which` BOUNDED, costs
-    are compared at the prices (G,): if the lower bound of a pair exceeds the value of the row's
-    chosen cell by more than `margin`, the bound becomes the pair's cost, and the pair STALE. EVERY
-    computes all pairs, WANTED only pairs in that state. `queue` (G, ROWS) holds rows that wait for
-    `_scan`, `waiting` (G,) their numbers.
+    A pair is a row and a cell. With `which` BOUNDED, costs are compared at the prices (G,): if the
+    lower bound of a pair exceeds the value of the row's chosen cell by more than `margin`, the
+    bound becomes the pair's cost, and the pair STALE. EVERY computes all pairs, WANTED only pairs
+    in that state. `queue` (G, ROWS) holds rows that wait for `_scan`, `waiting` (G,) their numbers.
     """
     # Locals, because numba counts references whenever a tuple of arrays is passed.
     x, cell, chosen, cost, packed, second = rows
     points = reps.points
-    tile_start = reps.tile_start
+    tile_start = reps.tiles.start
     first = reps.first
     step = reps.step
-    now = reps.now
-    come = reps.come
+    longest = reps.longest
+    drift = reps.drift
     features, root, move = costs.features, costs.features.root, costs.move
     cells = len(prices)
-    doubtful = 0
     for row in range(low, high):
         i: Any = np.uintp(row)  # unsigned: numba then skips the check for negative indices
         own = cell[i]
@@ -166,10 +149,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 continue
             if which == BOUNDED:
                 j = first[g] + np.uintp(word >> BITS)
-                age = np.uintp((word // STATES) % AGES)
-                other = max(second[i, g] - come[age, g], np.float32(0))
-                if age == now:  # AGES iterations old: `come` forgets it now
-                    second[i, g] = other
+                other = max(second[i, g] - drift[g], np.float32(0))
                 other = other * other if root else other
                 value = max(cost[i, g] - move[own, g], np.float32(0))
                 if turn > 0:
@@ -183,7 +163,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     value = pair_cost(x, row, points, np.intp(j), features)
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
-                if value < other or (come[age, g] == 0 and state == FRESH):
+                if value < other or (longest[g] == 0 and state == FRESH):
                     cost[i, g] = value + move[own, g]
                     packed[i, g] = word - state + FRESH
                     continue
@@ -192,25 +172,37 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             full |= waiting[g] == ROWS
         for c in range(cells if full else 0):
             if waiting[c] == ROWS or (row == high - 1 and waiting[c] > 0):
-                doubtful += _scan(rows, reps, costs, c, queue, waiting[c], work)
+                _scan(rows, reps, costs, c, queue, waiting[c], work)
                 waiting[c] = 0
-    return doubtful
 
 
 @kernel
-def find_exactly(values, points, start, stop, cost, place, least):  # type: ignore[no-untyped-def]
-    """For each row of `values` (d, p), find the nearest of the `points` (m, p) start[q] …
-    stop[q] − 1.
+def find_nearest(values, tiles, features, cost, label, block, out, best, place):  # type: ignore[no-untyped-def]
+    """Find the nearest representative of every cell for rows `values` (r, p) float64.
 
-    `place` (d,) gets the index, the first on ties, and `least` (d,) the cost; −1 and inf without
-    points.
+    `cost` (r, G) gets the feature cost, `label` (r, G) the index, the first on ties; cells without
+    representatives keep what is there. The last four are work arrays.
     """
-    for q in range(len(values)):
-        best = np.inf
-        nearest = -1
-        for j in range(start[q], stop[q]):
-            total = exact_cost(values, q, points, j, cost)
-            if total < best:
-                best = total
-                nearest = j
-        place[q], least[q] = nearest, best
+    n_cells = len(tiles.start) - 1
+    for low in range(0, len(values), ROWS):
+        count = min(ROWS, len(values) - low)
+        for lane in range(ROWS):
+            for k in range(values.shape[1]):
+                block[k, lane] = values[low + min(lane, count - 1), k]
+        for g in range(n_cells):
+            for lane in range(ROWS):
+                best[lane] = np.inf
+                place[lane] = -1
+            for t in range(tiles.start[g], tiles.start[g + 1]):
+                tile_costs(block, tiles.values, t, features, out)
+                for w in range(WIDTH):
+                    j = tiles.label[t, w]
+                    if j < 0:
+                        break
+                    for lane in range(ROWS):
+                        value = out[w, lane]
+                        place[lane] = j if value < best[lane] else place[lane]
+                        best[lane] = min(value, best[lane])
+            for lane in range(count):
+                cost[low + lane, g] = best[lane]
+                label[low + lane, g] = place[lane]

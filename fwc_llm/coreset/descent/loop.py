@@ -23,9 +23,7 @@ _LARGE = (
 )
 
 
-def share_out(
-    inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None
-) -> RowAssignment:
+def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses) -> RowAssignment:
     """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in
     every cell.
     """

@@ -14,8 +14,6 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses
 
-UNIT = 1 << 32  # the mass of a row in integer sums, which do not depend on the order
-
 
 @dataclass(frozen=True)
 class RowAssignment:
@@ -26,24 +24,17 @@ class RowAssignment:
     part_label: np.ndarray  # (s,) representative of the part
     part_weight: np.ndarray  # (s,) the part as a share of the row, in (0, 1]
     m: int
-    masses: Masses | None = None  # None: 1 per row
-    # (n,) share of all mass, None for 1/n each; the plan may leave out the lightest rows
-    row_mass: np.ndarray | None = None
+    masses: Masses
+    row_mass: np.ndarray  # (n,) share of all mass; 0 for the lightest rows, if the plan omits them
 
     def weights(self) -> np.ndarray:
-        """(m,) share of all mass that each representative carries; if `row_mass` is None, number
-        of rows.
-        """
-        if self.row_mass is not None:
-            own = np.ones(len(self.label))
-            np.subtract.at(own, self.part_row, self.part_weight)
-            total = np.bincount(self.label, own * self.row_mass, self.m)
-            np.add.at(total, self.part_label, self.part_weight * self.row_mass[self.part_row])
-            return np.asarray(total)
-        total = np.bincount(self.label, minlength=self.m).astype(np.float64)
-        np.subtract.at(total, self.label[self.part_row], self.part_weight)
-        np.add.at(total, self.part_label, self.part_weight)
-        return total
+        """(m,) mass that each representative carries."""
+        mass = np.where(self.row_mass > 0, self.masses.values, 0.0)
+        part = self.part_weight * mass[self.part_row]
+        total = np.bincount(self.label, mass, self.m)
+        np.subtract.at(total, self.label[self.part_row], part)
+        np.add.at(total, self.part_label, part)
+        return np.asarray(total)
 
     def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
         """Sum mass by representative and `code` (n,): (m, width) int64, in units of
@@ -51,10 +42,10 @@ class RowAssignment:
         """
         keys = self.label * width + code
         part = self.part_units()
-        if self.masses is None:
-            total = np.bincount(keys, minlength=self.m * width) * UNIT
+        total = np.zeros(self.m * width, np.int64)
+        if self.masses.equal:  # much faster
+            total += self.masses.units[0] * np.bincount(keys, minlength=self.m * width)
         else:
-            total = np.zeros(self.m * width, np.int64)
             np.add.at(total, keys, self.masses.units)
         np.subtract.at(total, keys[self.part_row], part)
         np.add.at(total, self.part_label * width + code[self.part_row], part)
@@ -62,11 +53,8 @@ class RowAssignment:
 
     def part_units(self) -> np.ndarray:
         """(s,) int64 mass of the parts, in units of `Groups.unit`."""
-        if self.masses is None:
-            unit = UNIT
-        else:
-            unit = self.masses.units[self.part_row]
-        return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
+        units = self.part_weight * self.masses.units[self.part_row]
+        return np.asarray(np.rint(units), dtype=np.int64)
 
     def grouped(self, wanted: np.ndarray | None = None) -> Groups:
         """Group rows and masses: group k has those of representative `wanted[k]` (None: of every
@@ -82,10 +70,7 @@ class RowAssignment:
         mine[self.part_row] = True
         rows = np.flatnonzero(mine)
         part = self.part_units()
-        if self.masses is None:
-            rest = np.full(len(rows), UNIT, np.int64)
-        else:
-            rest = self.masses.units[rows]
+        rest = self.masses.units[rows]
         np.subtract.at(rest, np.searchsorted(rows, self.part_row), part)
         label = np.concatenate([group[self.label[rows]], group[self.part_label]])
         row = np.concatenate([rows, self.part_row])
@@ -94,11 +79,7 @@ class RowAssignment:
         order = np.argsort(label, kind="stable")  # on two bytes this is a radix sort, linear in n
         start = np.searchsorted(label[order], np.arange(len(wanted) + 1, dtype=label.dtype))
         order = order[: start[-1]]
-        if self.masses is None:
-            unit = 1 / UNIT
-        else:
-            unit = self.masses.unit
-        return Groups(row[order], units[order], start, unit)
+        return Groups(row[order], units[order], start, self.masses.unit)
 
 
 class Changes:

@@ -7,7 +7,6 @@ anchors and the rows in doubt is thus a relaxation. If no anchor moves, its plan
 table; else the next pass has a wider margin.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,13 +18,14 @@ import numpy as np
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
-from fwc_llm.coreset.problem.encoding import Encoder, outside
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.column_generation import two_cheapest
-from fwc_llm.errors import InputError, SampleWarning
+from fwc_llm.errors import InputError
+from fwc_llm.notices import SampleWarning, tell
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
 _WIDER = 4.0  # ratio of the margins of successive passes
@@ -95,7 +95,7 @@ def certify_table(
     margin = -np.inf
     if problem.parity_set:
         prices, margin = inner.prices, doubt_margin(cost, inner.prices)
-    terms = replace(problem, masses=None).subset(np.zeros(0, int))  # workers need no rows of it
+    terms = problem.without_rows()  # which workers do not need
     table = sample_pass.table
     before = float(problem.cells.sizes.sum())
     for number in count(1):
@@ -122,7 +122,7 @@ def certify_table(
         prices = solved.prices
         margin = max(_WIDER * margin, 2 * moved)
     if missed(objective, inner.objective, problem.table.n / problem.m):
-        warnings.warn(
+        tell(
             f"the objective of the whole table is {objective / inner.objective:.3g} times the "
             "sample's: some rows lie far from all others, and the sample lacks them; the "
             "certificate holds, "
@@ -130,7 +130,6 @@ def certify_table(
             "columns in "
             "which these rows lie far out",
             SampleWarning,
-            outside(),
         )
     return weights, objective, lower_bound
 

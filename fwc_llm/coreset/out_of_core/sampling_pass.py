@@ -14,7 +14,7 @@ import pandas as pd
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
 from fwc_llm.coreset.problem.cells import label_columns
-from fwc_llm.coreset.problem.encoded_input import EncodedInput, ProblemParams
+from fwc_llm.coreset.problem.encoded_input import EncodedInput, read_rows
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.frames import Columns, column_kind, is_frame
 from fwc_llm.coreset.weights import read_weights
@@ -38,12 +38,12 @@ class SamplePass:
 
 
 def run_sampling_pass(
-    table: BlockTable, terms: ProblemParams, sample: int, least: int, seed: int, tick: Tick
+    table: BlockTable, params: Any, sample: int, least: int, seed: int, tick: Tick
 ) -> SamplePass:
     """Read a table once, and draw about `sample` rows: of every group of labels at least
     `least`, or all.
     """
-    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, terms.scale)
+    look = _Look(table.n, sample, max(least, min(_OF_A_GROUP, sample)), seed, params.scale)
     parts = [part for part in table.read(look, look.shrink, tick) if part.sums]
     if not parts:
         raise InputError(
@@ -74,7 +74,7 @@ def run_sampling_pass(
         X = columns.X.set_axis(positions, axis=0)
     else:
         X = columns.X
-    rows = terms.read(columns._replace(X=X, sample_weight=masses))
+    rows = read_rows(params, columns._replace(X=X, sample_weight=masses))
     if parts[0].moments:
         encoder = _of_whole_table(rows.encoder, parts)
         rows = replace(rows, encoder=encoder, table=encoder.encode(X, what="the sample"))

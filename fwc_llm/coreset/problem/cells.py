@@ -46,7 +46,7 @@ class Cells:
         """Number of cells, G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
-    def take(self, rows: np.ndarray, masses: Masses | None) -> "Cells":
+    def take(self, rows: np.ndarray, masses: Masses) -> "Cells":
         """The cells of some rows (n',), with the masses of these rows."""
         cell = self.cell[rows]
         return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
@@ -63,20 +63,20 @@ class Cells:
 
 
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
-    """Return the cells of `n` rows; rows without mass are left out.
+    """Return the cells of `n` rows; rows without mass are left out. None: 1 per row.
 
     `y` is (n,), `sensitive` (n,) or (n, k), whose columns are crossed. None: one label for all
     rows.
     """
     alike = np.zeros(n, np.int8)
-    own = _labels(alike if y is None else y, "y", n, columns=False)[0]
+    labels = _labels(alike if y is None else y, "y", n, columns=False)
     columns = _labels(alike if sensitive is None else sensitive, "sensitive", n, columns=True)
-    if masses is not None and masses.positive is not None:
-        own = own[masses.positive]
+    masses = masses or Masses(np.ones(n))
+    if len(masses.positive) < n:
+        labels = [column[masses.positive] for column in labels]
         columns = [column[masses.positive] for column in columns]
-        n = len(own)
         masses = masses.take(masses.positive)
-    outcomes, y_code = np.unique(own, return_inverse=True)
+    outcomes, y_code = np.unique(labels[0], return_inverse=True)
     _check_not_continuous(outcomes, "y")
     members, codes = zip(
         *(np.unique(column, return_inverse=True) for column in columns), strict=True
@@ -100,13 +100,11 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
 
-def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np.ndarray]:
-    counts = np.bincount(cell, minlength=n_cells)
-    if masses is None:
-        sizes = counts
-    else:
-        sizes = np.bincount(cell, masses.values, n_cells)
-    return {"counts": counts, "sizes": sizes}
+def _sums(cell: np.ndarray, n_cells: int, masses: Masses) -> dict[str, np.ndarray]:
+    return {
+        "counts": np.bincount(cell, minlength=n_cells),
+        "sizes": np.bincount(cell, masses.values, n_cells),
+    }
 
 
 def _check_not_continuous(labels: np.ndarray, what: str) -> None:
@@ -188,6 +186,41 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
     return [value if texts.count(value) == 1 else f"{k}: {value}" for k, value in names]
 
 
+def between_cells(
+    rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float
+) -> np.ndarray:
+    """(H, G) cost of moving a row from each cell of `rows` to each of `points`, without features.
+
+    A label that no point has differs from all others.
+    """
+    level, outcome = np.divmod(np.arange(rows.n_cells), rows.n_outcomes)
+    level = places(rows.levels, points.levels)[level]
+    outcome = places(rows.outcomes, points.outcomes)[outcome]
+    to_level, to_outcome = np.divmod(np.arange(points.n_cells), points.n_outcomes)
+    costs = cost_sensitive * (level[:, None] != to_level)
+    return np.asarray(costs + cost_outcome * (outcome[:, None] != to_outcome), np.float64)
+
+
+def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
+    rows.
+
+    A number and its text are the same label: files may store numbers as text.
+    """
+
+    def read(label: Any) -> tuple[Any, Any]:
+        if isinstance(label, list):
+            parts = label
+        else:
+            parts = [label]
+        return tuple(map(str, parts)), tuple(parts)
+
+    texts, values = zip(*map(read, categories.tolist()), strict=True)
+    index = {label: k for labels in (texts, values) for k, label in enumerate(labels)}
+    found = [index.get(value, index.get(text, -1)) for text, value in map(read, labels.tolist())]
+    return np.array(found, np.intp)
+
+
 def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
     """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits
     overlap.
@@ -249,7 +282,7 @@ def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
 
 def empty_cell(cells: Cells, g: int) -> InputError:
     """Make the error for a cell that needs mass but has no rows."""
-    if cells.sizes is cells.counts:
+    if (cells.sizes == cells.counts).all():
         lacking = "no rows"
     else:
         lacking = "no rows of positive weight"

@@ -1,15 +1,14 @@
-"""The caller's input, checked and encoded: parameters and rows."""
+"""The caller's rows, checked and encoded."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.encoding import ColumnWeights, Encoder, encode
+from fwc_llm.coreset.problem.encoding import Encoder, encode
 from fwc_llm.coreset.problem.frames import Columns, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, check_costs
 from fwc_llm.coreset.weights import Masses
@@ -24,90 +23,64 @@ class EncodedInput:
     encoder: Encoder
     table: EncodedTable
     cells: Cells
-    masses: Masses | None  # None: 1 per row
-    used: np.ndarray | None  # (n',) positions of these rows in X; None: all rows
+    masses: Masses
+    used: np.ndarray  # (n',) positions of these rows in X
     n: int  # number of rows of X
     has_y: bool  # whether outcomes were given
     has_levels: bool
 
-    def of_all(self, values: np.ndarray) -> np.ndarray:
-        """Select from `values`, one per row of X, those of the encoded rows."""
-        return values if self.used is None else values[self.used]
 
-    def positions(self, rows: np.ndarray) -> np.ndarray:
-        """Positions in X of some encoded rows."""
-        return rows if self.used is None else self.used[rows]
+def check_terms(params: Any) -> None:
+    """Check the parameters of an estimator that set its problem (`FairCoreset` documents them)."""
+    check_choice("cost", params.cost, tuple(COSTS))
+    check_epsilon(params.epsilon)
+    check_penalty(params.penalty, params.epsilon)
+    if not isinstance(params.crossed, bool) or (params.penalty is not None and not params.crossed):
+        raise InputError(f"crossed={params.crossed!r}: use True or, without a penalty, False")
+    check_not_negative("cost_sensitive", params.cost_sensitive)
+    check_not_negative("cost_outcome", params.cost_outcome)
 
 
-@dataclass(frozen=True)
-class ProblemParams:
-    """The parameters that `FairCoreset` (documented there) and `certify` share."""
-
-    epsilon: float | Mapping[Any, float] | None
-    cost: str
-    target: Any
-    cost_sensitive: float
-    cost_outcome: float
-    scale: bool | str
-    column_weights: ColumnWeights = None
-    penalty: float | None = None
-    crossed: bool = True
-
-    def __post_init__(self) -> None:
-        check_choice("cost", self.cost, tuple(COSTS))
-        check_epsilon(self.epsilon)
-        check_penalty(self.penalty, self.epsilon)
-        if not isinstance(self.crossed, bool) or (self.penalty is not None and not self.crossed):
-            raise InputError(f"crossed={self.crossed!r}: use True or, without a penalty, False")
-        check_not_negative("cost_sensitive", self.cost_sensitive)
-        check_not_negative("cost_outcome", self.cost_outcome)
-
-    @classmethod
-    def of(cls, model: Any) -> Self:
-        """Read the parameters of an estimator, and check them."""
-        return cls(*(getattr(model, field.name) for field in fields(cls)))
-
-    def read(self, columns: Columns) -> EncodedInput:
-        """Check and encode rows; those of weight 0 are checked, then left out."""
-        X, y, sensitive, sample_weight = take_named(*columns)
-        encoder, table, masses = encode(
-            X, self.scale, sample_weight, self.column_weights, self.cost
+def read_rows(params: Any, columns: Columns) -> EncodedInput:
+    """Check and encode rows for an estimator; those of weight 0 are checked, then left out."""
+    X, y, sensitive, sample_weight = take_named(*columns)
+    encoder, table, masses = encode(
+        X, params.scale, sample_weight, params.column_weights, params.cost
+    )
+    n = table.n
+    if is_constrained(params):
+        _check_labels(y, sensitive, n)
+    cells = find_cells(y, sensitive, n, masses)
+    if is_constrained(params) and cells.n_levels == 1:
+        raise InputError(
+            f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least two: "
+            "pass another attribute, or epsilon=None"
         )
-        n = table.n
-        constrained = is_constrained(self)
-        if constrained and n == 1:
-            raise InputError(
-                "X has 1 sample, but a parity limit compares at least two protected levels"
-            )
-        if constrained and y is None:
-            raise InputError(
-                "a parity limit requires y to be passed, but the target y is None: pass y, or "
-                "epsilon=None "
-                "for no limit"
-            )
-        if constrained and sensitive is None:
-            raise InputError(
-                "a parity limit needs the protected levels: pass sensitive, one level a row (in a "
-                "pipeline, "
-                "by metadata routing), or epsilon=None for no limit"
-            )
-        cells = find_cells(y, sensitive, n, masses)
-        if constrained and cells.n_levels == 1:
-            raise InputError(
-                f"sensitive has one level only ({cells.labels(0)[0]}), but parity needs at least "
-                f"two: "
-                "pass another attribute, or epsilon=None"
-            )
-        if masses is None:
-            used = None
-        else:
-            used = masses.positive
-        if masses is not None and used is not None:
-            table = table.take(used)
-            masses = masses.take(used)
-        check_costs(table, self.cost)
-        return EncodedInput(
-            X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None
+    used = masses.positive
+    if len(used) < n:
+        table = table.take(used)
+        masses = masses.take(used)
+    check_costs(table, params.cost)
+    return EncodedInput(
+        X, encoder, table, cells, masses, used, n, y is not None, sensitive is not None
+    )
+
+
+def _check_labels(y: Any, sensitive: Any, n: int) -> None:
+    """Refuse rows to which no limit can apply."""
+    if n == 1:
+        raise InputError(
+            "X has 1 sample, but a parity limit compares at least two protected levels"
+        )
+    if y is None:
+        raise InputError(
+            "a parity limit requires y to be passed, but the target y is None: pass y, or "
+            "epsilon=None for no limit"
+        )
+    if sensitive is None:
+        raise InputError(
+            "a parity limit needs the protected levels: pass sensitive, one level a row (in a "
+            "pipeline, by metadata routing), or epsilon=None for no limit"
         )
 
 

@@ -4,8 +4,6 @@ Numeric columns are scaled; categorical columns become codes 0, 1, …, which th
 for equality. See docs/method.md, "Ground cost and scaling".
 """
 
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -18,7 +16,8 @@ from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.weights import Masses, read_weights
-from fwc_llm.errors import InputError, ScaleWarning
+from fwc_llm.errors import InputError
+from fwc_llm.notices import ScaleWarning, tell
 
 _APART = 100  # ratio of the sizes of two columns above which a warning follows
 _SOME = 4096  # rows from which the size of a column is computed
@@ -232,27 +231,20 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
 
 
 def _z_scores(
-    column: ColumnCode, numbers: np.ndarray, masses: Masses | None
+    column: ColumnCode, numbers: np.ndarray, masses: Masses
 ) -> tuple[ColumnCode, np.ndarray]:
     """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do
     not count.
     """
-    if masses is None:
-        used = numbers
-    else:
-        used = numbers[masses.values > 0]
+    used = numbers[masses.positive]
+    mass = masses.values[masses.positive]
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
     mean = 0.0
     spread = 0.0
     if used.min() < used.max():
-        if masses is None:
-            mean = float((numbers / size).mean())
-            spread = float((numbers / size).std())
-        else:
-            share = masses.values[masses.values > 0] / masses.total
-            mean = float(share @ (used / size))
-            spread = float(np.sqrt(share @ (used / size - mean) ** 2))
+        mean = float(np.average(used / size, weights=mass))
+        spread = float(np.sqrt(np.average((used / size - mean) ** 2, weights=mass)))
     if spread == 0.0:  # constant, at least up to rounding
         return replace(column, mean=float(used[0]), scale=np.inf), np.zeros(len(numbers))
     return replace(column, mean=mean * size, scale=spread * size), (numbers / size - mean) / spread
@@ -333,7 +325,7 @@ def encode(
     sample_weight: Any = None,
     column_weights: ColumnWeights = None,
     cost: str = "l1",
-) -> tuple[Encoder, EncodedTable, Masses | None]:
+) -> tuple[Encoder, EncodedTable, Masses]:
     """Encode a DataFrame or an array, as in `FairCoreset`; return the encoder, the table and the
     masses.
     """
@@ -389,7 +381,7 @@ def warn_of_sizes(table: EncodedTable) -> None:
     least = np.nanargmin(size)
     most = np.nanargmax(size)
     if size[most] / _APART > size[least]:
-        warnings.warn(
+        tell(
             f"columns of X differ by orders of magnitude (column {most} typically by "
             f"{size[most]:.3g}, "
             f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
@@ -397,15 +389,4 @@ def warn_of_sizes(table: EncodedTable) -> None:
             "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
             "or a DataFrame, or scale=False if they are meant as they are",
             ScaleWarning,
-            stacklevel=outside(),
         )
-
-
-def outside() -> int:
-    """Return the `stacklevel`, for `warnings.warn`, of the code that called the solver."""
-    frame = sys._getframe(1)
-    level = 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
-        frame = frame.f_back
-        level = level + 1
-    return level

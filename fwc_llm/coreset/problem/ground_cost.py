@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.compiled import part, read_only
-from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.threads import Threads
@@ -173,6 +172,15 @@ class FeatureCost(NamedTuple):
             total += self.unit.astype(np.float64) @ (values[k:] != points[k:])
         return np.asarray(total)
 
+    def matrix(self, rows: EncodedTable, points: np.ndarray) -> np.ndarray:
+        """Return costs (n, m) of rows to points (m, p)."""
+        costs = np.empty((rows.n, len(points)))
+        for block in blocks(rows.n):
+            values = np.ascontiguousarray(rows.values[block].T)
+            for j, point in enumerate(points):
+                costs[block, j] = self.between(values, point)
+        return costs
+
     def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same
         rows.
@@ -188,27 +196,12 @@ class FeatureCost(NamedTuple):
 
 def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
     """(n, m) feature costs of every row to every point, encoded by the same encoder."""
-    matrix = np.empty((rows.n, points.n))
-    feature_cost = FeatureCost.of(rows, cost)
-    for block in blocks(rows.n):
-        values = np.ascontiguousarray(rows.values[block].T)
-        for j, point in enumerate(points.values):
-            matrix[block, j] = feature_cost.between(values, point)
-    return matrix
+    return FeatureCost.of(rows, cost).matrix(rows, points.values)
 
 
 def blocks(n: int) -> list[slice]:
     """Divide n rows into slices of at most 2,048."""
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
-
-
-def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G) cost of moving a row from one cell to another, without the feature cost."""
-    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
-    return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome),
-        dtype=float,
-    )
 
 
 def in_groups(values: np.ndarray, size: int) -> np.ndarray:
@@ -274,4 +267,3 @@ def _pair_cost(x, i, points, j, cost):  # type: ignore[no-untyped-def]
 
 
 pair_cost = part(_pair_cost, forceinline=True, fastmath={"reassoc"})  # in any order: vectorised
-exact_cost = part(_pair_cost)

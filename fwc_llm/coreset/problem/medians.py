@@ -49,7 +49,7 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
     def find(part: np.ndarray) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
-        values = np.ascontiguousarray(numbers[groups.rows[rows]])
+        values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
         keys = np.empty((numbers.shape[1], np.diff(start).max()), whole)
         word = np.empty(1, whole)
         terms = values.view(whole), groups.units[rows], start - start[0], sign, largest, keys

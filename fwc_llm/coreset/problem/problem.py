@@ -9,6 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import (
     Cells,
+    between_cells,
     check_attributes,
     groups_of,
     limits_of,
@@ -16,7 +17,7 @@ from fwc_llm.coreset.problem.cells import (
 )
 from fwc_llm.coreset.problem.encoded_input import EncodedInput
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
-from fwc_llm.coreset.problem.ground_cost import FeatureCost, between_cells
+from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.transport.linear_program import parity_set
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -34,12 +35,12 @@ class Problem:
     epsilon: float | np.ndarray | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
     cost: str
     support: str
-    move: np.ndarray  # (G, G) cost of a change of cell
+    move: np.ndarray  # (G, G) cost of a change of cell; (H, G) if rows have other cells
     pools: list[np.ndarray]  # positions of the rows that may represent each cell
     ids: np.ndarray  # (n,) equal for rows that count as the same
+    masses: Masses  # positive
     # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
     to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
-    masses: Masses | None = None  # positive; None: 1 per row
     penalty: float | None = None  # soft limit, instead of `epsilon`
     groups: np.ndarray | None = (
         None  # (L, |D|) marks the levels that share a limit, if attributes overlap
@@ -55,7 +56,7 @@ class Problem:
         pools: Any,
         ids: np.ndarray,
     ) -> Self:
-        """Make the problem of encoded rows with `params`, a `ProblemParams` or an estimator."""
+        """Make the problem of encoded rows with the parameters of an estimator."""
         cells = rows.cells
         target = overall_target(cells, params.target)
         groups = groups_of(cells.levels, params.crossed)
@@ -64,9 +65,9 @@ class Problem:
                 params.epsilon, cells, np.bincount(cell_of, minlength=cells.n_cells) > 0, target
             )
         limits = limits_of(params.epsilon, cells.levels, params.crossed)
-        move = between_cells(cells, params.cost_sensitive, params.cost_outcome)
+        move = between_cells(cells, cells, params.cost_sensitive, params.cost_outcome)
         ordinal = any(column.kind == "ordinal" for column in rows.encoder.columns)
-        terms = rows.encoder.to_ranks if ordinal else None, rows.masses, params.penalty, groups
+        terms = rows.masses, rows.encoder.to_ranks if ordinal else None, params.penalty, groups
         return cls(
             rows.table,
             cells,
@@ -96,18 +97,26 @@ class Problem:
         """(G,) number of representatives of each cell."""
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
+    def costs(self, points: np.ndarray, cell: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """(b, m) costs of a block of rows to points (m, p) of the cells `cell` (m,)."""
+        costs = self.feature_cost.matrix(self.table.take(rows), points)
+        costs += self.move[self.cells.cell[rows]][:, cell]
+        return costs
+
+    def without_rows(self) -> "Problem":
+        """The parameters alone."""
+        return self.subset(np.zeros(0, int))
+
     def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
         """Return the problem of some `rows` (n',), renumbered 0, 1, …
 
         With the `priority` (n,) by which the rows were sampled, their masses also represent the
         other rows.
         """
-        masses = self.masses
-        if masses is not None:
-            if priority is None:
-                masses = masses.take(rows)
-            else:
-                masses = masses.sampled(rows, priority)
+        if priority is None:
+            masses = self.masses.take(rows)
+        else:
+            masses = self.masses.sampled(rows, priority)
         place = np.full(self.table.n, -1)
         place[rows] = np.arange(len(rows))
         return replace(
@@ -123,7 +132,7 @@ class Problem:
         """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for
         equal masses.
         """
-        if self.masses is None:
+        if self.masses.equal:
             return None
         return self.masses.values / (1.0 - rng.random(self.table.n))
 
@@ -154,10 +163,10 @@ class Problem:
         the rows.
         """
         terms = self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
-        if masses is None:
-            mass = self.masses
-        else:
-            mass = masses
         return fair_transport(
-            cost, *terms, sample_weight=mass, penalty=self.penalty, groups=self.groups
+            cost,
+            *terms,
+            sample_weight=self.masses if masses is None else masses,
+            penalty=self.penalty,
+            groups=self.groups,
         )

@@ -67,7 +67,7 @@ class LabelledTable(EncodedTable):
     outcomes: np.ndarray
     source: Any
     encoder: Encoder
-    masses: Masses | None = None
+    masses: Masses
 
     @property
     def sensitive(self) -> np.ndarray:
@@ -80,18 +80,9 @@ class LabelledTable(EncodedTable):
         return np.asarray(self.outcomes[self.codes[:, -1]])
 
     @property
-    def mass(self) -> np.ndarray | None:
-        """(n,) row weights; None: 1 per row."""
-        if self.masses is None:
-            return None
+    def mass(self) -> np.ndarray:
+        """(n,) row weights."""
         return self.masses.values
-
-    @property
-    def total(self) -> float:
-        """The mass of all rows."""
-        if self.masses is None:
-            return float(self.n)
-        return self.masses.total
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -114,11 +105,8 @@ class LabelledTable(EncodedTable):
 
     def take(self, rows: Which) -> Self:
         """Return the table of some rows, with their source."""
-        if self.masses is None:
-            masses = None
-        else:
-            masses = self.masses.take(rows)
-        return replace(super().take(rows), source=pick(self.source, rows), masses=masses)
+        source = pick(self.source, rows)
+        return replace(super().take(rows), source=source, masses=self.masses.take(rows))
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """Make the coreset of these rows."""
@@ -156,7 +144,7 @@ def prepare(
     """
     rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
-    allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
+    allowed = np.flatnonzero(may & (rows.mass > 0))
     if not 1 <= m <= len(allowed):
         raise InputError(
             f"m is {m}: give a number from 1 to {len(allowed)}, as only so many rows may be chosen"
@@ -166,4 +154,4 @@ def prepare(
 
 def sizes(labels: np.ndarray, m: int, rows: LabelledTable) -> np.ndarray:
     """Return (m,) the number of rows, of mean weight, with each label in `labels` (n,)."""
-    return np.bincount(labels, rows.mass, m) * (rows.n / rows.total)
+    return np.bincount(labels, rows.mass, m) * (rows.n / rows.masses.total)

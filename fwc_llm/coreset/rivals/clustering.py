@@ -114,10 +114,7 @@ def swap_medoids(
     if metric not in DISTANCES:
         raise InputError(f"metric is {metric!r}: choose one of {', '.join(DISTANCES)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
-    if rows.mass is None:
-        mass = None
-    else:
-        mass = rows.mass.astype(np.float32)
+    mass = rows.mass.astype(np.float32)
     single = np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1)
     space = Space(values, FeatureCost.of(rows, metric), *single, mass, root=metric == "l2")
     order = rng.permutation(allowed)

@@ -29,7 +29,7 @@ def reweighing(
     """
     rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
-    if rows.mass is None:
+    if rows.masses.equal:
         chosen = rng.choice(allowed, m, replace=False, p=weights / weights.sum())
     else:
         chosen = allowed[random_order(weights, rng)[:m]]
@@ -80,12 +80,8 @@ def kmedian_coreset(
     chosen = rng.choice(rows.n, m, p=probability)
     # In expectation the weights sum to n, the size of the whole table, even if only candidates are
     # drawn.
-    if rows.mass is None:
-        mass = np.ones(rows.n)
-    else:
-        mass = rows.mass
-    own = mass[chosen] / mass[allowed].sum()
-    return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
+    share = rows.mass[chosen] / rows.mass[allowed].sum()
+    return rows.chosen(chosen, rows.n * share / (m * probability[chosen]))
 
 
 def indfair_coreset(
@@ -105,8 +101,7 @@ def sampling_probability(
     """
     scores = np.zeros(rows.n)
     scores[allowed] = sensitivity(rows, seed, k, individually_fair)[allowed]
-    if rows.mass is not None:
-        scores *= rows.mass
+    scores *= rows.mass
     return np.asarray(scores / scores.sum())
 
 
@@ -121,10 +116,7 @@ def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool)
     from sklearn.metrics import pairwise_distances_argmin_min
 
     n = rows.n
-    if rows.mass is None:
-        mass = np.ones(n)
-    else:
-        mass = rows.mass * (n / rows.total)
+    mass = rows.mass * (n / rows.masses.total)
     k = min(k, int(np.count_nonzero(mass)))
     points = rows.squared_points()
     centres = lloyd(points, k, seed, 1, rows.mass).cluster_centers_

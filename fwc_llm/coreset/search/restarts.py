@@ -135,11 +135,7 @@ def _dual(
     least = np.full((1, problem.table.n), np.inf)
     for g, near in zip(cells, nearest, strict=True):
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
-    masses = problem.masses
-    if masses is None:
-        bound = least.mean(axis=1)
-    else:
-        bound = least @ (masses.values / masses.total)
+    bound = least @ (problem.masses.values / problem.masses.total)
     if problem.parity_set:
         bound += problem.parity_set.best(prices)[0]
     return np.asarray(bound)

@@ -24,12 +24,11 @@ def start_rows(
     if init == "k-means++":
         return _spread_rows(problem, rng, threads or Threads(1))
     chosen = []
-    masses = problem.masses
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
-        if masses is None:
+        if problem.masses.equal:
             drawn = rng.permutation(len(pool))
         else:
-            drawn = random_order(masses.values[pool], rng)
+            drawn = random_order(problem.masses.values[pool], rng)
         _, first = np.unique(problem.ids[pool[drawn]], return_index=True)
         chosen.append(pool[drawn[np.sort(first)[:count]]])
     return np.concatenate(chosen)
@@ -45,12 +44,8 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
     cells = []
     for pool, count in zip(problem.pools, problem.seats.tolist(), strict=True):
         if count > 0:
-            if problem.masses is None:
-                mass = np.ones(len(pool))
-            else:
-                mass = problem.masses.values[pool]
-            even = problem.masses is None
-            if even:
+            mass = problem.masses.values[pool]
+            if problem.masses.equal:
                 first = int(rng.integers(len(pool)))
             else:
                 first = int(_drawn(mass, rng.random(1))[0])

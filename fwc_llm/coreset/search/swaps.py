@@ -52,10 +52,7 @@ def swap(
         values = table.about(centre)
     else:
         values = table.single
-    if part.masses is None:
-        mass = None
-    else:
-        mass = part.masses.values.astype(np.float32)
+    mass = part.masses.values.astype(np.float32)
     space = Space(values, part.feature_cost, part.cells.cell, part.move, prices, mass)
     size = int(problem.ids.max()) + 1
     if descent.rows is None:

@@ -70,7 +70,7 @@ class CostTable:
     """Costs of rows to cells; the caller's table is never copied as a whole."""
 
     cost: np.ndarray  # (n, G) float32 or float64
-    mass: Floats | None = None  # (n,) positive; None: 1 per row
+    mass: Floats  # (n,) positive
     plain: np.ndarray | None = None  # (n, G) costs before they were perturbed; None: they are not
 
     @property
@@ -78,18 +78,9 @@ class CostTable:
         """Number of rows."""
         return len(self.cost)
 
-    @property
-    def row_mass(self) -> Floats:
-        """(n,) the mass of each row."""
-        if self.mass is None:
-            return np.ones(self.size)
-        return self.mass
-
     @cached_property
     def total(self) -> float:
         """The mass of all rows."""
-        if self.mass is None:
-            return float(self.size)
         return float(self.mass.sum())
 
     @cached_property
@@ -102,10 +93,6 @@ class CostTable:
         """
         every = slice(None, None, max(1, self.size // 1000))
         some = np.abs(self.cost[every], dtype=np.float64)
-        if self.mass is None:
-            mass = None
-        else:
-            mass = self.mass[every]
         two = np.sort(some, axis=1)[:, :2]
         second = two[:, -1][np.isfinite(two[:, -1])]
         costs = next(
@@ -113,7 +100,7 @@ class CostTable:
         )
         return min(
             1e-12 * float(costs.mean()),
-            1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))),
+            1e-11 * max(1.0, float(np.average(two[:, 0], weights=self.mass[every]))),
         )
 
     def nearest(self) -> Optimum:
@@ -127,13 +114,12 @@ class CostTable:
 
     def optimum(self, vertex: Vertex) -> Optimum:
         """Compute the sums that certify an optimal vertex of these rows."""
-        mass = self.row_mass
         own = self.cost[np.arange(self.size), vertex.key]
         extra = self.cost[vertex.split_row, vertex.split_cell] - own[vertex.split_row]
-        load = np.bincount(vertex.key, mass, self.cost.shape[1])
+        load = np.bincount(vertex.key, self.mass, self.cost.shape[1])
         np.add.at(load, vertex.split_cell, vertex.split_mass)
         np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
-        cost = float(mass @ own + vertex.split_mass @ extra)
+        cost = float(self.mass @ own + vertex.split_mass @ extra)
         _, _, cheapest, least = self.scan(vertex.prices, -np.inf)
         return Optimum(vertex, cost, least - float(cheapest @ vertex.prices), load)
 
@@ -160,12 +146,10 @@ class CostTable:
         return float((second - least <= 1e3 * self.noise).mean())
 
     def sample(self, count: int) -> "CostTable":
-        """Copy about `count` rows as float64: every k-th row or, with masses, rows at equal
-        steps of mass.
-        """
-        if self.mass is None:
+        """Copy about `count` rows as float64, at equal steps of mass."""
+        if self.equal:
             rows = np.arange(0, self.size, max(1, self.size // count))
-            mass = np.full(len(rows), self.size / len(rows))
+            mass = np.full(len(rows), self.total / len(rows))
         else:
             upto = np.cumsum(self.mass)
             steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
@@ -173,13 +157,18 @@ class CostTable:
             mass = times * (self.total / count)
         return CostTable(np.asarray(self.cost[rows], np.float64), mass)
 
+    @cached_property
+    def equal(self) -> bool:
+        """Whether all masses are equal."""
+        return bool(self.mass.min() == self.mass.max())
+
     def rows(self, rows: Ints | slice = slice(None)) -> "CostTable":
         """Copy some rows (default: all) as float64, with their masses."""
         if self.plain is None:
             plain = None
         else:
             plain = np.asarray(self.plain[rows], np.float64)
-        return CostTable(np.asarray(self.cost[rows], np.float64), self.row_mass[rows], plain)
+        return CostTable(np.asarray(self.cost[rows], np.float64), self.mass[rows], plain)
 
     @cached_property
     def step(self) -> float | None:
@@ -213,10 +202,6 @@ class CostTable:
         Returns the cells (n,), the positions of the rows in doubt, and the other rows' mass (G,)
         and cost.
         """
-        if self.mass is None:
-            mass = np.ones(0)
-        else:
-            mass = self.mass
         key = np.empty(self.size, dtype=np.int32)
         unsure = np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // _BLOCK)
@@ -224,7 +209,7 @@ class CostTable:
         settled = np.zeros((blocks, len(prices) + 8))
         settled_cost = np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
-        terms = read_only(mass), prices, margin, key, unsure, settled, settled_cost, faulty
+        terms = read_only(self.mass), prices, margin, key, unsure, settled, settled_cost, faulty
 
         def scan_block(block: int) -> None:
             end = min((block + 1) * _BLOCK, self.size)
@@ -344,9 +329,7 @@ def narrow(
         plain = None
     else:
         plain = np.vstack([rows.plain, cost])
-    inner = CostTable(
-        np.vstack([rows.cost, cost]), np.append(rows.row_mass, settled[anchors]), plain
-    )
+    inner = CostTable(np.vstack([rows.cost, cost]), np.append(rows.mass, settled[anchors]), plain)
     del rows
     best = solve_directly(inner, prices, fair, table, 1.001 * margin)
     vertex = best.vertex
@@ -375,9 +358,9 @@ def solve_directly(
         try:
             if fair.groups is None:
                 terms = prices, fair, whole.noise, width, attempt, table.plain
-                vertex = dual_simplex(table.cost, table.row_mass, *terms)
+                vertex = dual_simplex(table.cost, table.mass, *terms)
             else:
-                vertex = linear_program(_near(table.cost, prices, width), table.row_mass, fair)
+                vertex = linear_program(_near(table.cost, prices, width), table.mass, fair)
         except (InfeasibleError, StalledError) as error:
             if width == np.inf and (attempt >= _STALLS or isinstance(error, InfeasibleError)):
                 raise
@@ -425,9 +408,9 @@ def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty,
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is
     within `margin`.
 
-    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses, empty for 1 per row.
-    Writes the cell to key[low:] and marks rows in doubt in unsure[low:]. Adds the mass of settled
-    rows to settled[block, g], and their cost to settled_cost[block].
+    `cost` (r, G) has the rows from `low` on; `mass` (n,) are the masses. Writes the cell to key[low:]
+    and marks rows in doubt in unsure[low:]. Adds the mass of settled rows to settled[block, g], and
+    their cost to settled_cost[block].
     """
     total = settled_cost[block]
     fault = faulty[block]
@@ -447,11 +430,7 @@ def scan(cost, mass, prices, margin, key, unsure, settled, settled_cost, faulty,
         key[i] = cell
         unsure[i] = second <= best + margin
         if not unsure[i]:
-            if len(mass):
-                own = mass[i]
-            else:
-                own = 1.0
-            settled[block, cell] += own
-            total += own * cost[r, cell]
+            settled[block, cell] += mass[i]
+            total += mass[i] * cost[r, cell]
     settled_cost[block] = total
     faulty[block] = fault

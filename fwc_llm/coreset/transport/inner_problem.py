@@ -4,9 +4,9 @@ This is the paper's problem F(C), reduced to cells. Any prices u of the cells gi
 D(u) (docs/method.md, "The inner problem").
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fwc_llm.coreset.threads import one_blas_thread
 from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
-from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
+from fwc_llm.coreset.transport.parity import SATISFIED, Ints, ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
 
@@ -41,7 +41,7 @@ class Transport:
     lower_bound: float  # D(prices)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     prices: Floats  # (G,) prices of the cells, in units of the cost, to start the next call
-    row_mass: Floats | None = None  # (n,) mass of each row, sums to 1; None: 1/n per row
+    row_mass: Floats  # (n,) mass of each row, sums to 1
 
     def __repr__(self) -> str:
         moved = (
@@ -62,10 +62,7 @@ class Transport:
         row = np.append(np.arange(n, dtype=np.int32), self.split_row.astype(np.int32))
         cell = np.append(self.cell, self.split_cell.astype(np.int32))
         share = np.append(rest, self.split_share)
-        if self.row_mass is None:
-            mass = share / n
-        else:
-            mass = share * self.row_mass[row]
+        mass = share * self.row_mass[row]
         return coo_array((mass, (row, cell)), shape=(n, len(self.mass))).tocsr()
 
 
@@ -110,8 +107,8 @@ def fair_transport(
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals
-            `lower_bound`
-        to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
+            `lower_bound` to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon
+            by at most 1e-9.
 
     Raises:
         InputError: the cost has no rows, contains NaN or −inf, or is not (n, G); the target is not
@@ -160,23 +157,29 @@ def fair_transport(
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     terms = share, limits, penalty, together, start
-    choices: list[NDArray[np.intp] | None] = [None if masses is None else masses.positive]
-    if masses is not None and len(masses.heavy()) < np.count_nonzero(masses.values):
-        choices.append(masses.heavy())
-    for by_highs, rows in product((False, True), choices):  # the fastest first
+    for rows, by_highs in _attempts(masses):
         try:
-            if rows is None or masses is None:
-                return _plan(costs, masses, by_highs, *terms)
-            plan = _plan(costs[rows], masses.take(rows), by_highs, *terms)
+            if len(rows) == len(costs):
+                return _plan(costs, masses.values, by_highs, *terms)
+            plan = _plan(costs[rows], masses.values[rows], by_highs, *terms)
             return _with_idle_rows(plan, costs, rows)
         except _TooRareError as error:
             refused = error
     raise refused
 
 
+def _attempts(masses: Masses) -> Iterator[tuple[Ints, bool]]:
+    """Rows to solve, and whether by HiGHS: the fastest first."""
+    for by_highs in (False, True):
+        yield masses.positive, by_highs
+        heavy = masses.heavy()
+        if len(heavy) < len(masses.positive):
+            yield heavy, by_highs
+
+
 def _plan(
     costs: NDArray[Any],
-    masses: Masses | None,
+    weights: Floats,
     by_highs: bool,
     share: Floats,
     epsilon: Floats | None,
@@ -188,10 +191,6 @@ def _plan(
     n_outcomes = len(share)
     cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon, penalty is not None or groups is not None)
-    if masses is None:
-        weights = None
-    else:
-        weights = masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], weights)
     levels = live[::n_outcomes] // n_outcomes
     if groups is not None:
@@ -221,15 +220,13 @@ def _plan(
         cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
-        split_share=vertex.split_mass
-        if weights is None
-        else vertex.split_mass / weights[vertex.split_row],
+        split_share=vertex.split_mass / weights[vertex.split_row],
         mass=mass,
         objective=cost,
         lower_bound=min(cost, bound),
         violation=apart,
         prices=all_prices,
-        row_mass=None if weights is None else weights / total,
+        row_mass=weights / total,
     )
 
 
@@ -244,7 +241,7 @@ def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -
         if rows.cost.size > _PROGRAM:
             raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
         table = rows.rows()
-        return table.optimum(linear_program(table.cost, table.row_mass, fair))
+        return table.optimum(linear_program(table.cost, table.mass, fair))
     except (InfeasibleError, StalledError) as error:
         if by_highs and np.isinf(rows.cost).any():
             raise
@@ -262,7 +259,7 @@ def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]
     own = costs[np.ix_(resting, live)].astype(np.float64)
     cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
     cell[rows] = plan.cell
-    mass[rows] = 1 / len(rows) if plan.row_mass is None else plan.row_mass
+    mass[rows] = plan.row_mass
     return replace(plan, cell=cell, split_row=rows[plan.split_row], row_mass=mass)
 
 
@@ -272,7 +269,7 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
         return bool(prices.any())
     some = rows.sample(_SOME)
     own, none = (
-        float(some.row_mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
+        float(some.mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
         for at in (prices, np.zeros(len(prices)))
     )
     return own >= none - _SLACK * abs(none)
@@ -283,11 +280,8 @@ class _TooRareError(InputError):
 
 
 def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
-    if rows.mass is None:
-        least = np.inf
-    else:
-        least = float(rows.mass.min()) / rows.total
-    if least < share.min():
+    least = float(rows.mass.min()) / rows.total
+    if least < min(share.min(), 1 / rows.size):
         return _TooRareError(
             f"the smallest weight, {least:.3g} of all, is too small for double precision: give "
             f"such rows 0"

@@ -25,6 +25,7 @@ from fwc_llm.sanitize import (
     LIKE_A_KEY,
     as_single_line,
     hide_variable,
+    mapping_of,
     parse_json,
     parse_uint,
     redact,
@@ -126,11 +127,7 @@ def request_parameters(
 
 def _content(choice: Any) -> str:
     """What a choice of a response says."""
-    if isinstance(choice, Mapping):
-        message = choice.get("message")
-    else:
-        message = None
-    return json.dumps(message.get("content") if isinstance(message, Mapping) else None)
+    return json.dumps(mapping_of(mapping_of(choice).get("message")).get("content"))
 
 
 def _same_model(served: str, wanted: str) -> bool:

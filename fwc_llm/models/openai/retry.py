@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
-from fwc_llm.sanitize import as_single_line, parse_uint
+from fwc_llm.sanitize import as_single_line, mapping_of, parse_uint
 
 QUOTA_CODES = {
     "insufficient_quota",
@@ -98,14 +98,10 @@ class AttemptError(Exception):
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
     """Classify a response with a status of at least 300; `body` is JSON, text or None."""
     error, message = _error(body)
-    inner = error.get("innererror")
-    metadata = error.get("metadata")
     code = _word(error, "code").lower()
     kind = _word(error, "type").lower()
-    codes = {code, kind, _word(inner, "code").lower() if isinstance(inner, Mapping) else ""}
-    flagged = (
-        isinstance(metadata, Mapping) and "flagged_input" in metadata
-    )  # OpenRouter, with status 403
+    codes = {code, kind, _word(mapping_of(error.get("innererror")), "code").lower()}
+    flagged = "flagged_input" in mapping_of(error.get("metadata"))  # OpenRouter, with status 403
     filtered = status not in {401, 402, 404, 429} and bool(
         flagged or codes & _FILTER_CODES or _FILTER_WORDS.search(message)
     )
@@ -131,10 +127,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
             if ours and not parameter and (quoted := _QUOTED.search(message)):
                 parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
-            if for_all:
-                scope = FailureScope.RUN
-            else:
-                scope = FailureScope.UNCLEAR
+            scope = FailureScope.RUN if for_all else FailureScope.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
     wait = retry_after(headers)
     return AttemptError(scope, reason, status, code or kind, parameter, wait, filtered)
@@ -142,22 +135,17 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
 
 def body_failure(body: Any) -> AttemptError:
     """Classify a response with status 200 that is not a completion."""
-    if isinstance(body, Mapping) and body.get("error"):
+    if mapping_of(body).get("error"):
         error, message = _error(body)
         status = parse_uint(error.get("code"), 600) or parse_uint(error.get("status"), 600) or 0
         if status >= 400:
             return http_failure(status, body, {})
         code = _word(error, "code").lower()
-        if code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES:
-            scope = FailureScope.RUN
-        else:
-            scope = FailureScope.ATTEMPT
+        for_all = code in QUOTA_CODES | _KEY_CODES | _MODEL_CODES
+        scope = FailureScope.RUN if for_all else FailureScope.ATTEMPT
         return AttemptError(scope, f"an error with status 200: {message}", 200, code)
     if isinstance(body, str):
-        if body.lstrip()[:1] == "<":
-            kind = "HTML"
-        else:
-            kind = "text"
+        kind = "HTML" if body.lstrip()[:1] == "<" else "text"
         return AttemptError(
             FailureScope.ATTEMPT,
             f"{kind} instead of JSON, with status 200: {as_single_line(body)}",
@@ -183,10 +171,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _error(body: Any) -> tuple[Mapping[str, Any], str]:
     """The error object and its message, from any of the usual response formats."""
-    if isinstance(body, Mapping):
-        error = body.get("error", body)
-    else:
-        error = {}
+    error = mapping_of(body).get("error", mapping_of(body))
     if not isinstance(error, Mapping):
         error = {"message": error}
     message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")

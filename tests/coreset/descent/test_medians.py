@@ -13,16 +13,21 @@ from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.weights import read_weights
+from fwc_llm.coreset.weights import Masses, read_weights
 
 
 def numbers(x: np.ndarray) -> EncodedTable:
     return EncodedTable(x, np.empty((len(x), 0), np.int32))
 
 
+def alike(n: int) -> tuple[Masses, np.ndarray]:
+    """Equal masses of n rows."""
+    return Masses(np.ones(n)), np.full(n, 1 / n)
+
+
 def whole(label: np.ndarray, m: int) -> RowAssignment:
     none = np.zeros(0, np.int64)
-    return RowAssignment(label.astype(np.int32), none, none, np.zeros(0), m)
+    return RowAssignment(label.astype(np.int32), none, none, np.zeros(0), m, *alike(len(label)))
 
 
 def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
@@ -34,6 +39,7 @@ def torn(label: np.ndarray, m: int, rng: np.random.Generator) -> RowAssignment:
         rng.integers(0, m, len(row)),
         rng.random(len(row)).round(2) / 2,
         m,
+        *alike(len(label)),
     )
 
 
@@ -143,12 +149,11 @@ def test_compiled_medoids_move_as_plain_ones_do(support: str) -> None:
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_whole_weights_move_as_repeated_rows_do(cost: str) -> None:
     given = weighted_problem(300, cost, "free", ties=True)
-    assert given.masses is not None
     often = np.rint(given.masses.values / given.masses.values.min()).astype(
         int
     )  # the least weight is 1
     rows = np.repeat(np.arange(300), often)
-    repeated = replace(given.subset(rows), masses=None)
+    repeated = replace(given.subset(rows), masses=Masses(np.ones(len(rows))))
     points = given.table.values[np.arange(12) * 20].astype(np.float64)
     objective, other = (Steps(each).certify(points)[0].objective for each in (given, repeated))
     assert objective == pytest.approx(other, rel=1e-12)

@@ -12,7 +12,8 @@ import pytest
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.out_of_core import block_tables, certifying_pass
-from fwc_llm.errors import InputError, SampleWarning
+from fwc_llm.errors import InputError
+from fwc_llm.notices import SampleWarning
 
 N = 5000
 M = 6

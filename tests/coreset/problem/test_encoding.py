@@ -13,7 +13,8 @@ from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoded_table import EncodedTable, value_ids
 from fwc_llm.coreset.problem.encoding import encode, encode_array
-from fwc_llm.errors import FwcError, InputError, ScaleWarning
+from fwc_llm.errors import FwcError, InputError
+from fwc_llm.notices import ScaleWarning
 from tests.coreset.programs import peak
 
 
@@ -168,7 +169,7 @@ def test_a_float64_array_is_read_where_it_is() -> None:
     X = np.random.default_rng(0).normal(
         size=(400_000, 10)
     )  # far more than the rows whose scale is looked at
-    assert peak(lambda: encode(X)) < 0.1 * X.nbytes
+    assert peak(lambda: encode(X)) < 0.2 * X.nbytes  # the masses take a tenth
 
 
 def test_a_frame_is_written_column_by_column_into_one_matrix() -> None:

@@ -251,7 +251,7 @@ def test_a_penalty_is_a_soft_limit(
             assert known.imbalance == pytest.approx(fitted.imbalance_, abs=1e-9)
     fair = SoftParitySet(fits[1].target_, 0.3, 3)
     cost = np.random.default_rng(0).random((40, 6))
-    vertex = CostTable(cost).optimum(linear_program(cost, np.ones(40), fair))
+    vertex = CostTable(cost, np.ones(40)).optimum(linear_program(cost, np.ones(40), fair))
     own = fair_transport(cost, 3, 2, fair.target, None, penalty=0.3)
     primal = vertex.cost + fair.charge(vertex.load)
     dual = vertex.bound + 40 * fair.best(vertex.vertex.prices)[0]

@@ -1,0 +1,126 @@
+"""Notices: what no error says and somebody should know; and how messages name options.
+
+The library gives notices as `warnings` of the categories below, and facts by `logging` (logger
+"fwc_llm"). The command line prints both. Messages are written with the flags of the command line;
+in Python, `spoken` turns them into arguments.
+"""
+
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from fwc_llm.sanitize import redact, replace_invisible
+
+LOG = logging.getLogger("fwc_llm")
+
+
+class FwcWarning(UserWarning):
+    """A notice of this package; base of all categories."""
+
+
+class DataWarning(FwcWarning):
+    """A table was read in a way that its owner may not expect."""
+
+
+class RunWarning(FwcWarning):
+    """A run differs from what was asked for, or lacks replies or answers."""
+
+
+class ScaleWarning(FwcWarning):
+    """Columns of an array differ so much in scale that few columns decide the distances."""
+
+
+class SampleWarning(FwcWarning):
+    """The sample of a table in blocks lacks rows that contribute much to the objective."""
+
+
+# Flags whose arguments in Python have other names, and flags without a value.
+ARGUMENTS = {"option": "strategy_options", "order": "orders", "param": "params", "shots": "arms"}
+SWITCHES = (
+    "allow-changed-data",
+    "assist",
+    "batch",
+    "cancel-batch",
+    "counterfactual",
+    "finish-live",
+    "logprobs",
+    "no-watch",
+    "reference",
+    "strict",
+)
+_WORDS = "none|json|word|auto|chat|decisions|systemone|fit|base-rate|as-no|default|surrogate"
+_VALUE = rf"[\d.]*\d\b|{_WORDS}|[A-Z]{{3,}}\b|'[^']*'|[^\s:;,']*/[^\s:;,']*"
+_PARAMETER = re.compile(r"--param ([\w.]+)(?:=(\w+|…))?")
+_FLAG = re.compile(
+    r"(?P<command>`[^`]*`)|(?<!install )--(?P<name>[a-z](?:[a-z\d-]*[a-z\d])?)"
+    rf"(?:[ =](?P<value>{_VALUE}))?"
+)
+_in_command_line: ContextVar[bool] = ContextVar("in_command_line", default=False)
+
+
+def spoken(text: str) -> str:
+    """A message with options as the caller writes them: `--n-test 24`, or `n_test=24` in Python."""
+    if _in_command_line.get() or "--" not in text:
+        return text
+    text = text.replace("the same command", "the same call")
+    return _FLAG.sub(_argument, _PARAMETER.sub(_parameter, text))
+
+
+def _parameter(flag: re.Match[str]) -> str:
+    return f"params[{flag[1]!r}]{'' if flag[2] is None else f' = {flag[2]!r}'}"
+
+
+def _argument(flag: re.Match[str]) -> str:
+    if flag["command"]:
+        return flag[0]
+    name = ARGUMENTS.get(flag["name"], flag["name"].replace("-", "_"))
+    value = flag["value"]
+    if value is None:
+        return f"{name}=True" if flag["name"] in SWITCHES else name
+    if value == "none":
+        return f"{name}=None"
+    if value[0].isdigit() or value[0].isupper() or value[0] == "'":
+        return f"{name}={value}"
+    return f"{name}={value!r}"
+
+
+def tell(text: str, category: type[FwcWarning] = RunWarning) -> None:
+    """Give a notice to whoever called the package."""
+    warnings.warn(redact(replace_invisible(spoken(text))), category, stacklevel=outside())
+
+
+def outside() -> int:
+    """The `stacklevel`, for `warnings.warn`, of the code that called the package."""
+    frame = sys._getframe(1)
+    level = 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm."):
+        frame = frame.f_back
+        level = level + 1
+    return level
+
+
+@contextmanager
+def to_command_line(show: Callable[[str], None]) -> Iterator[None]:
+    """Within the block messages name flags, and `show` prints notices, each once."""
+    seen = set[str]()
+    token = _in_command_line.set(True)
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def print_notice(message: Warning | str, category: type[Warning], *place: object) -> None:
+            if not issubclass(category, FwcWarning):
+                usual(message, category, *place)  # type: ignore[arg-type]
+            elif str(message) not in seen:
+                seen.add(str(message))
+                show(str(message))
+
+        warnings.simplefilter("always", FwcWarning)
+        warnings.showwarning = print_notice  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            _in_command_line.reset(token)

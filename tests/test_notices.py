@@ -1,0 +1,168 @@
+"""Notices and messages: the same in Python and on the command line, each in its own words."""
+
+import ast
+import logging
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fwc_llm
+from fwc_llm import FwcError, evaluate, load_task
+from fwc_llm.models.client import Client
+from fwc_llm.notices import SWITCHES, DataWarning, RunWarning, spoken, tell, to_command_line
+from fwc_llm.runs.execute import UnreadError
+from fwc_llm.runs.settings import Settings
+from tests.command import Run
+
+PACKAGE = Path(fwc_llm.__file__).parent
+
+
+def people(n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(20, 70, n),
+        "sex": rng.choice(["F", "M"], n),
+        "income": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+        "number": range(n),
+        "approved": rng.integers(0, 2, n),
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments"),
+    [
+        ("--n-test 24 is no whole number", "n_test=24 is no whole number"),
+        ("leave out --batch", "leave out batch=True"),
+        ("--max-cost cannot be kept", "max_cost cannot be kept"),
+        ("use --answer-format word, or auto", "use answer_format='word', or auto"),
+        ("drawn with --base-parity none", "drawn with base_parity=None"),
+        ("--param reasoning_effort=low", "params['reasoning_effort'] = 'low'"),
+        ("pass --shots, or --m", "pass arms, or m"),
+        ("evaluate again with --out runs/a", "evaluate again with out='runs/a'"),
+        ("`fwc-llm eval --task census`", "`fwc-llm eval --task census`"),
+        (
+            "the same command with --out 'my run' continues",
+            "the same call with out='my run' continues",
+        ),
+    ],
+)
+def test_options_are_named_as_the_caller_writes_them(flags: str, arguments: str) -> None:
+    assert str(FwcError(flags)) == spoken(flags) == arguments
+    with to_command_line(print):
+        assert str(FwcError(flags)) == spoken(flags) == flags
+
+
+def test_switches_are_the_options_without_a_value() -> None:
+    fields = Settings.model_fields | Client.model_fields
+    switches = {
+        name.replace("_", "-") for name, field in fields.items() if field.annotation is bool
+    }
+    assert switches <= {*SWITCHES}
+
+
+def test_no_message_of_the_library_keeps_a_flag_in_python() -> None:
+    flag = re.compile(r"(?<![\w(-])--[a-z][\w-]*")
+    kept = set[str]()
+    for path in set(PACKAGE.rglob("*.py")) - set((PACKAGE / "cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                kept |= {*flag.findall(re.sub("`[^`]*`", "", spoken(node.value)))}
+    assert kept == {"--no-deps"}  # of pip
+
+
+def test_the_command_line_prints_each_notice_once() -> None:
+    printed: list[str] = []
+    with to_command_line(printed.append):
+        for _ in range(2):
+            tell("--n-test 7 is rounded", RunWarning)
+        warnings.warn("another package's", UserWarning, stacklevel=1)
+    assert printed == ["--n-test 7 is rounded"]
+
+
+def test_guesses_about_a_frame_are_warnings_and_usual_ones_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "fwc_llm"), pytest.warns(DataWarning) as caught:
+        load_task(people(), protected="sex", outcome="approved")
+    (warning,) = caught
+    assert "column number: every value differs" in str(warning.message)
+    assert "with bands" in str(warning.message)
+    assert warning.filename == __file__
+    assert "'1' was taken for yes" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64", "str"])
+def test_an_outcome_of_1_and_2_is_refused_until_somebody_says_which_is_yes(kind: str) -> None:
+    frame = people()
+    frame["approved"] = (frame["approved"] + 1).astype(kind)
+    with pytest.raises(FwcError, match="say which means yes: positive='2' or positive='1'"):
+        load_task(frame, protected="sex", outcome="approved")
+    task = load_task(frame, protected="sex", outcome="approved", positive=2)
+    assert task.labels(task.pool()).mean() == pytest.approx(people()["approved"].mean())
+
+
+def test_a_changed_number_of_rows_is_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(RunWarning, match=r"^n_test=21: .* are drawn"):
+        evaluate("census", "surrogate", ("zero",), n_test=21, base_parity=0.1, out=tmp_path / "run")
+
+
+def test_a_function_that_always_raises_ends_the_run_with_its_exception(tmp_path: Path) -> None:
+    def divide(messages: object) -> float:
+        return 1 / 0
+
+    with pytest.raises(UnreadError, match=r"12 times: it raised ZeroDivisionError") as caught:
+        evaluate("census", divide, ("zero",), n_test=40, out=tmp_path / "run")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert "--" not in str(caught.value)
+
+
+def test_rows_without_a_reply_are_named_with_their_reason(tmp_path: Path) -> None:
+    def divide(messages: object) -> float:
+        return 1 / 0
+
+    with pytest.warns(RunWarning, match="4 of 4 requests have no reply; it raised ZeroDivision"):
+        result = evaluate("census", divide, ("zero",), n_test=4, out=tmp_path / "run")
+    for ask in (result.audit, lambda: result.check("dp > 0.1")):
+        with pytest.raises(FwcError, match="ZeroDivisionError") as caught:
+            ask()
+        assert "--" not in str(caught.value)
+        assert "fwc-llm" not in str(caught.value)
+
+
+def test_replies_without_an_answer_are_quoted(tmp_path: Path) -> None:
+    said = iter(range(1_000))
+    with pytest.warns(RunWarning, match="among the replies without an answer: 5 times “dunno”"):
+        evaluate(
+            "census",
+            lambda _: "yes" if next(said) % 2 else "dunno",
+            ("zero",),
+            n_test=10,
+            out=tmp_path / "run",
+        )
+
+
+def test_the_command_line_says_it_too(fwc: Run, tmp_path: Path) -> None:
+    outcome = fwc(
+        "eval",
+        "--task",
+        "census",
+        "--shots",
+        "zero",
+        "--n-test",
+        21,
+        "--base-parity",
+        0.1,
+        "--rpm",
+        3,
+        "--out",
+        tmp_path / "run",
+        code=0,
+    )
+    assert "--n-test 21: " in outcome.err
+    assert "surrogate does not take --rpm" in outcome.err
+    assert outcome.err.count("does not take --rpm") == 1
