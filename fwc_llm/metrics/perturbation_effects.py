@@ -104,7 +104,7 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
         (attribute, level), (other, told_as) = (kind[6:].split("=", 1) for kind in (first, second))
         if attribute == other:
             before, after = _twins(answers_to(first), answers_to(second))
-            yield from _changes(before, after, group=level, against=told_as, scope="names")
+            yield from changes(before, after, group=level, against=told_as, scope="names")
     for kind in kinds:
         if kind.startswith("proxies:"):
             before, after = _twins(factual, answers_to(kind))
@@ -112,10 +112,10 @@ def probes(run: RunAnswers, arm: str) -> Iterator[Record]:
                 here = np.asarray(after.group == group)
                 of: Any = {"group": group, "against": kind[8:].split("=", 1)[1], "scope": "proxies"}
                 if here.any():
-                    yield from _changes(before.where(here), after.where(here), **of)
+                    yield from changes(before.where(here), after.where(here), **of)
 
 
-def _changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:
+def changes(factual: ArmAnswers, changed: ArmAnswers, **cells: Any) -> Iterator[Record]:
     """Compare the answers (n,) to rows with the answers (n,) to their variants.
 
     `changed` is the share of answers that differ; the differences are those of the rate of yes, of

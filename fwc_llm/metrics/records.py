@@ -95,8 +95,10 @@ class Records(Sequence[Record]):
 
     def __init__(self, records: Iterable[Record], attribute: str = "") -> None:
         self.attribute = attribute
-        self._list = list({record.key: record for record in reversed(list(records))}.values())
-        self._list.reverse()
+        unique: dict[tuple[str | int | None, ...], Record] = {}
+        for record in records:
+            unique.setdefault(record.key, record)
+        self._list = list(unique.values())
 
     @classmethod
     def read(cls, lines: Iterable[Mapping[str, Any]], attribute: str) -> "Records":

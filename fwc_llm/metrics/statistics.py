@@ -540,9 +540,6 @@ def _about_arms(content: Statistics) -> Iterator[str]:
     if unanswered:
         have = "question has" if unanswered == 1 else "questions have"
         yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
-    reasons = {pair.compared.reason for pair in content.pairs if pair.compared.reason}
-    if reasons:
-        yield f"Which arm is better {reasons.pop()}."
 
 
 def _within_strata(within: ParityWithinStrata, verdict: str) -> str:

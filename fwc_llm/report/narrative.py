@@ -475,8 +475,8 @@ def _silence(stats: Statistics, arm: str) -> Iterator[dict[str, str]]:
     """
     for rate in REPLY_RATES[1:]:
         gap = stats.of(f"{rate}_gap", arm)
-        if gap.verdict in SHOWN:
-            shares = stats.rates(arm, rate)
+        shares = stats.rates(arm, rate)
+        if gap.verdict in SHOWN and shares:
             order = sorted(shares, key=lambda name: shares[name].value)
             points = number(gap.value, 0, 100)
             low, high = (number(shares[name].value, 0, 100) for name in (order[0], order[-1]))

@@ -1,6 +1,6 @@
 """The records of a document as CSV, one line per record."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics import records
@@ -12,10 +12,17 @@ COLUMNS = ("run", "task", "model", "simulated", "reference", *records.COLUMNS)
 
 def records_csv(document: Mapping[str, Any]) -> str:
     """The document's records as CSV with `COLUMNS`; undefined values are empty."""
-    lines = (
-        head(document, run) | vars(record) for run in document["runs"] for record in run["records"]
-    )
-    return as_csv(lines, COLUMNS)
+    return as_csv((line for run in document["runs"] for line in _of_run(document, run)), COLUMNS)
+
+
+def _of_run(document: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lines = run["statistics"].references
+    names = lines.names if lines else ()
+    for record in run["records"]:
+        cells = head(document, run) | vars(record)
+        if record.arm in names:
+            cells["reference"] = "true"
+        yield cells
 
 
 def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:

@@ -70,22 +70,19 @@ def first(stats: Statistics) -> Section:
     metrics = [BY_KEY[key] for key in leading(stats)]
     arms = sorted((arm.arm for arm in stats.arms), key=by_gap)
     few = len(stats.judged) <= _MOST_GROUPS
-    coverage = any(stats.of("coverage", arm).value < 1 for arm in arms)
     truth = [TRUTH] * stats.labelled
     rows: list[Row] = []
     for arm in (*arms, *truth):
         cells: Cells = [shown(stats.of(metric.key, arm), metric) for metric in metrics]
         verdict = "" if arm == TRUTH else stats.of(stats.lead, arm).verdict or DASH
-        share = [percent(stats.of("coverage", arm).value)] if arm != TRUTH else [""]
         rates = _group_rates(stats.rates(arm), stats.judged, few)
-        rows.append([arm, *rates, cells[0], verdict, *cells[1:], *share * coverage])
+        rows.append([arm, *rates, cells[0], verdict, *cells[1:]])
     if few:
         headings = ["Arm", *(f"Yes, {name} %" for name in stats.judged)]
     else:
         headings = ["Arm", "Lowest rate %", "Highest rate %"]
     at = len(headings)
     headings += [metric.title for metric in metrics]
-    headings += ["Coverage"] * coverage
     headings.insert(at + 1, "Verdict")  # beside the gap that it is about
     scales = {}
     for place, metric in enumerate(metrics):
@@ -108,8 +105,8 @@ def intervals_line(stats: Statistics) -> str:
     """What intervals and verdicts are."""
     judged = BY_KEY[stats.lead].words
     return (
-        f"In brackets 95 % intervals; the verdict is on the {judged}, from this interval, with "
-        f"differences up to {stats.margin:g} taken as none that matters."
+        f"In brackets 95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} "
+        "is no difference that matters."
     )
 
 

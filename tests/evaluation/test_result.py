@@ -14,12 +14,11 @@ import pandas as pd
 import pytest
 
 from fwc_llm import FunctionModel, FwcError, IncompleteRunError, ProviderError, Result, evaluate
-from fwc_llm.metrics.counts import METRICS
-from fwc_llm.metrics.intervals import SHOWN
+from fwc_llm.metrics.counts import plain
+from fwc_llm.metrics.intervals import EQUAL
 from fwc_llm.models import Messages
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.formats import render
-from fwc_llm.report.sections import MARKS
 from fwc_llm.runs.folder import FORMAT, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.recorded_run import score_run as score
@@ -88,18 +87,19 @@ def said_of_the_gap(result: Result) -> list[Any]:
     """The gap, its interval and verdict as JSON has them, after checking that every other output
     agrees.
     """
-    gap = json.loads(render([result.folder], "json"))["runs"][0]["statistics"]["arms"][0][GAP]
-    (arm,) = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["arms"]
+    found = json.loads(render([result.folder], "json"))["runs"][0]["records"]
+    gap = next(record for record in found if (record["metric"], record["arm"]) == (GAP, "zero"))
+    stored = json.loads((result.folder / "results.json").read_text(encoding="utf-8"))["records"]
+    assert gap in stored
     tidy = csv.DictReader(render([result.folder], "csv").splitlines())
-    (line,) = (x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))
-    assert arm[GAP] == result.to_frame().loc["zero", GAP] == float(line["value"]) == gap["value"]
+    line = next(x for x in tidy if (x["metric"], x["arm"]) == (GAP, "zero"))
+    frame = result.to_frame().query("arm == 'zero' and metric == @GAP").iloc[0]
+    assert frame["value"] == float(line["value"]) == gap["value"]
     assert [float(line[end]) for end in ("low", "high")] == [gap["low"], gap["high"]]
-    assert arm["verdict"][GAP] == line["verdict"] == gap["verdict"]
-    assert [arm[metric] for metric in METRICS] == result.to_frame().loc[
-        "zero", list(METRICS)
-    ].tolist()
-    assert result.check("dp_gap > 0.99").value == gap["value"]
-    shown = f"{gap['value']:.3f} {MARKS[gap['verdict']]}", f"{gap['low']:.3f} to {gap['high']:.3f}"
+    assert line["verdict"] == gap["verdict"]
+    check = result.check("dp_gap > 0.99")
+    assert [check.value, check.low, check.high] == [gap[name] for name in ("value", "low", "high")]
+    shown = f"{gap['value']:.3f}", f"{gap['low']:.3f} to {gap['high']:.3f}", gap["verdict"]
     page = "".join(ElementTree.fromstring(result._repr_html_()).itertext())
     report = re.sub("<[^>]+>", " ", html.unescape(render([result.folder], "html")))
     for text in (
@@ -164,11 +164,13 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     shutil.copytree(result.folder, tmp_path / "twin")
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
-        assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
-    assert SHOWN["no difference shown"] in repr(compared)
+        changes = compared["records"].where(metric="accuracy_difference")
+        assert {record.value for record in changes} == {0.0}
+    assert EQUAL in " ".join(repr(compared).split())
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "DP gap" in drawn
-    json.dumps(compared)
+    json.dumps(plain(compared))
+    assert len(compared.to_frame()) == len(compared["records"])
     with pytest.raises(FwcError, match="not a folder"):
         result.compare(tmp_path / "nowhere")
 

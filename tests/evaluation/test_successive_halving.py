@@ -75,7 +75,9 @@ def test_who_may_still_win_stays_and_not_who_is_near_on_average(pool: halving.Po
     def ask(names: Iterable[str], k: int) -> dict[str, halving.Floats]:
         return {name: np.where(flips[name], other, right)[:k] for name in names}
 
-    found = halving.successive_halving(list(shares)[2:], pool, halving.Goal("dp_gap", 0.0, 0.06), ask)
+    found = halving.successive_halving(
+        list(shares)[2:], pool, halving.Goal("dp_gap", 0.0, 0.06), ask
+    )
     assert len(found["edge"]) == 400
     assert sum(len(found[name]) == 400 for name in shares) == 2 + halving.FEWEST_KEPT
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fwc_llm.runs.folder import FORMAT, RunFolder
@@ -173,7 +174,19 @@ def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> d
         "requests": len(answers),
         "unanswered": 0,
         "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
+        "records": [_accuracy(arm, answers) for arm in described["arms"]],
     }
+
+
+def _accuracy(arm: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The accuracy of an arm's answers, the mean over repeats, as a record."""
+    frame = pd.DataFrame(
+        [a for a in answers if a["arm"] == arm and not a["variant"] and a["answer"]]
+    )
+    if frame.empty:
+        return {"arm": arm, "metric": "accuracy"}
+    right = (frame["answer"] == frame["label"]).groupby(frame["repeat"]).mean().mean()
+    return {"arm": arm, "metric": "accuracy", "value": float(right)}
 
 
 def answer_row(row: object, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
