@@ -5,6 +5,7 @@ list, and tables, sentences and gates look records up (docs/format.md).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
@@ -88,17 +89,23 @@ NOTHING = Record()
 
 
 class Records(Sequence[Record]):
-    """A list of records with unique keys, which can be looked up; the first of equal keys stays.
+    """A list of records with unique keys, which can be looked up.
 
     `attribute` is the one by which groups are compared unless another is named.
     """
 
     def __init__(self, records: Iterable[Record], attribute: str = "") -> None:
         self.attribute = attribute
-        unique: dict[tuple[str | int | None, ...], Record] = {}
-        for record in records:
-            unique.setdefault(record.key, record)
-        self._list = list(unique.values())
+        self._list = list(records)
+        self._keys = {record.key for record in self._list}
+        if len(self._keys) < len(self._list):
+            twice = next(k for k, n in Counter(r.key for r in self._list).items() if n > 1)
+            raise ValueError(f"two records of {twice}")
+
+    def and_also(self, more: Iterable[Record]) -> "Records":
+        """Add the records of numbers that are not there yet."""
+        new = {record.key: record for record in more if record.key not in self._keys}
+        return Records([*self._list, *new.values()], self.attribute)
 
     @classmethod
     def read(cls, lines: Iterable[Mapping[str, Any]], attribute: str) -> "Records":

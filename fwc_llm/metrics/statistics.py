@@ -168,7 +168,7 @@ def statistics(
         for place, (name, n) in enumerate(zip(run.groups, sizes, strict=True))
     ]
     content = Statistics(
-        Records([*found, *of_lines, *more], attribute),
+        Records([*found, *of_lines], attribute).and_also(more),
         facts,
         groups,
         pairs,

@@ -261,7 +261,9 @@ def audit_of_file(
         "format": FORMAT,
         "predictions": predictions.name,
         "protected": list(names),
-        "records": plain(Records(r for audit in audits.values() for r in audit.records)),
+        "records": plain(
+            Records([]).and_also(r for audit in audits.values() for r in audit.records)
+        ),
         "statistics": {name: plain(audit.statistics) for name, audit in audits.items()},
         "ll144": summary(of_law, heading, asked.about.model_dump(), audited, asked.because or ""),
         "created": audited,

@@ -97,16 +97,17 @@ def test_counts_and_rates_are_those_of_the_table(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_number_is_of_is_there_once(seed: int) -> None:
-    """Before equal keys are dropped, too: nothing but impact tables computes a rate again."""
+    """Of statistics and of impact tables; where both have a number, it is the same number."""
     answered = from_frame(table(seed), attributes=["sex", "race"])
     impact = impact_tables(answered)
-    found = list(statistics(answered).records)
-    keys = [record.key for record in found]
-    assert len(set(keys)) == len(keys)
-    together = Records([*found, *impact.records])
-    again = [record for record in impact.records if record.key in set(keys)]
-    assert close(again, [record for record in found if record.key in {r.key for r in again}])
-    assert len(together) == len(found) + len(impact.records) - len(again)
+    found = statistics(answered).records  # `Records` raises an error for a key that is there twice
+    Records(impact.records)
+    keys = {record.key for record in found}
+    again = {record.key: record for record in impact.records if record.key in keys}
+    assert close(again.values(), [record for record in found if record.key in again])
+    assert len(found.and_also(impact.records)) == len(found) + len(impact.records) - len(again)
+    with pytest.raises(ValueError, match="two records of"):
+        Records([found[0], found[0]])
 
 
 @pytest.mark.parametrize("seed", range(2))
