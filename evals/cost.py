@@ -32,12 +32,7 @@ from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.runs.splits import table_of
 from fwc_llm.tasks import Task, load_task
 
-METRICS = (
-    "dp_gap",
-    "dp_ratio",
-    "eo_gap",
-    "accuracy",
-)
+METRICS = ("dp_gap", "dp_ratio", "eo_gap", "accuracy")
 DESIGNED = (0.375, 0.125, 0.125, 0.375)  # of each group and label at a base parity of 0.5
 FITTED = ""
 PREDICTABLE = "predictable"

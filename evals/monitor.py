@@ -84,7 +84,11 @@ WORLDS = (
     ),
     World("ratio of rates", "dp_ratio < 0.8", halves, lambda month: (0.4, 0.5), (0.3, 0.5)),
     World(
-        "EO, 30 % have the label yes", "eo_gap > 0.1", halves, lambda month: (0.55, 0.65), (0.5, 0.7)
+        "EO, 30 % have the label yes",
+        "eo_gap > 0.1",
+        halves,
+        lambda month: (0.55, 0.65),
+        (0.5, 0.7),
     ),
     World("accuracy", "accuracy < 0.8", lambda month: (1.0,), lambda month: (0.8,), (0.7,)),
 )

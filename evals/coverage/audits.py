@@ -17,12 +17,7 @@ from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 
-_METRICS = (
-    "accuracy",
-    "dp_gap",
-    "dp_ratio",
-    "eo_gap",
-)
+_METRICS = ("accuracy", "dp_gap", "dp_ratio", "eo_gap")
 
 
 def public_audit(sample: Sample) -> dict[str, Any]:
@@ -104,9 +99,7 @@ def _arm(
             one = rates[place]
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
-    described["dp_gap"] |= {
-        "p_value": found["dp_gap"].p_value
-    }
+    described["dp_gap"] |= {"p_value": found["dp_gap"].p_value}
     for metric in _METRICS[1:]:
         described[metric]["verdict"] = found[metric].verdict()
     for metric in further:

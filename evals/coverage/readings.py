@@ -9,12 +9,7 @@ import numpy as np
 from evals.coverage.worlds import ARMS, EXAMPLES, STRATEGY, Sample, truth
 
 LEVEL = 0.05
-METRICS = (
-    "accuracy",
-    "dp_gap",
-    "dp_ratio",
-    "eo_gap",
-)
+METRICS = ("accuracy", "dp_gap", "dp_ratio", "eo_gap")
 TESTED = ("accuracy", "dp_gap")
 _RATES = ("rate", "true_positive_rate", "false_positive_rate", "coverage")
 _ROUNDING = 1e-9

@@ -105,8 +105,7 @@ def intervals_line(stats: Statistics) -> str:
     """What intervals and verdicts are."""
     judged = BY_KEY[stats.lead].words
     return (
-        f"In brackets 95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} "
-        "is no difference that matters."
+        f"95 % intervals. The verdict is on the {judged}; up to {stats.margin:g} does not matter."
     )
 
 

@@ -168,7 +168,7 @@ def test_damaged_and_other_lines_are_refused(result: Result, task: Task, tmp_pat
     ]
     for content in bad:
         (other.folder / FILE_NAME).write_text(json.dumps(content))
-        with pytest.raises(FwcError, match="reference=True"):
+        with pytest.raises(FwcError, match="write it again"):
             other.audit()
 
 
