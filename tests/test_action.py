@@ -139,10 +139,10 @@ def audit(folder: Path, github: GitHub, **inputs: Any) -> tuple[int, str, dict[s
 @pytest.mark.parametrize(
     ("condition", "undecided", "outcome", "code"),
     [
-        ("dp_gap > 0.9", "fail", "passed", 0),
-        ("dp_gap > 0.01", "fail", "failed", 5),
-        ("dp_gap > 0.25", "fail", "undecided", 6),
-        ("dp_gap > 0.25", "pass", "undecided", 0),
+        ("dp_gap > 0.9", "fail", "within", 0),
+        ("dp_gap > 0.01", "fail", "outside", 5),
+        ("dp_gap > 0.25", "fail", "cannot say", 6),
+        ("dp_gap > 0.25", "pass", "cannot say", 0),
     ],
 )
 def test_three_outcomes(
@@ -151,7 +151,7 @@ def test_three_outcomes(
     done, printed, written = audit(tmp_path, github, fail_if=condition, undecided=undecided)
     assert done == code, printed
     assert f"outcome={outcome}" in written["GITHUB_OUTPUT"].splitlines()
-    assert ("::warning::" in printed) == (outcome == "undecided")
+    assert ("::warning::" in printed) == (outcome == "cannot say")
     (comment,) = github.comments
     assert comment["body"] == written["GITHUB_STEP_SUMMARY"]
     assert len(comment["body"].splitlines()) <= 60
@@ -213,11 +213,11 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     bodies = [comment["body"] for comment in github.comments]
     assert len({body.partition("\n")[0] for body in bodies}) == len(bodies) == 5
     assert [body.partition("(")[0].split("## ")[1] for body in bodies] == [
-        "fwc-llm all people: passed ",
+        "fwc-llm all people: within ",
         "fwc-llm: error ",
-        "fwc-llm: passed ",
-        "fwc-llm: passed ",
-        "fwc-llm all people: passed ",
+        "fwc-llm: within ",
+        "fwc-llm: within ",
+        "fwc-llm all people: within ",
     ]
     assert len(list((tmp_path / "temp").glob("fwc-llm.*"))) == 5
     github.comments.insert(
@@ -226,7 +226,7 @@ def test_uses_of_a_job_and_of_a_matrix_share_nothing(tmp_path: Path, github: Git
     for number, comment in enumerate(github.comments):
         comment["id"] = number
     audit(tmp_path, github, name="all people", fail_if="dp_gap > 0.01")  # another push
-    assert "failed" in github.comments.pop(1)["body"]
+    assert "outside" in github.comments.pop(1)["body"]
     assert [comment["body"] for comment in github.comments] == bodies, (
         "the person's and all others as they were"
     )

@@ -25,7 +25,7 @@ def completion(content: str | None, finish: str = "stop", **message: Any) -> Cha
 def test_nothing_is_true_by_accident(tmp_path: Path) -> None:
     said = pd.DataFrame({"said": [1] * 200 + [0] * 200, "sex": ["M"] * 200 + ["F"] * 200})
     check = audit(said, answer="said", protected="sex").check("dp_gap > 0.1")
-    assert (check.outcome, check.passed) == ("failed", False)
+    assert (check.outcome, check.passed) == ("outside", False)
     result = evaluate("census", "surrogate", ("zero",), n_test=40, out=tmp_path / "run")
     for nothing, words in (
         (check, "check.passed"),

@@ -208,7 +208,7 @@ def _stacked(cell: str) -> str:
     """A cell on several lines: an interval, and the end of a verdict, below its beginning."""
     for end in (" (", " but ", " too ", " all ", " that ", " at "):
         cell = cell.replace(end, f"\n{end.strip(' ')}{' ' * (end != ' (')}")
-    return cell
+    return cell.replace("Yes, ", "Yes,\n")
 
 
 def _short(name: str) -> str:

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fwc_llm.answers import PARSER, read_answer
+from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Usage, is_simulation
 from fwc_llm.models.recorded import Key, key_of, reply_of
@@ -159,6 +160,12 @@ def score(
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_arm.setdefault(row["arm"], []).append(row)
+    strangers = [name for name in described["arms"] if name not in by_arm]
+    if strangers:
+        raise FwcError(
+            f"run.json names the arm {strangers[0]!r}, about which no question was asked: restore "
+            f"run.json"
+        )
     unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 

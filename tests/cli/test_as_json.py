@@ -150,7 +150,7 @@ def test_the_keys_are_those_of_the_page_and_nothing_else(
             keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}
         ), name
     (one,) = found["eval"]["runs"]
-    assert set(one) == {"folder", "results", "statistics", "threshold", "cost"}
+    assert set(one) == {"folder", "results", "records", "statistics", "cost"}
     assert one["results"] == json.loads((tmp_path / "new" / "results.json").read_text())
     # The second condition is one of the first's checks.
     assert [gate["condition"] for gate in found["gate"]["gates"]] == [

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm.metrics.records import Records
 from fwc_llm.runs.recorded_run import read_run
 from tests.command import Run
 from tests.people import TOML, make_people, write_people
@@ -31,18 +32,18 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     passing = "dp_gap[zero] > 0.9"
     open_ = "dp_gap[fwc] > 0.3"
     failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_, code=5)
-    assert [line.split()[0] for line in failed.out.splitlines()[:3]] == [
-        "failed",
-        "passed",
-        "undecided",
+    assert [line.split("  ")[0] for line in failed.out.splitlines()[:3]] == [
+        "outside",
+        "within",
+        "cannot say",
     ]
     assert "at most 15%" in failed.out
-    assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
+    assert failed.line == "fwc-llm: 1 of 3 checks are outside the limits, 1 cannot say"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
     twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp_gap > 0.1")
     cases = [case.attrib["name"] for case in ElementTree.parse(xml).getroot().iter("testcase")]
     assert (
-        len(cases) == len(set(cases)) == twice.out.count("dp[")
+        len(cases) == len(set(cases)) == twice.out.count("dp_gap[")
     )  # a check by two conditions is one
     passed = fwc(*words, "--fail-if", passing)
     assert (passed.code, passed.err) == (0, "")
@@ -146,7 +147,7 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: P
     outcome = fwc(
         *EVAL, "--out", tmp_path / "run", "--fail-if", "dp_gap >= 0", "--junit", xml, code=5
     )
-    assert "failed  dp_gap[zero] >= 0" in outcome.out
+    assert "outside  dp_gap[zero] >= 0" in outcome.out
     assert "Simulated: these gates say nothing about a language model." in outcome.out
     assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
     assert fwc("gate", tmp_path / "run", "--fail-if", "coverage < 0.5").code == 0
@@ -156,8 +157,8 @@ def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: P
 def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
     words = [*EVAL[:4], "surrogate,baseline", *EVAL[5:], "--out", tmp_path / "runs"]
     outcome = fwc(*words, "--fail-if", "dp_gap >= 0", code=5)
-    assert "failed  surrogate: dp_gap[zero] >= 0" in outcome.out
-    assert "failed  baseline: dp_gap[zero] >= 0" in outcome.out
+    assert "outside  surrogate: dp_gap[zero] >= 0" in outcome.out
+    assert "outside  baseline: dp_gap[zero] >= 0" in outcome.out
     assert fwc("gate", tmp_path / "runs", "--fail-if", "dp_gap > 1").code == 0
 
 
@@ -177,8 +178,8 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
         "sex,race",
     )
     outcome = fwc(*words, "--fail-if", "dp_gap > 0.3", code=5)
-    assert "failed  by sex: dp_gap[answers] > 0.3: 0.500" in outcome.out
-    assert "passed  by race: dp_gap[answers] > 0.3: 0.000" in outcome.out
+    assert "outside  by sex: dp_gap[answers] > 0.3: 0.500" in outcome.out
+    assert "within  by race: dp_gap[answers] > 0.3: 0.000" in outcome.out
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp_gap[a] > 0.3").line
     assert "twice" in fwc(*words[:-1], "sex,sex").line
     assert "the label" in fwc(*words[:-1], "sex,was").line
@@ -187,10 +188,10 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     )
     alone = (*words[:-1], "sex", "--fail-if", "dp_gap > 0.3", "--fail-if", "dp_gap>0.3")
     undefined = fwc(*alone, code=6).line
-    assert "0 of 1 checks failed, 1 undecided" in undefined
+    assert "0 of 1 checks are outside the limits, 1 cannot say" in undefined
     assert "more rows" not in undefined
     failed = fwc(*alone, "--undecided", "fail")
-    assert failed.line == "fwc-llm: 0 of 1 checks failed, 1 undecided"
+    assert failed.line == "fwc-llm: 0 of 1 checks are outside the limits, 1 cannot say"
 
 
 # --- `eval --cluster --weight --given --margin --min-group --against`
@@ -238,9 +239,10 @@ def test_people_weights_and_strata(fwc: Run, task: Path, tmp_path: Path) -> None
     results = json.loads((run / "results.json").read_text())
     zero = answers[answers["arm"] == "zero"]
     right = np.average(zero["answer"] == zero["label"], weights=zero["weight"])
-    assert results["arms"][0]["accuracy"] == pytest.approx(right)
-    assert results["arms"][0]["verdict"]["dp_gap"] == "cannot be told"
-    assert {"brier_gap", "tpr_gap"} <= set(results["arms"][0])
+    found = Records.read(results["records"], results["attribute"])
+    assert found.of("accuracy", "zero").value == pytest.approx(right)
+    assert found.of("dp_gap", "zero").verdict.startswith("not settled")
+    assert {"brier_gap", "tpr_gap"} <= {record.metric for record in found}
     shown = {example.row for example in read_run(run).shots("random")[0].examples}
     assert not set(table.loc[list(shown), "person_id"]) & set(answers["cluster"])
     assert "intervals count people" in outcome.out
