@@ -4,7 +4,6 @@ report.
 python -m evals.faults            # all of them, a few minutes; the exit code is 1 when something is
                                   wrong
 python -m evals.faults redirect   # those whose name holds the word
-python -m evals.faults --record   # and write the result to evals/results/reliability.md
 """
 
 import os
@@ -12,7 +11,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from evals.reliability import record
 from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.passage import KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY
@@ -20,8 +18,7 @@ from tests.faults.table import FAULTS, KEY
 
 def main() -> int:
     os.environ[KEY_VARIABLE] = KEY
-    keep = "--record" in sys.argv
-    words = [word for word in sys.argv[1:] if word != "--record"] or [""]
+    words = sys.argv[1:] or [""]
     cases = [("chat", fault) for fault in FAULTS]
     for api in ("decisions", "systemone"):
         cases += [(api, fault) for fault in (*shared_faults(), *decision_faults(api))]
@@ -41,13 +38,6 @@ def main() -> int:
                 flush=True,
             )
     print(f"{2 * len(chosen)} passages of {len(chosen)} faults, {failed} of them wrong")
-    if keep:
-        harmless = 2 * sum(fault.kind == "harmless" for _, fault in chosen)
-        passages = 2 * len(chosen)
-        record(
-            "faults",
-            {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed},
-        )
     return int(failed > 0)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fwc_llm.errors import InputError as InputError
     from fwc_llm.errors import InterruptedRunError as InterruptedRunError
     from fwc_llm.errors import ProviderError as ProviderError
+    from fwc_llm.evaluation.evaluate import aevaluate as aevaluate
     from fwc_llm.evaluation.evaluate import evaluate as evaluate
     from fwc_llm.evaluation.result import Result as Result
     from fwc_llm.evaluation.tune import Tuned as Tuned
@@ -61,7 +62,7 @@ _HOME = {
         "InterruptedRunError",
         "ProviderError",
     ),
-    "evaluation.evaluate": ("evaluate",),
+    "evaluation.evaluate": ("aevaluate", "evaluate"),
     "evaluation.result": ("Result",),
     "evaluation.tune": ("Tuned", "tune"),
     "models": (

@@ -188,7 +188,6 @@ _SOFT = (
 )
 _NUMBERED = re.compile(r"\W*\d{1,6}[.:)]")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b\d\.)(?<!\A\w\.) +")
-_BULLET = r"(?:(?:[-•>→*+]|\d{1,3}[.):]|[A-Za-z][.)]) )?"
 _LABEL = (
     r"(?:(?:(?:the|my|our|a|final|correct|predicted|short|overall|best|most likely|most plausible"
     r"|model['’]s|die|meine|endgültige|la|ma|notre"
@@ -221,7 +220,8 @@ _SUBJECT = (  # of an answer in a task's own words: "the application is rejected
     r" (?:is|should be|would be|will be|wird|ist|est|sera|es|será|è|sarà|é) "
 )
 _PREFIX = re.compile(
-    rf"{_BULLET}(?:[^\w\s≠!¬~=<>❌✗✘🚫👎]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
+    r"(?:(?:[-•>→*+]|\d{1,3}[.):]|[A-Za-z][.)]) )?"
+    rf"(?:[^\w\s≠!¬~=<>❌✗✘🚫👎]+ ?)?(?P<grounds>{_GROUNDS})(?P<concludes>{_CONCLUDES})?"
     rf"(?:(?P<label>(?:{_LABEL})+)|(?P<subject>{_SUBJECT}))?(?:(?:{_SOFT})[,:]? )?[\"“„«'‘(\[]?",
     re.IGNORECASE,
 )
@@ -371,7 +371,7 @@ def _read(text: str, yes: tuple[str, ...], no: tuple[str, ...], cut: bool) -> An
     plain = _plain(text, yes, no)
     sentences = list(_sentences(plain, pattern))
     value = _answer(sentences, plain, pattern, cut)
-    if value is not None:
+    if value:
         return Answer(value)
     short = _SHORT.fullmatch(plain)
     if short and "yes" in yes:
@@ -390,7 +390,9 @@ def _answer(
 ) -> Value | None:
     """The answer that the structure of a plain text gives, or None."""
     values = {sentence.value for sentence in sentences if sentence.value}
-    numbered = sum(bool(each.value and _NUMBERED.match(each.text)) for each in sentences)
+    numbered = sum(
+        bool(sentence.value and _NUMBERED.match(sentence.text)) for sentence in sentences
+    )
     if len(values) != 1 or numbered > 1:  # contradictory, or about several rows
         return None
     value = values.pop()
@@ -413,9 +415,7 @@ def _answer(
     asks = "?" in before.replace("¤?", "")
     alone = last.own_line and not asks and not _answers_otherwise(before, value, pattern)
     ends = last.value and last.closed and last.follows and not cut
-    if ends and (last.labelled or alone):
-        return value
-    return None
+    return value if ends and (last.labelled or alone) else None
 
 
 def _gives_reasons(rest: list[str], value: Value, pattern: re.Pattern[str]) -> bool:
@@ -462,7 +462,8 @@ def _sentence(text: str, pattern: re.Pattern[str], own_line: bool, follows: bool
     if found is None or prefix is None:
         return _Sentence(text)
     labelled = bool(prefix["label"] or prefix["subject"] or prefix["concludes"])
-    if prefix["grounds"] and not labelled:
+    grounds = prefix["grounds"]
+    if grounds and (not labelled or _DOUBT.search(grounds)):
         return _Sentence(text)
     value: Value | None = _value(found)
     rest = text[found.end() :]
@@ -543,7 +544,7 @@ def _spellings(words: Iterable[str]) -> list[str]:
 
 
 def _value(found: re.Match[str]) -> Value:
-    return "yes" if str(found.lastgroup).startswith("yes") else "no"
+    return "yes" if "yes" in str(found.lastgroup) else "no"
 
 
 def _plain(text: str, yes: tuple[str, ...], no: tuple[str, ...]) -> str:

@@ -252,13 +252,13 @@ def find_level(attribute: Protected, text: str) -> str | None:
 
 def parse_level(task: TaskFile, attribute: Protected, text: str) -> str:
     """The protected level of an edited text; `FwcError` if the task file gives it none."""
-    known = find_level(attribute, text)
-    if known is None and text != UNKNOWN:
+    level = find_level(attribute, text)
+    if level is None and text != UNKNOWN:
         if attribute.above is not None:
             parse_number(task, attribute.source, text)
         lacks = f"has no entry for {text!r} in column {attribute.source!r}; add it in {task.path}"
         raise FwcError(f"the map of protected attribute {attribute.name!r} {lacks}")
-    return UNKNOWN if known is None else known
+    return UNKNOWN if level is None else level
 
 
 def parse_value(task: TaskFile, item: FileColumn, text: str) -> float | str:
@@ -351,21 +351,21 @@ def clean_record(
         if attribute and key not in texts and attribute.name in raw:
             key = attribute.name
             texts[key] = cell_text(raw[key], ())
-        known = (
+        stated = (
             key in texts or task.source.format == "jsonl"
         )  # a JSON object may omit a missing value's key
         text = texts.get(key)
-        if text is None and known and can_be_unknown(task, item):
+        if text is None and stated and can_be_unknown(task, item):
             text = UNKNOWN
         if text is None and item.role == "extra":
             continue
         if text is None:
             fault = (
                 f"has no value in column {key!r}: fill it in"
-                if known
+                if stated
                 else f"lacks the attribute {key!r}"
             )
-            raise FwcError(f"the record {fault}{'' if known else did_you_mean(key, raw)}")
+            raise FwcError(f"the record {fault}{'' if stated else did_you_mean(key, raw)}")
         if attribute:
             domain = domains[attribute.name]
             is_level = find_level(attribute, text) is None and text in (domain.values or ())
@@ -414,15 +414,17 @@ def _means(text: str, other: str) -> bool:
 
 def known_spelling(level: str, domain: Domain) -> str:
     """The table's spelling of a protected level; the level itself if the table has no such group."""
-    spellings = {group_key(str(known)): str(known) for known in domain.values or ()}
+    spellings = {group_key(str(value)): str(value) for value in domain.values or ()}
     return spellings.get(group_key(level), level)
 
 
 def _check(item: FileColumn, domain: Domain, value: float | str) -> list[str]:
     """Notes on a number outside the table's range; `FwcError` if no row is like it."""
     if domain.values is not None and value not in domain.values:
-        text, *known = (x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values))
-        more = did_you_mean(text, sorted(known))
+        text, *spellings = (
+            x if isinstance(x, str) else f"{x:.10g}" for x in (value, *domain.values)
+        )
+        more = did_you_mean(text, sorted(spellings))
         raise FwcError(f"{text!r} in column {item.name!r} is in no row of the task's table{more}")
     if isinstance(value, str) or domain.least is None or domain.most is None:
         return []

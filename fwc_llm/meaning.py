@@ -156,11 +156,13 @@ def usual_meaning(values: Collection[str]) -> Meaning:
     """Sort values by their usual meaning; `dropped` has those without one."""
     keys = {value: _key(value) for value in values}
     yes, no = _inferred(list(dict.fromkeys(keys.values())))
-    known = {*yes, *no}
+    sorted_keys = {*yes, *no}
     return Meaning(
         tuple(value for value, key in keys.items() if key in yes),
         tuple(value for value, key in keys.items() if key in no),
-        tuple(value for value, key in keys.items() if key not in known and not is_unknown(value)),
+        tuple(
+            value for value, key in keys.items() if key not in sorted_keys and not is_unknown(value)
+        ),
     )
 
 

@@ -111,9 +111,11 @@ def to_command_line(show: Callable[[str], None]) -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def print_notice(message: Warning | str, category: type[Warning], *place: object) -> None:
+        def print_notice(
+            message: Warning | str, category: type[Warning], *location: object
+        ) -> None:
             if not issubclass(category, FwcWarning):
-                usual(message, category, *place)  # type: ignore[arg-type]
+                usual(message, category, *location)  # type: ignore[arg-type]
             elif str(message) not in seen:
                 seen.add(str(message))
                 show(str(message))

@@ -125,18 +125,22 @@ def takes(*models: type[Options]) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         described = [f"{model.__name__}:\n\n{model.described()}" for model in models]
         function.__doc__ = "\n\n".join([inspect.cleandoc(function.__doc__ or ""), *described])
-        return extended(function, [each for model in models for each in model.parameters()])
+        return extended(
+            function, [parameter for model in models for parameter in model.parameters()]
+        )
 
     return decorate
 
 
 def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
     """Replace `**options` in a function's signature by `parameters`."""
-    own = inspect.signature(function)
-    named = [
-        each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD
+    signature = inspect.signature(function)
+    kept = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    function.__signature__ = own.replace(parameters=[*named, *parameters])  # type: ignore[attr-defined]
+    function.__signature__ = signature.replace(parameters=[*kept, *parameters])  # type: ignore[attr-defined]
     return function
 
 
@@ -146,5 +150,7 @@ def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
     for name in options:
         if name not in names:
             raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
-    own = ({n: options[n] for n in type(value).model_fields if n in options} for value in values)
-    return [value.updated(**changes) for value, changes in zip(values, own, strict=True)]
+    changed = (
+        {n: options[n] for n in type(value).model_fields if n in options} for value in values
+    )
+    return [value.updated(**changes) for value, changes in zip(values, changed, strict=True)]

@@ -93,8 +93,8 @@ class Prompt:
         }
         fixed, last = self._around(examples)
         if "instruction" in edits:
-            named = " or ".join(clean(task.column(name).text) for name in task.protected)
-            self._variables["fair"] = "group" if "removal" in edits else named
+            attributes = " or ".join(clean(task.column(name).text) for name in task.protected)
+            self._variables["fair"] = "group" if "removal" in edits else attributes
             plain = fixed, last
             fixed, last = self._around(examples)
             if (fixed, last) == plain:
@@ -110,16 +110,16 @@ class Prompt:
         fixed = self._templates.render("system.j2", self._variables)
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
-        asked: list[Message] = []
+        questions: list[Message] = []
         if self._question_apart:
-            asked.append(self._templates.question(self._variables))
+            questions.append(self._templates.question(self._variables))
             for answer, meant in (("true", "yes"), ("false", "no")):
                 words = self._criteria.get(meant)
                 if words:
-                    asked.append(
+                    questions.append(
                         {"role": QUESTION, "name": f"{CRITERIA}{answer}", "content": words}
                     )
-        return fixed, asked
+        return fixed, questions
 
     @property
     def prefix(self) -> "list[Message]":
@@ -164,15 +164,21 @@ def build_prompt(
     `row` is a record, a row of `task.test()` or `task.pool()`, or a raw row of the table's file;
     raw rows are cleaned by `Task.record`. `template` is the name of a template set or a folder.
     System messages and examples are rendered once for repeated calls with the same task, shots and
-    template.
+    template. `FwcError` for a row (a Series with its row id) that is among the examples.
     """
     record = task.record(row)
-    asked = (task, shots, _template_set(template))
+    name = getattr(row, "name", None)
+    rows = [example.row for example in shots.examples] if shots is not None else []
+    if name is not None and (str(name) in rows or f"row:{name}" in rows):
+        raise FwcError(
+            f"the row {name!r} is among its own examples: ask about a row of task.test()"
+        )
+    key = (task, shots, _template_set(template))
     for before, prompt in _recent:
-        if all(map(is_, before, asked)):
+        if all(map(is_, before, key)):
             return prompt.build(record)
     prompt = Prompt(task, shots, template)
-    _recent.appendleft((asked, prompt))
+    _recent.appendleft((key, prompt))
     return prompt.build(record)
 
 
@@ -194,21 +200,21 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def _only_for(task: str, template: str, *tasks: str) -> str:
     """Template function `only_for`: `FwcError` unless `task` is one of `tasks`."""
     if task not in tasks:
-        what = f"the template set {template!r} is written for the task {' or '.join(tasks)}"
+        problem = f"the template set {template!r} is written for the task {' or '.join(tasks)}"
         raise FwcError(
-            f"{what} and does not fit {task!r}: use --template default or a folder of your own"
+            f"{problem} and does not fit {task!r}: use --template default or a folder of your own"
         )
     return ""
 
 
-def _question_apart(template: str, apart: bool) -> str:
+def _question_apart(template: str, separate: bool) -> str:
     """Template function `question_apart`: `FwcError` in a chat (`apart` is False)."""
-    if not apart:
-        what = (
+    if not separate:
+        problem = (
             f"the template set {template!r} is for decision models (--api): it does not say the "
             f"question"
         )
-        raise FwcError(f"{what}; for chats use --template default")
+        raise FwcError(f"{problem}; for chats use --template default")
     return ""
 
 
@@ -274,28 +280,28 @@ class TemplateSet:
         """The question as a message of its own."""
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).question(variables)
-        asked = self.render(_QUESTIONS, variables)
-        if len(asked) != 1 or "name" in asked[0]:
+        messages = self.render(_QUESTIONS, variables)
+        if len(messages) != 1 or "name" in messages[0]:
             raise FwcError(
                 f"{self.folder / _QUESTIONS}: write one message, without a name: the question"
             )
-        return asked[0]
+        return messages[0]
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
         """`error` as an `FwcError` with the template's file and line."""
-        place = str(self.folder / file)
+        file_name = str(self.folder / file)
         line = 0
         if isinstance(error, TemplateSyntaxError):
-            place = error.filename or place
+            file_name = error.filename or file_name
             line = error.lineno
         for step in extract_tb(
             error.__traceback__
         ):  # frames of templates have the templates' file names
             if step.filename.endswith(".j2"):
-                place = step.filename
+                file_name = step.filename
                 line = step.lineno or 0
         reason = " ".join(str(error).split()) or type(error).__name__
-        return FwcError(f"{place}{f', line {line}' if line else ''}: {reason}")
+        return FwcError(f"{file_name}{f', line {line}' if line else ''}: {reason}")
 
 
 def templates() -> tuple[str, ...]:

@@ -364,7 +364,7 @@ class TaskFile(Checked):
     licence: str = ""
     citation: str = ""
     note: str = ""
-    told: About = Field(default=About(), alias="about")
+    about_entries: About = Field(default=About(), alias="about")
     path: Path = Field(default=Path(), exclude=True)
     text: str = Field(default="", exclude=True)
 
@@ -385,10 +385,10 @@ class TaskFile(Checked):
         uses: dict[str, Sequence[str]] = {f"values.{name}": [name] for name in self.values}
         uses |= {
             "outcome": [self.outcome.source],
-            "protected": [each.source for each in self.offered],
+            "protected": [rule.source for rule in self.offered],
         }
         uses |= {
-            "keep": [each.column for each in self.keep],
+            "keep": [rule.column for rule in self.keep],
             "weight": [self.weight] * bool(self.weight),
         }
         for key, names in (uses | {"column_weights": list(self.column_weights)}).items():
@@ -461,7 +461,7 @@ class TaskFile(Checked):
     @property
     def about(self) -> dict[str, str]:
         """The texts of [about] by key."""
-        return {key: text.strip() for key, text in self.told if text}
+        return {key: text.strip() for key, text in self.about_entries if text}
 
     def column(self, item: FileColumn) -> Column:
         """An entry of `columns` as a `Column`, for prompts and the solver."""

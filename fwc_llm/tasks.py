@@ -119,7 +119,7 @@ class Task:
             raise self._no_column(name, by_name)
         return by_name[name]
 
-    def _no_column(self, name: str, known: Mapping[str, Column]) -> FwcError:
+    def _no_column(self, name: str, by_name: Mapping[str, Column]) -> FwcError:
         for item in self.rules.fields:
             if item.name == name and item.use != "column":
                 return FwcError(
@@ -127,7 +127,7 @@ class Task:
                     f'(role = "{item.role}"): write role = "extra", and it can be used without '
                     f"being shown"
                 )
-        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, known)}")
+        return FwcError(f"task {self.name!r} has no column {name!r}{did_you_mean(name, by_name)}")
 
     def pool(self) -> "pd.DataFrame":
         """The rows to choose examples from; the whole table if the task has one file.
@@ -203,10 +203,10 @@ class Task:
 
         `load_task` reads the file. `FwcError` if the file cannot be written.
         """
-        known: dict[str, Any] = {
+        facts: dict[str, Any] = {
             n: getattr(self, n) for n in ("name", "simulated", "fingerprint", "domains")
         }
-        frozen = FrozenTask(text=self.rules.text, **known)
+        frozen = FrozenTask(text=self.rules.text, **facts)
         write_whole(json_text(frozen.model_dump(mode="json")), Path(path), "the frozen task ")
 
     @property
@@ -305,8 +305,8 @@ class Task:
         wrong = ~((weights >= 0) & (weights < float("inf")))
         if wrong.any():
             row = int(wrong.argmax())
-            what = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
-            raise FwcError(f"{what}: weights are finite numbers of at least 0")
+            problem = f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r})"
+            raise FwcError(f"{problem}: weights are finite numbers of at least 0")
         return weights
 
     def __repr__(self) -> str:
@@ -359,7 +359,7 @@ class Task:
         """Numbers of rows (G, 2) of `frame` by group and outcome, "no" first."""
         import numpy as np
 
-        places = {group: place for place, group in enumerate(self.groups)}
+        places = {group: code for code, group in enumerate(self.groups)}
         codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
         return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
 

@@ -330,9 +330,11 @@ def merged_categories(
         for level in listed
         if level.strip().casefold() in extra or (level == "NA" and not codes)
     ]
-    known = [level for level in listed if level not in stated and is_unknown_category(level)]
-    if stated or len(known) + missing > 1:
-        return stated + known
+    unknown_levels = [
+        level for level in listed if level not in stated and is_unknown_category(level)
+    ]
+    if stated or len(unknown_levels) + missing > 1:
+        return stated + unknown_levels
     return []
 
 

@@ -21,7 +21,6 @@ from tests.test_house import ORDER, PACKAGE, SOURCES, nodes
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M
 )
-_LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
 _PAGE = re.compile(r"[\w./-]*\w\.md\b")
 _CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)')
 
@@ -50,35 +49,6 @@ def titles(page: Path) -> tuple[str, ...]:
     """The headings of a page as a reader sees them."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     return tuple(re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M))
-
-
-def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
-    found: list[str] = []
-    for title in titles(page):
-        title = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)
-        found.append(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"))
-    return {
-        f"{slug}-{found[:i].count(slug)}" if slug in found[:i] else slug
-        for i, slug in enumerate(found)
-    }
-
-
-def test_every_relative_link_leads_somewhere() -> None:
-    texts = ((page, FENCE.sub("", page.read_text(encoding="utf-8"))) for page in PAGES)
-    for page, link in ((page, link) for page, text in texts for link in _LINK.finditer(text)):
-        target, _, anchor = link["target"].partition("#")
-        if re.match(r"[a-z]+:", target):
-            continue
-        there = (page.parent / target).resolve() if target else page
-        assert there.exists(), f"{name(page)} links to {link['target']}, which does not exist"
-        assert there.is_relative_to(CHECKOUT), (
-            f"{name(page)} links to {link['target']}, outside the checkout"
-        )
-        if anchor:
-            assert anchor in anchors(there), (
-                f"{name(page)} links to {link['target']}: no such section"
-            )
 
 
 def docstrings(path: Path) -> Iterator[str]:
@@ -164,28 +134,6 @@ def test_the_architecture_draws_every_subpackage_in_the_order_of_imports() -> No
     contributing = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     flow = next(block["body"] for block in FENCE.finditer(contributing) if not block["kind"])
     assert set(re.findall(r"\w+", flow)) - {"task"} <= set(ORDER)
-
-
-# Words of terminal and report that pages quote.
-QUOTED = {
-    "docs/faq.md": ("reference, no language model",),
-    "docs/fewer-questions.md": ("assisted: DP gap", "effective sample size"),
-    "docs/numbers.md": (
-        "What these rows could have missed",
-        "equal within the margin",
-        "not settled by these data",
-    ),
-    "docs/report.md": ("No arm is clearly better",),
-}
-
-
-def test_pages_quote_words_that_the_code_prints() -> None:
-    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
-    for page, phrases in QUOTED.items():
-        text = " ".join((CHECKOUT / page).read_text(encoding="utf-8").split())
-        for phrase in phrases:
-            assert phrase in text, f"{page} no longer quotes {phrase!r}: take it out of QUOTED"
-            assert phrase in code, f"{page} quotes {phrase!r}, which nothing prints"
 
 
 def options(command: Any) -> Iterator[Any]:

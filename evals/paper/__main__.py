@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from evals.paper.again import measure_again
 from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_experiment
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
@@ -51,12 +50,6 @@ def main(
     report_only: Annotated[
         bool, typer.Option("--report", help="Measure nothing, write the report.")
     ] = False,
-    again: Annotated[
-        int,
-        typer.Option(
-            help="Measure this many recorded cells once more, and say which differ.", min=0
-        ),
-    ] = 0,
     model: Annotated[
         str, typer.Option(help="For `llm`: the surrogate, or any model with a key.")
     ] = "surrogate",
@@ -89,8 +82,6 @@ def main(
             },
             runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
         )
-        if again:
-            raise typer.Exit(check(experiments, options, folder, again, err))
         if fresh:
             forget(experiments, options, folder)
         for experiment in experiments:
@@ -101,23 +92,6 @@ def main(
                 print(text)
             else:
                 err.print(f"{experiment.name}: {folder / experiment.name}.md")
-
-
-def check(
-    experiments: Sequence[Experiment], options: Options, folder: Path, count: int, console: Console
-) -> int:
-    """1 if a recorded cell, measured once more, differs from its record, else 0; nothing is
-    written.
-    """
-    wrong: list[str] = []
-    for experiment in experiments:
-        path = folder / f"{experiment.name}.csv"
-        if not path.exists():
-            raise FwcError(f"{path} is not there: run the experiment first")
-        ledger = Ledger(path, experiment)
-        wrong += measure_again(experiment, options, ledger, count, console)
-    print(f"{len(wrong)} values differ from the record")
-    return int(bool(wrong))
 
 
 def forget(experiments: Sequence[Experiment], options: Options, folder: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from evals.real_model.ask import SHOTS, read_answers, reply_of_row, test_rows
+from evals.real_model.ask import SHOTS, read_answers, test_rows
 from evals.real_model.parts import FILES
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.files import resource_dir
-from fwc_llm.models import Client
+from fwc_llm.models import Client, Reply, Usage
 from fwc_llm.models.recorded import FILE_NAME, HEADER
 from fwc_llm.runs.journal import call_id, make_record
 from fwc_llm.runs.settings import Settings
@@ -97,8 +97,14 @@ def _write_journal(folder: Path, parameters: str, rows: list[str]) -> None:
     job = prepare(task, "baseline", arms, Settings(), Client(), allow_changed_data=True)
     lines = []
     for call in job.plan.calls():
-        row = rows[int(call.row.rpartition(":")[2]) - 2]  # the first is in line 2
-        reply = reply_of_row(given[ARMS[call.arm], row])
+        row = given[ARMS[call.arm], rows[int(call.row.rpartition(":")[2]) - 2]]  # from line 2 on
+        reply = Reply(
+            row["reply"],
+            finish_reason="stop",
+            p_yes=float(row["p_yes"]),
+            usage=Usage(prompt_tokens=int(row["prompt_tokens"])),
+            latency=float(row["seconds"]),
+        )
         record = make_record(call_id(parameters, call), call, reply)
         del record["time"]  # of this command
         lines.append(json.dumps(record).encode() + b"\n")

@@ -43,50 +43,42 @@ _TITLES = {"accuracy": "accuracy", "gap": "gap at equal labels", "dp": "DP gap",
 
 
 def report(folder: Path = RESULTS) -> None:
-    """Write the page, its picture and its numbers, of the experiments that have complete arms."""
+    """Write the page, its picture and its numbers."""
     rows = read_answers()
-    content: dict[str, Any] = {"command": "python -m evals.real_model report", "experiments": {}}
-    for name in EXPERIMENTS:
-        part = [row for row in rows if row["experiment"] == name]
-        complete = part and read_experiment(part, arms_of(name)).arms
-        content["experiments"][name] = summary(name, part, rows) if complete else {"complete": []}
-    content["missing"] = [
-        name for name, found in content["experiments"].items() if not found["complete"]
-    ]
-    content["surrogate"] = surrogate_scores("A", content["experiments"]["A"]["complete"])
-    of_b = content["experiments"]["B"]["complete"]
-    if of_b:
-        content["surrogate_b"] = surrogate_scores("B", [*BESIDE_B, *of_b])
-    content["recorded"] = recorded_contrasts()
+    experiments = {name: summary(name, rows) for name in EXPERIMENTS}
+    content: dict[str, Any] = {
+        "command": "python -m evals.real_model report",
+        "experiments": experiments,
+        "surrogate": surrogate_scores("A", experiments["A"]["arms"]),
+        "surrogate_b": surrogate_scores("B", [*BESIDE_B, *experiments["B"]["arms"]]),
+        "recorded": recorded_contrasts(),
+    }
     (folder / "real-model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     (folder / "real-model.md").write_text(page(content), encoding="utf-8")
-    picture(content["experiments"]["A"], folder / "real-model.svg")
+    picture(experiments["A"], folder / "real-model.svg")
 
 
-def summary(
-    name: str, rows: Sequence[Mapping[str, str]], recorded: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    """The scores of an experiment's complete arms, its contrasts, and the verdicts of the plan.
+def summary(name: str, recorded: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The scores of an experiment's arms, its contrasts, and the verdicts of the plan.
 
     Beside B stand the arms of A, with as many sets, on the rows of B.
     """
-    expected = arms_of(name)
+    rows = [row for row in recorded if row["experiment"] == name]
     equal = equal_sets(name)
-    counted = [arm for arm in expected if arm not in equal]
-    data = read_experiment(rows, counted, group_shares(name))
-    asked = list(data.arms)
+    data = read_experiment(
+        rows, [arm for arm in arms_of(name) if arm not in equal], group_shares(name)
+    )
+    arms = list(data.arms)
     if name == "B":
         same = {row["row"] for row in rows}
-        beside = [row for row in recorded if row["experiment"] == "A" and row["row"] in same]
-        data = read_experiment([*beside, *rows], [*BESIDE_B, *asked])
+        of_a = [row for row in recorded if row["experiment"] == "A" and row["row"] in same]
+        data = read_experiment([*of_a, *rows], [*BESIDE_B, *arms])
     found = scores(data)
     return {
-        "complete": asked,
-        "missing": [arm for arm in counted if arm not in asked],
+        "arms": arms,
         "equal": equal,
         "groups": list(data.groups),
         "questions": len(rows),
-        "planned": len(expected) * len(data.label),
         "seconds": round(sum(float(row["seconds"]) for row in rows)),
         "rows": len(data.label),
         **found,
@@ -201,47 +193,36 @@ def recorded_contrasts() -> list[dict[str, Any]]:
 
 
 def page(content: Mapping[str, Any]) -> str:
-    """The page: what was asked and is missing, the verdicts, the scores, and the surrogate
+    """The page: what was asked, the verdicts, the scores, and the surrogate
     beside them.
     """
     blocks = [_HEAD]
     for name, found in content["experiments"].items():
-        if not found["complete"]:
-            continue
-        asked = EXPERIMENTS[name]
+        experiment = EXPERIMENTS[name]
         tables = METRICS if name == "A" else ("centred", "ranking")
-        so_far = "so far " * bool(found["missing"])
         blocks += [
-            f"## Experiment {name}: Qwen2.5-Coder-{asked.model.upper()}-Instruct, "
-            f"{asked.task.capitalize()}",
+            f"## Experiment {name}: Qwen2.5-Coder-{experiment.model.upper()}-Instruct, "
+            f"{experiment.task.capitalize()}",
             *(_WHICH[part] for part in dict.fromkeys((name[0], name)) if part in _WHICH),
-            f"{found['questions']:,} of {found['planned']:,} questions are asked, in "
-            f"{found['seconds'] / 3600:.1f} hours. Complete: {', '.join(found['complete'])}. "
-            f"Missing: {', '.join(found['missing']) or 'nothing'}. "
+            f"{found['questions']:,} questions, in {found['seconds'] / 3600:.1f} hours. "
+            f"Arms: {', '.join(found['arms'])}. "
             f"Gaps: {found['groups'][1]} − {found['groups'][0]}.",
             *(
                 f"`{arm}` is `{earlier}`: the same prompt, so it does not count as a set."
                 for arm, earlier in found["equal"].items()
             ),
             *(
-                f"**FWC against {_NAMES[judged['against']]}, centred DP gap: "
-                f"{so_far}{judged['verdict']}.**"
+                f"**FWC against {_NAMES[judged['against']]}, centred DP gap: {judged['verdict']}.**"
                 for judged in found["verdicts"]
             ),
             *[_NOTE] * (name == "A"),
             *(f"### {scoring.capitalize()}\n\n" + _table(found, scoring) for scoring in tables),
             *[_calibration(found)] * (name == "A"),
         ]
-    missing = ", ".join(content["missing"])
-    if missing:
-        blocks.append(f"Not asked yet: experiments {missing} of [the plan](../real_model/plan.md).")
-    blocks.append(_afterwards(content["experiments"]))
-    compared = [
-        _side_by_side(content["experiments"][name], content[key], content["recorded"])
-        for name, key in (("A", "surrogate"), ("B", "surrogate_b"))
-        if key in content
-    ]
-    return "\n\n".join([*blocks, _SURROGATE, *compared]) + "\n"
+    blocks += [_afterwards(content["experiments"]), _SURROGATE]
+    for name, simulated in (("A", content["surrogate"]), ("B", content["surrogate_b"])):
+        blocks.append(_side_by_side(content["experiments"][name], simulated, content["recorded"]))
+    return "\n\n".join(blocks) + "\n"
 
 
 _NAMES = {"zero": "zero-shot", "balanced": "balanced examples", "fwc": "FWC"}

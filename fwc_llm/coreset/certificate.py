@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.distance import check_weights, wasserstein
 from fwc_llm.coreset.fit import CoresetFit
@@ -44,7 +45,7 @@ class CoresetCertificate:
     objective: float
     lower_bound: float
     violation: float
-    weights: np.ndarray
+    weights: Array
     epsilon: float | Mapping[Any, float] | None
     n_rows: int
     excess: float
@@ -146,9 +147,7 @@ def certify(
     return certified(problem, encoded, weights, epsilon)
 
 
-def certified(
-    problem: Problem, points: np.ndarray, weights: Any, epsilon: Any
-) -> CoresetCertificate:
+def certified(problem: Problem, points: Array, weights: Any, epsilon: Any) -> CoresetCertificate:
     """Certify points (m, p) for the rows with `weights` (m,); None: with the best for these rows.
 
     `epsilon` is the limit as the caller gave it.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.threads import count_threads
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
@@ -40,7 +41,7 @@ def check_penalty(penalty: Any, epsilon: Any) -> None:
             )
 
 
-def check_target(target: Any, n_outcomes: int) -> np.ndarray:
+def check_target(target: Any, n_outcomes: int) -> Array:
     """Return the target distribution p_T (|Y|,), outcomes in sorted order, scaled to sum exactly
     to 1.
     """
@@ -60,7 +61,7 @@ def check_not_negative(name: str, value: Any) -> None:
         raise InputError(f"{name}={value!r}: give a number of at least 0")
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Any) -> Rng:
     """Return the Generator for a `RandomState` or for any seed that `numpy.random.default_rng`
     takes.
     """
@@ -92,7 +93,7 @@ def check_jobs(n_jobs: Any) -> int | None:
     return max(1, count_threads() + 1 + count)
 
 
-def candidate_mask(candidates: Any, n: int) -> np.ndarray:
+def candidate_mask(candidates: Any, n: int) -> Array:
     """Return the mask (n,) of rows that may be chosen, from a mask, positions, or None for all
     rows.
     """

@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 from numba.core import event
 
+from fwc_llm.coreset.array_types import Array
+
 _log = logging.getLogger("fwc_llm.coreset")
 
 compiled: list[str] = []  # names of the kernels and parts that this process compiled
@@ -39,7 +41,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         return _bare(function, nogil=True)
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: Array) -> Array:
     """View an array as writeable: for a read-only one numba would compile another version of a
     kernel.
     """

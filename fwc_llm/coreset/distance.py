@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.transport.inner_problem import Transport, fair_transport
 from fwc_llm.coreset.weights import read_numbers
 from fwc_llm.errors import InputError
@@ -36,7 +37,7 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Transport
     return fair_transport(matrix, 1, len(share), share, 0.0, sample_weight=sample_weight)
 
 
-def check_weights(weights: Any, m: int) -> np.ndarray:
+def check_weights(weights: Any, m: int) -> Array:
     """Return the weights (m,) of points divided by the largest weight; refuse invalid weights."""
     weight = read_numbers(weights, "weights").astype(np.float64)
     if weight.shape != (m,):

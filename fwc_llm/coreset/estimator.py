@@ -1,19 +1,17 @@
 """`FairCoreset`: the solver as a scikit-learn estimator."""
 
+from collections.abc import Callable
+from functools import wraps
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.certificate import CoresetCertificate, certified
 from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.fit import CoresetFit
@@ -27,10 +25,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _named(method: _Method) -> _Method:
+    """The method with the estimator's name in its errors, for pipelines of many steps."""
+
+    @wraps(method)
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        name = type(self).__name__
+        try:
+            return method(self, *arguments, **options)
+        except InputError as error:
+            if name in str(error):
+                raise
+            raise type(error)(f"{name}: {error}") from error.__cause__
+
+    return call  # type: ignore[return-value]
+
+
 class FairCoreset(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
-    ClusterMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
     CoresetFit,
 ):
@@ -82,8 +98,9 @@ class FairCoreset(
             least 64 rows per representative. The last iterations run on all rows, to `tol`.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result
             does not depend on it.
-        scale: whether numeric columns become z-scores. "auto": in a DataFrame, but not in an array;
-            if the columns of an array differ by orders of magnitude, a `ScaleWarning` follows.
+        scale: whether numeric columns become z-scores. "auto": beside categorical columns, whose
+            mismatch costs 1; columns of numbers alone, in a DataFrame or an array, stay as they
+            are, and a `ScaleWarning` follows if they differ by orders of magnitude.
         sample: number of rows of a table on disk (files, memory maps, Dask) that are solved in
             memory, raised to 2,000 per representative (3,200 with cost="sqeuclidean"). With support
             "rows" and "features", representatives are chosen among these rows. All rows certify the
@@ -143,6 +160,8 @@ class FairCoreset(
     __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
 
+    fit = _named(CoresetFit.fit)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = is_constrained(self)  # y, with a parity limit or a penalty
@@ -198,7 +217,8 @@ class FairCoreset(
             descent.legend(frameon=False)
         return figure
 
-    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    @_named
+    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n,) the index of each row's nearest representative, the first on ties.
 
         Weights and the parity limit do not count here; `labels_` follows the plan, which keeps the
@@ -210,12 +230,14 @@ class FairCoreset(
             nearest[block] = self._costs(problem, block).argmin(axis=1)
         return nearest
 
-    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+    @_named
+    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> Array:
         """Return (n, m) ground costs between rows and representatives, of y and sensitive too if
         given.
         """
         return self._costs(self._problem_of(X, y, sensitive))
 
+    @_named
     def score(
         self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None
     ) -> float:
@@ -228,6 +250,7 @@ class FairCoreset(
         problem = self._problem_of(X, y, sensitive, sample_weight)
         return -wasserstein(self._costs(problem), self.weights_, problem.masses).objective
 
+    @_named
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
     ) -> CoresetCertificate:
@@ -247,15 +270,11 @@ class FairCoreset(
         represented = self._represented
         return certified(problem, represented.points, weights, represented.epsilon)
 
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray | None:
-        """Fit, and return `labels_`, each row's representative in the optimal plan."""
-        return self.fit(X, y, **fit_params).labels_
-
     def _problem_of(self, *columns: Any) -> Problem:
         check_is_fitted(self, "weights_")
         return self._represented.problem_of(Columns(*columns))
 
-    def _costs(self, problem: Problem, rows: slice = slice(None)) -> np.ndarray:
+    def _costs(self, problem: Problem, rows: slice = slice(None)) -> Array:
         return problem.costs(self._represented.points, problem.cell_of, rows)
 
     @property

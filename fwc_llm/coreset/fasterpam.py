@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part, read_only
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, FeatureCost, in_groups, tile_costs
 from fwc_llm.coreset.threads import Threads
@@ -38,12 +39,12 @@ class Space:
     root of `cost` + `move[h, g]` replaces this sum.
     """
 
-    values: np.ndarray  # (n, p) float32 numbers, then codes
+    values: Array  # (n, p) float32 numbers, then codes
     cost: FeatureCost
-    cell: np.ndarray  # (n,)
-    move: np.ndarray  # (G, G), symmetric
-    prices: np.ndarray  # (G,)
-    mass: np.ndarray  # (n,) float32 mass of each row
+    cell: Array  # (n,)
+    move: Array  # (G, G), symmetric
+    prices: Array  # (G,)
+    mass: Array  # (n,) float32 mass of each row
     root: bool = False
 
 
@@ -51,19 +52,19 @@ class Space:
 class Points:
     """m points."""
 
-    values: np.ndarray  # (m, p) float32
-    cells: np.ndarray  # (m,)
+    values: Array  # (m, p) float32
+    cells: Array  # (m,)
     keys: (
-        np.ndarray
-    )  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+        Array  # (m,) equal for rows of a cell with equal features; −1 for points that are not rows
+    )
 
 
 @dataclass(frozen=True)
 class Exchanged:
     """The result of all swaps."""
 
-    rows: np.ndarray  # (m,) rows that replaced the points; −1 for a point that was not replaced
-    labels: np.ndarray  # (n,) index of each row's nearest point
+    rows: Array  # (m,) rows that replaced the points; −1 for a point that was not replaced
+    labels: Array  # (n,) index of each row's nearest point
     losses: list[float]  # at the start and after every swap
     converged: bool  # whether no swap lowers the loss
 
@@ -72,9 +73,9 @@ class Exchanged:
 def exchange(
     space: Space,
     points: Points,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-    keys: np.ndarray,
+    candidates: Array,
+    cells: Array,
+    keys: Array,
     threads: Threads,
     passes: int,
     least: float = 1e-7,
@@ -89,39 +90,28 @@ def exchange(
     `keys` (q,) is that of a current point is skipped. After a swap the `again` next best candidates
     of a batch are compared again. `smallest` is the size of the smallest batch.
     """
-    key = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)[1]
-    own, key = np.split(key, [len(points.keys)])
-    medoids = Medoids(space, points, threads)
-    swapping = _Swapping(medoids, space.values, candidates, cells, own, key, least, again)
+    swapping = _Swapping(space, points, candidates, cells, keys, threads, least, again)
     since_swap = 0
     seen = 0
     size = smallest
     while since_swap < len(candidates) and seen < passes * len(candidates):
-        batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
-        seen = seen + len(batch)
-        since_swap = since_swap + len(batch)
-        batch = batch[swapping.taken[key[batch]] == 0]
-        if len(batch) == 0:
-            continue
-        if swapping.take_best(batch):
+        count = min(size, len(candidates) - since_swap)
+        batch = np.arange(seen, seen + count) % len(candidates)
+        seen += count
+        since_swap += count
+        if swapping.take_best(swapping.new(batch)):
             since_swap = 0
             size = max(size // 2, smallest)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    labels = swapping.standing.labels
     converged = since_swap >= len(candidates)
-    return Exchanged(swapping.rows, labels, swapping.losses, converged)
+    return Exchanged(swapping.rows, swapping.medoids.labels, swapping.losses, converged)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a swap whose values overflow gains nothing
 def estimate(
-    space: Space,
-    points: Points,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-    rows: np.ndarray,
-    threads: Threads,
-) -> np.ndarray:
+    space: Space, points: Points, candidates: Array, cells: Array, rows: Array, threads: Threads
+) -> Array:
     """Return (q,) the change of the loss, summed over some `rows`, by the best swap with each
     candidate.
     """
@@ -150,12 +140,12 @@ class Medoids:
         # point, the second nearest is −1, at a cost that no row can exceed.
         places = np.empty((2, n), np.int32)
         costs = np.empty((2, n), np.float32)
-        self._nearest: tuple[np.ndarray, ...] = (*places, *costs)
-        self._sorted: tuple[np.ndarray, ...] | None = None  # None until `compare` needs it
+        self._nearest: tuple[Array, ...] = (*places, *costs)
+        self._sorted: tuple[Array, ...] | None = None  # None until `compare` needs it
         self._find_nearest(np.arange(n))
 
     @property
-    def labels(self) -> np.ndarray:
+    def labels(self) -> Array:
         """(n,) index of the nearest point of every row."""
         return self._nearest[0]
 
@@ -164,7 +154,7 @@ class Medoids:
         costs = np.multiply(self._nearest[2], self._space.mass, dtype=np.float64)
         return float(costs.sum())
 
-    def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compare(self, candidates: Array, cells: Array) -> tuple[Array, Array]:
         """Find the best swap with each candidate: the point replaced, the change of loss.
 
         Both are (q,). `candidates` (q, p) are values, `cells` (q,) the cells that they may
@@ -178,7 +168,7 @@ class Medoids:
         slots = np.empty(len(cells), np.int64)
         changes = np.empty(len(cells))
 
-        def compare_part(part: np.ndarray) -> None:
+        def compare_part(part: Array) -> None:
             tiles = points, self._cell_of, in_groups(candidates[part], WIDTH), cells[part]
             room = (
                 np.empty((WIDTH, ROWS), np.float32),
@@ -191,7 +181,7 @@ class Medoids:
         self._share(compare_part, np.arange(len(cells)), self._n * candidates.size)
         return slots, changes
 
-    def swap(self, slots: np.ndarray, values: np.ndarray) -> None:
+    def swap(self, slots: Array, values: Array) -> None:
         """Replace the points `slots` (k,) by `values` (k, p); earlier copies of this object do
         not change.
         """
@@ -206,7 +196,7 @@ class Medoids:
         self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
 
-    def _share(self, task: Callable[[np.ndarray], None], items: np.ndarray, work: int) -> None:
+    def _share(self, task: Callable[[Array], None], items: Array, work: int) -> None:
         """Run `task` on parts of the items, in several threads if it takes enough `work`
         (comparisons).
         """
@@ -216,7 +206,7 @@ class Medoids:
             count = 1
         self._threads.over(task, np.array_split(items, count) if count > 1 else [items])
 
-    def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+    def _find_nearest(self, rows: Array, slots: Array | None = None) -> None:
         """Find the two points nearest to each of `rows`; with `slots`, among these and the known
         two.
         """
@@ -228,7 +218,7 @@ class Medoids:
         tiles = in_groups(self._points[only], WIDTH), only, self._cell_of[only], slots is None
         p = self._values.shape[1]
 
-        def find(part: np.ndarray) -> None:
+        def find(part: Array) -> None:
             room = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
             terms = *tiles, *self._cost, self.prices, *room
             two_nearest(self._values, self._space.cell, part, *terms, *self._nearest)
@@ -240,7 +230,7 @@ class Medoids:
             price = self.prices[self._cell_of[0]]
             self._nearest[3][:] = 4 * (self._nearest[2].max() + price) - price + 1
 
-    def _sort(self) -> tuple[np.ndarray, ...]:
+    def _sort(self) -> tuple[Array, ...]:
         """Sort all rows into chunks with the same nearest point, and rows of a point by falling
         reach.
 
@@ -283,94 +273,99 @@ class Medoids:
         return blocks, space.cell[rows].astype(np.uint16), *costs, slot, reach, removal, mass
 
 
-@dataclass
 class _Swapping:
-    """Swap the best candidates of a batch; `own` (m,) are the points' keys, `key` (q,) the
-    candidates'.
-    """
+    """Swaps the best candidates of a batch; `present` (m,) are the keys of the points."""
 
-    standing: Medoids
-    values: np.ndarray
-    candidates: np.ndarray
-    cells: np.ndarray
-    own: np.ndarray
-    key: np.ndarray
-    least: float
-    again: int
+    def __init__(
+        self,
+        space: Space,
+        points: Points,
+        candidates: Array,
+        cells: Array,
+        keys: Array,
+        threads: Threads,
+        least: float,
+        again: int,
+    ) -> None:
+        self.medoids = Medoids(space, points, threads)
+        self.rows = np.full(len(points.keys), -1)
+        self.losses = [self.medoids.loss()]
+        self._values = space.values
+        self._candidates = candidates
+        self._cells = cells
+        self._keys = keys
+        self._present = points.keys.copy()
+        self._least = least
+        self._compared = 1 + again  # candidates that are compared again
+        self._together = 1 + again  # swaps that are tried together
 
-    def __post_init__(self) -> None:
-        self.rows = np.full(len(self.own), -1)
-        self.losses = [self.standing.loss()]
-        self.taken = np.bincount(self.own, minlength=len(self.own) + len(self.key))
-        self._most = 1 + self.again  # swaps tried together
+    def new(self, batch: Array) -> Array:
+        """The candidates of `batch` (indices) with other keys than the points."""
+        return batch[~np.isin(self._keys[batch], self._present)]
 
-    def take_best(self, batch: np.ndarray) -> bool:
+    def take_best(self, batch: Array) -> bool:
         """Swap in the best candidates of `batch` (indices) while swaps gain; return whether any
         gained.
         """
         improved = False
         while len(batch):
             slot, change = self._compare(batch)
-            ranking = np.argsort(change, kind="stable")[: 1 + self.again]
-            ranking = ranking[change[ranking] < -self.least * abs(self.losses[-1])]
+            ranking = np.argsort(change, kind="stable")[: self._compared]
+            ranking = ranking[change[ranking] < -self._least * abs(self.losses[-1])]
             if len(ranking) == 0:
                 break
             batch = batch[ranking]
             slot = slot[ranking]
-            change = change[ranking]
-            many = self._apart(batch, slot)
-            if self._swap(slot[many], batch[many], float(change[many].sum())):
+            several = self._independent(batch, slot)
+            expected = float(change[ranking][several].sum())
+            if self._swap(slot[several], batch[several], expected):
                 improved = True
-                self._most = min(2 * len(many), 2 * self._most)
+                self._together = min(2 * len(several), 2 * self._together)
             else:
-                self._most = len(many) // 4 or 1
-            left = self.taken[self.key[batch]] == 0
-            left[0] &= len(many) > 1
-            batch = batch[left]
+                self._together = len(several) // 4 or 1
+            # A single best swap is not tried twice.
+            batch = self.new(batch if len(several) > 1 else batch[1:])
         return improved
 
-    def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
-        """Index the first candidates of a batch, at most `_most`, whose swaps share no points or
-        keys.
-        """
+    def _independent(self, batch: Array, slot: Array) -> Array:
+        """Index the first candidates of a batch whose swaps share no points or keys."""
         chosen: list[int] = []
         touched: set[int] = set()
         keys: set[int] = set()
-        near = self.standing.labels[self.candidates[batch]].tolist()
-        for q, (own, key) in enumerate(zip(slot.tolist(), self.key[batch].tolist(), strict=True)):
-            if own not in touched and near[q] not in touched and key not in keys:
+        nearest = self.medoids.labels[self._candidates[batch]]
+        swaps = zip(slot.tolist(), nearest.tolist(), self._keys[batch].tolist(), strict=True)
+        for q, (point, neighbour, key) in enumerate(swaps):
+            if not {point, neighbour} & touched and key not in keys:
                 chosen.append(q)
-                touched |= {own, near[q]}
+                touched |= {point, neighbour}
                 keys.add(key)
-            if len(chosen) == self._most:
+            if len(chosen) == self._together:
                 break
         return np.array(chosen)
 
-    def _compare(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _compare(self, batch: Array) -> tuple[Array, Array]:
         """Return the point that each candidate best replaces, and the change of the loss."""
-        near = self.standing.labels[self.candidates[batch]]
-        order = np.argsort(near, kind="stable")  # similar candidates adjacent
-        rows = batch[order]
+        rows = self._candidates[batch]
+        order = np.argsort(self.medoids.labels[rows], kind="stable")  # similar candidates adjacent
         slots = np.empty(len(batch), np.int64)
         changes = np.empty(len(batch))
-        compared = self.standing.compare(self.values[self.candidates[rows]], self.cells[rows])
+        compared = self.medoids.compare(self._values[rows[order]], self._cells[batch[order]])
         slots[order], changes[order] = compared
         return slots, changes
 
-    def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
+    def _swap(self, slots: Array, batch: Array, expected: float) -> bool:
         """Replace points by candidates; undo several swaps that together gain under half of
         `expected`.
         """
-        before = copy(self.standing)
-        self.standing.swap(slots, self.values[self.candidates[places]])
-        loss = self.standing.loss()
+        before = copy(self.medoids)
+        rows = self._candidates[batch]
+        self.medoids.swap(slots, self._values[rows])
+        loss = self.medoids.loss()
         if len(slots) > 1 and loss - self.losses[-1] > _ENOUGH * expected:
-            self.standing = before
+            self.medoids = before
             return False
-        self.rows[slots] = self.candidates[places]
-        np.subtract.at(self.taken, self.own[slots], 1)
-        self.own[slots] = self.key[places]
-        np.add.at(self.taken, self.own[slots], 1)
+        self.rows[slots] = rows
+        self._present[slots] = self._keys[batch]
         self.losses.append(loss)
         return True
 

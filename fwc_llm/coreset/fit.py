@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.checks import (
     candidate_mask,
     check_choice,
@@ -42,7 +43,7 @@ _STARTS = ("k-means++", "random")
 class Represented:
     """Fitted representatives, with what it takes to compare them with rows."""
 
-    points: np.ndarray  # (m, p) encoded
+    points: Array  # (m, p) encoded
     encoder: Encoder
     terms: Problem  # has no rows
     costs: Mapping[str, float]  # of another level and outcome; 0 if the fit got no such labels
@@ -80,7 +81,7 @@ class CoresetFit:
     positive: Any = 1
     cost_sensitive: float = 1.0
     cost_outcome: float = 1.0
-    init: str | np.ndarray | Sequence[Any] = "k-means++"
+    init: str | Array | Sequence[Any] = "k-means++"
     n_init: int | str = "auto"
     max_iter: int = 300
     tol: float | str = "auto"
@@ -139,7 +140,7 @@ class CoresetFit:
         sampled = None
         self.outer_bound_: float | None = None
         self.proven_: bool = False
-        self.row_index_: np.ndarray | None = None
+        self.row_index_: Array | None = None
         if not (by_position and isinstance(X, np.memmap)):  # positions need the rows as an array
             table = open_table(columns, check_jobs(self.n_jobs))
         if table is not None and by_position:
@@ -171,7 +172,7 @@ class CoresetFit:
                 else:
                     bound = outer_bound(*given)
                 self.outer_bound_ = min(bound, inner.lower_bound)
-            self.labels_: np.ndarray | None = np.full(rows.n, -1, np.int32)
+            self.labels_: Array | None = np.full(rows.n, -1, np.int32)
             self.labels_[rows.used] = main_labels(shares)
             return self
         steps.rest()
@@ -263,7 +264,7 @@ class CoresetFit:
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         return Problem.of(rows, self, self.support, cell_of, pools, ids)
 
-    def _init_rows(self, among: EncodedInput) -> np.ndarray:
+    def _init_rows(self, among: EncodedInput) -> Array:
         """Check the rows in `init`; return their positions in `among.table`, sorted by cell."""
         rows = np.asarray(self.init)
         n = among.n
@@ -289,7 +290,7 @@ class CoresetFit:
         rows = place[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
-    def _init_start(self, problem: Problem, among: EncodedInput) -> np.ndarray:
+    def _init_start(self, problem: Problem, among: EncodedInput) -> Array:
         """Check `init`; return its rows (m,), as positions in the table, or its points (m, p),
         encoded.
         """
@@ -349,7 +350,7 @@ class CoresetFit:
         say(f"solving a sample of {sample_pass.rows.table.n:,} rows")
         return sample_pass
 
-    def _represent(self, best: Descent, problem: Problem, rows: EncodedInput) -> np.ndarray:
+    def _represent(self, best: Descent, problem: Problem, rows: EncodedInput) -> Array:
         """Set the attributes of the representatives; return their points (m, p), in X's
         precision.
         """
@@ -380,12 +381,7 @@ class CoresetFit:
         return points
 
     def _certify(
-        self,
-        weights: np.ndarray,
-        objective: float,
-        lower_bound: float,
-        best: Descent,
-        problem: Problem,
+        self, weights: Array, objective: float, lower_bound: float, best: Descent, problem: Problem
     ) -> None:
         """Set the attributes of the certificate and of the descent."""
         self.weights_ = weights * (problem.m / weights.sum())
@@ -402,7 +398,7 @@ class CoresetFit:
         self.converged_ = best.converged
 
 
-def main_labels(shares: RowAssignment) -> np.ndarray:
+def main_labels(shares: RowAssignment) -> Array:
     """Return (n,) the index of the representative that carries most of each row, the lowest on
     ties.
     """

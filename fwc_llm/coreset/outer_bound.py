@@ -16,6 +16,7 @@ so even the best coreset may have an objective above the largest L.
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.errors import InputError
@@ -43,7 +44,7 @@ def check_pairs(problem: Problem) -> None:
         )
 
 
-def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> float:
+def outer_bound(problem: Problem, rows: Array, prices: Array, objective: float) -> float:
     """Return a lower bound of the objective of all coresets of rows with these slots.
 
     `rows` (m,) are a good coreset, in cell order; `prices` (G,) and `objective` solve its inner
@@ -86,7 +87,7 @@ def outer_bound(problem: Problem, rows: np.ndarray, prices: np.ndarray, objectiv
 class _Relaxation:
     """L and its slopes; the costs (n, q) of rows to candidates are float32, for speed."""
 
-    def __init__(self, problem: Problem, prices: np.ndarray) -> None:
+    def __init__(self, problem: Problem, prices: Array) -> None:
         self.problem, self.fair = problem, problem.parity_set
         n = problem.table.n
         self.mass = problem.masses.values / problem.masses.total
@@ -102,9 +103,7 @@ class _Relaxation:
         if self.fair is not None and not self.moving:
             self.least = self.fair.best(prices)[0]
 
-    def evaluate(
-        self, multipliers: np.ndarray, prices: np.ndarray
-    ) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+    def evaluate(self, multipliers: Array, prices: Array) -> tuple[float, tuple[Array, Array]]:
         """L in float32 precision, its slopes in λ per unit of mass (n,), and its slopes in u
         (G,).
         """
@@ -126,7 +125,7 @@ class _Relaxation:
         value = self.mass @ multipliers + gain[chosen].sum() + self.least
         return float(value), (1.0 - carried.sum(axis=1), slope * self.moving)
 
-    def certified(self, multipliers: np.ndarray, prices: np.ndarray) -> float:
+    def certified(self, multipliers: Array, prices: Array) -> float:
         """L in float64, minus an upper bound of the rounding error."""
         gain = np.zeros(len(self.cell))
         table = self.problem.table
@@ -141,7 +140,7 @@ class _Relaxation:
         error = _ROUNDING * (table.n + 2 * table.p + 16) * (self.problem.m + 2) * size
         return float(self.mass @ multipliers) + float(gain[self._least(gain)].sum()) + least - error
 
-    def _least(self, gain: np.ndarray) -> np.ndarray:
+    def _least(self, gain: Array) -> Array:
         """The candidates (m,) with the s_g least ρ of each cell g."""
         chosen = []
         for g in np.flatnonzero(self.problem.seats):

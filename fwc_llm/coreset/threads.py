@@ -1,7 +1,7 @@
 """Threads for compiled kernels, which run without the GIL."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -49,35 +49,14 @@ class Threads:
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or count_threads()
-        self._pool = ThreadPoolExecutor(self.count - 1) if self.count > 1 else None
+        self._pool = ThreadPoolExecutor(self.count)
 
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return `task(item)` for every item, in the order of the items."""
         items = list(items)
-        if self._pool is None or len(items) < 2:  # another thread would only cost time
+        if self.count == 1 or len(items) < 2:  # another thread would only cost time
             return [task(item) for item in items]
-        results: list[Any] = [None] * len(items)
-        places = iter(range(len(items)))  # the next free thread takes the next item
-
-        def work() -> None:
-            try:
-                for place in places:
-                    results[place] = task(items[place])
-            except BaseException:
-                for _ in places:  # skip the remaining items
-                    pass
-                raise
-
-        # The calling thread works too: it finishes a short task before another thread has woken up.
-        helpers = [self._pool.submit(work) for _ in range(min(self.count, len(items)) - 1)]
-        try:
-            work()
-        finally:
-            begun = [helper for helper in helpers if not helper.cancel()]
-            wait(begun)
-        for helper in begun:
-            helper.result()
-        return results
+        return list(self._pool.map(task, items))
 
     def share(self, n: int) -> int:
         """Rows per call, at most `_MOST`, that divide n rows evenly among the threads."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import compiled
 from fwc_llm.coreset.descent.assignment import assign_rows
 from fwc_llm.coreset.estimator import FairCoreset
@@ -38,7 +39,7 @@ def cache_folder() -> Path | None:
     return Path(os.path.commonpath(paths))
 
 
-def _table(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _table(n: int, p: int) -> tuple[Array, Array, Array]:
     """Features (n, p) in steps of 0.1, so that distances tie; outcomes (n,); protected levels
     (n,).
     """

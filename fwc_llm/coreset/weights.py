@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.errors import InputError
 
 _DUST = 5e-10  # share of all mass, below the certificate's tolerance
@@ -19,7 +20,7 @@ class Masses:
     A power of two changes no digit, so sums of whole weights stay exact.
     """
 
-    values: np.ndarray  # (n,) float64, finite and not negative
+    values: Array  # (n,) float64, finite and not negative
 
     @cached_property
     def equal(self) -> bool:
@@ -32,7 +33,7 @@ class Masses:
         return float(self.values.sum())
 
     @cached_property
-    def positive(self) -> np.ndarray:
+    def positive(self) -> Array:
         """Rows with a positive mass (n',), by position."""
         return np.flatnonzero(self.values)
 
@@ -43,14 +44,14 @@ class Masses:
         return float(np.ldexp(1.0, -min(spare, 60)))
 
     @cached_property
-    def units(self) -> np.ndarray:
+    def units(self) -> Array:
         """(n,) int64 masses in whole multiples of `unit`, for sums that do not depend on the order.
 
         A weight below about 2⁻⁶¹ of all weight becomes 0.
         """
         return np.asarray(np.rint(self.values / self.unit), dtype=np.int64)
 
-    def heavy(self) -> np.ndarray:
+    def heavy(self) -> Array:
         """Rows (n',), by position, without the lightest ones that together have at most 5e-10 of
         all mass.
         """
@@ -58,7 +59,7 @@ class Masses:
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
-    def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses":
+    def sampled(self, rows: Array, priority: Array) -> "Masses":
         """Masses of `rows`, those of highest `priority` (n,), with which weighted sums are
         unbiased.
         """
@@ -68,12 +69,12 @@ class Masses:
             least = np.partition(priority, left - 1)[left - 1]
         return Masses(np.maximum(self.values[rows], least))
 
-    def take(self, rows: np.ndarray | slice) -> "Masses":
+    def take(self, rows: Array | slice) -> "Masses":
         """Masses of some rows."""
         return Masses(self.values[rows])
 
 
-def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def random_order(weights: Array, rng: Rng) -> Array:
     """Draw all positions (n,) one by one, in proportion to the weights (Efraimidis and Spirakis
     2006).
     """
@@ -114,7 +115,7 @@ def read_weights(sample_weight: Any, n: int) -> Masses:
     return Masses(np.ldexp(scaled, -int(np.frexp(mean)[1])))
 
 
-def read_numbers(values: Any, name: str) -> np.ndarray:
+def read_numbers(values: Any, name: str) -> Array:
     """Return the caller's numbers as an array: float32 stays float32, all else becomes float64."""
     try:
         array = np.asarray(values)

@@ -41,6 +41,8 @@ _MAJORITY = 0.95  # least share of numbers in a numeric column with various othe
 _MOSTLY, _FEW_TEXTS = 0.5, 3  # least share of numbers in one with at most this many other texts
 _LISTED = 5  # most values that a doubt lists
 _LONGEST = 60  # characters of a number with a unit
+_LONG_TEXT = 500  # characters that no category has
+_MOST_COLUMNS = 1_000
 _DATE = (
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
     r"|\d{1,2}[ .-]*[A-Za-zé]{3,9}[ .,-]*\d{2,4}|[A-Za-zé]{3,9}\.? \d{1,2},? \d{4})"
@@ -157,7 +159,10 @@ class ColumnProfile:
 
     def line(self, name: str) -> str:
         """The column's line in the task file."""
-        entry: dict[str, Any] = {"name": name, "text": name.replace("_", " ")}
+        spoken_name = name.replace("_", " ")
+        if self.bands and self.unit:
+            spoken_name = f"{spoken_name} ({self.unit})"
+        entry: dict[str, Any] = {"name": name, "text": spoken_name}
         if self.role in ("feature", "extra"):
             entry["kind"] = self.kind
         entry |= {"role": self.role.removeprefix("feature"), "missing": self.missing}
@@ -406,6 +411,8 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
     place = _PLACE_NAME.search(name) and (numeric or are(r"[\d-]+"))
     place = place or (many and not has_id_name and zeros and are(r"\d{5}(-\d{4})?"))
     texts = f"{len(distinct):,} different texts"
+    if len(numbers) > _FEW:
+        texts += f", of which {len(numbers):,} are numbers,"
     free_text = f"CHECK: free text, {texts}"
     looks = (
         (not distinct, "it has no values"),
@@ -425,6 +432,7 @@ def _why_left_out(name: str, cells: pd.Series, distinct: set[str], numeric: bool
             "of rows",
         ),
         (numeric, ""),
+        (max(map(len, distinct), default=0) > _LONG_TEXT, free_text),
         (re.search(_PERSON_NAME, name) and len(distinct) > _MANY_TEXTS, "CHECK: names of people"),
         (len(distinct) > _MANY_TEXTS and words >= 4, free_text),
         (len(distinct) > max(50, n // 4), f"CHECK: {texts} are too many for a category"),
@@ -454,20 +462,24 @@ def draft_task(
     source = sniff_source(path, content, **layout)
     table = open_table(path, content, source)
     table.require(filter(None, (*protected, outcome)))
-    times_of = Counter(
-        title for title in table.titles if title
-    )  # skips a saved index, which has no title
-    for name in (*protected, outcome):
-        if times_of[name] > 1:
-            raise FwcError(
-                f"{path}: the header names column {name!r} more than once: rename one of them"
-            )
-    checks = [
-        f"column {_one_line(name)}: the header names it {times} times; to use it, rename it"
-        for name, times in sorted(times_of.items())
-        if times > 1
-    ]
-    raw = table.frame([name for name, times in times_of.items() if times == 1], path.name)
+    checks = []
+    names = []
+    for name, times in Counter(filter(None, table.titles)).items():  # a saved index has no title
+        try:
+            if times > 1:
+                table.texts(name)
+            names.append(name)
+        except FwcError:  # columns of one name that differ
+            if name in (*protected, outcome):
+                raise
+            doubt = f"the header names it {times} times; to use it, rename it"
+            checks.append(f"column {_one_line(name)}: {doubt}")
+    if len(names) > _MOST_COLUMNS:
+        raise FwcError(
+            f"{path}: {len(names):,} columns are more than the {_MOST_COLUMNS:,} that a prompt can "
+            f"show: write those that matter to a table of their own"
+        )
+    raw = table.frame(names, path.name)
     draft = Drafting(path, source, raw, protected, outcome, checks, "", unknown).draft(folder)
     parse_taskfile(draft.text, path)
     return draft
@@ -706,25 +718,25 @@ class Drafting:
             f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12)
         )
         where = f"outcome {self.outcome}"
-        if (
-            len(counts) > 3 and profile.kind == "numeric"
-        ):  # the values 0, 1 and 9 are codes, not numbers
-            middle = median(profile.number(cell) for cell in counts.elements())
-            line = f"# threshold = {{ above = {middle:g} }} # CHECK: the median"
+        numeric = len(counts) > 3 and profile.kind == "numeric"  # 0, 1 and 9 are codes
+        middle = median(profile.number(cell) for cell in counts.elements()) if numeric else 0.0
+        threshold = f"threshold = {{ above = {middle:g} }}"
+        if numeric and len(counts) > _FEW:
             doubt = f"{where}: a number; say above which threshold the answer is yes"
-            return None, middle, [line], doubt
+            return None, middle, [f"# {threshold} # CHECK: the median"], doubt
         usual = usual_meaning(counts)
         yes = list(usual.yes)
         no = list(usual.no)
         others = usual.dropped
-        if not yes or not no:
-            line = f"# positive = […] # CHECK: name the values that mean yes, of {values}"
-            return (
-                next(iter(counts), "…"),
-                None,
-                [line],
-                f"{where}: say which values mean yes: {values}",
-            )
+        if numeric or not yes or not no:
+            lines = [f"# positive = […] # CHECK: name the values that mean yes, of {values}"]
+            if numeric:
+                lines.append(
+                    '# others = "drop" # or "no": what the values mean that you do not name'
+                )
+                lines.append(f"# {threshold} # in place of both, if larger numbers mean yes")
+            doubt = f"{where}: say which values mean yes: {values}"
+            return next(iter(yes), "…"), None, lines, doubt
         lines = [
             f"positive = {_toml(yes)} # CHECK: the values are {values}",
             f"negative = {_toml(no)}",
@@ -752,15 +764,12 @@ class Drafting:
         spelled = merge_spellings(counts)
         if spelled:
             self.checks.append(spellings_note(f"protected {name}", spelled))
-        names = {value: spelled.get(value, value) for value in counts}
-        if len(counts) > _FEW or min(counts.values(), default=_SMALL) < _SMALL:
-            few = f"{len(counts)} levels, some with few rows; a map can group them"
-            self.checks.append(f"protected {name}: {few}")
-        else:
+        levels = Counter(spelled.get(value, value) for value in counts.elements())
+        if len(levels) <= _FEW and min(levels.values(), default=_SMALL) >= _SMALL:
             return []
-        entries = ", ".join(
-            f"{_toml(value)} = {_toml(names[value])}" for value in list(counts)[:20]
-        )
+        few = f"{len(levels)} levels, some with few rows; a map can group them"
+        self.checks.append(f"protected {name}: {few}")
+        entries = ", ".join(f"{_toml(level)} = {_toml(level)}" for level in list(levels)[:20])
         return [f"# map = {{ {entries} }} # CHECK: group levels by giving them one name"]
 
 

@@ -133,7 +133,7 @@ def recipes(task: Task, m: int, names: Sequence[str] | None = None) -> list[Reci
         else:
             others.append(Recipe(name, name))
     turns = range(max(len(counter), len(others)))  # the shorter list starts again
-    return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others) if kinds]
+    return [kinds[turn % len(kinds)] for turn in turns for kinds in (counter, others) if kinds]
 
 
 def choose_candidates(
@@ -168,9 +168,9 @@ def choose_candidates(
         )
     chosen = [
         Candidate(
-            f"candidate-{place:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
+            f"candidate-{number:03d}", NO_EXAMPLES, seed, "given", template, alone, instruction
         )
-        for place, (template, instruction) in enumerate(extra, 1)
+        for number, (template, instruction) in enumerate(extra, 1)
         if alone
     ]
     refused: dict[str, str] = {}
@@ -180,7 +180,7 @@ def choose_candidates(
         if f"{recipe.label}, m={m}" in refused:
             continue
         turn = number // len(kinds)
-        own = seed + 1 + number
+        own_seed = seed + 1 + number
         if progress:
             progress(f"choosing candidate {len(chosen) + 1} of {count}: {recipe.label}")
         order = orders[turn % len(orders)]
@@ -190,7 +190,7 @@ def choose_candidates(
                 recipe.strategy,
                 m,
                 recipe.epsilon,
-                own,
+                own_seed,
                 split.pool,
                 split.candidates,
                 order=check_order(order),
@@ -202,14 +202,14 @@ def choose_candidates(
             continue
         # Every kind meets every pair of order and wording: after a full cycle of both, wordings
         # shift by one.
-        place = (
+        turned = (
             number % len(kinds) // (2 * len(sizes))
             + turn
             + turn // math.lcm(len(orders), len(wordings))
         )
-        template, instruction = wordings[place % len(wordings)]
+        template, instruction = wordings[turned % len(wordings)]
         name = f"candidate-{len(chosen) + 1:03d}"
-        chosen.append(Candidate(name, recipe, own, order, template, shots, instruction))
+        chosen.append(Candidate(name, recipe, own_seed, order, template, shots, instruction))
     if len(chosen) == len(extra):
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]

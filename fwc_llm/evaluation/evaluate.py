@@ -4,14 +4,14 @@ import asyncio
 import contextvars
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeVar, Unpack
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack
 
 from fwc_llm.errors import (
     FwcError,
@@ -50,9 +50,18 @@ from fwc_llm.runs.unread import KEPT_BACK
 from fwc_llm.sanitize import replace_invisible
 from fwc_llm.shots import save_shots
 from fwc_llm.shots.base import Shots
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.tasks import Task, as_task
 
 _TRIALS = 4
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Classifier(Protocol):
+    """A fitted classifier, such as scikit-learn's."""
+
+    def predict_proba(self, X: Any, /) -> Any:
+        """Probabilities (n, 2) of n rows, in the order of `classes_`."""
 
 
 class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
@@ -62,7 +71,7 @@ class EvaluateKeywords(SettingsKeywords, ClientKeywords, total=False):
 @takes(Settings, Client)
 def evaluate(
     task: str | Path | Task,
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     *,
     out: str | Path | None = None,
@@ -80,11 +89,12 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`; measure accuracy and parity of each arm.
 
-    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, or a function of the
-    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy
-    names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The function
-    also works inside a running event loop.
+    `task` is a name, a task file or a `Task`. `model` is a name, a `Model`, a function of the
+    messages that returns text, P(yes) or a `Reply` (see `FunctionModel`), or a fitted classifier
+    with `predict_proba`, which gets columns of the table in the place of a prompt. `arms` are
+    strategy names, files of saved shots (ending in .json) or `Shots`. The run's folder is `out`, by
+    default ./runs/<time>-<task>-<model>. If `out` has an interrupted run, that run continues. The
+    function also works inside a running event loop; `aevaluate` does not block it.
 
     `settings` has the options of the experiment, `client` those of the service. An option of either
     may also be passed by name, which overrides `settings` or `client`.
@@ -104,8 +114,8 @@ def evaluate(
     """
     settings, client = split_options(options, settings or Settings(), client or Client())
     taken = on_step is not None or on_progress is not None
-    shown = choose(False if progress is None and taken else progress)
-    with shown.working("reading the table") as step:
+    display = choose(False if progress is None and taken else progress)
+    with display.working("reading the table") as step:
         job = prepare(
             task,
             model,
@@ -120,16 +130,68 @@ def evaluate(
         )
     for note in job.plan.notes:
         tell(note)
-    with shown.asking(job.plan.n_calls) as state:
+    with display.asking(job.plan.n_calls) as state:
         result = job.run(out, on_progress or state, cancel_batch)
     for note in (*result.missing, *result.remarks):
         tell(note)
     return result
 
 
+def _in_this_loop(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The function as a coroutine: it runs in a thread, and its coroutines in the caller's loop."""
+
+    @wraps(function)
+    async def run(*arguments: P.args, **options: P.kwargs) -> T:
+        caller = _Caller(asyncio.get_running_loop())
+        context = contextvars.copy_context()
+        context.run(_caller.set, caller)
+        call = partial(context.run, partial(function, *arguments, **options))
+        working = asyncio.get_running_loop().run_in_executor(None, call)
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            caller.cancel()
+            with suppress(FwcError):  # the answers so far are saved
+                await working
+            raise
+
+    return run
+
+
+@dataclass
+class _Caller:
+    """The loop of an `aevaluate`, and what runs in it."""
+
+    loop: asyncio.AbstractEventLoop
+    working: "Future[Any] | None" = None
+    cancelled: bool = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop, called from another thread."""
+        working = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self.working = working
+        if self.cancelled:
+            working.cancel()
+        try:
+            return working.result()
+        except CancelledError:
+            raise asyncio.CancelledError from None
+
+    def cancel(self) -> None:
+        """Cancel what runs, and what will."""
+        self.cancelled = True
+        if self.working is not None:
+            self.working.cancel()
+
+
+_caller: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar("caller", default=None)
+aevaluate = _in_this_loop(evaluate)
+aevaluate.__name__ = aevaluate.__qualname__ = "aevaluate"
+
+
 def prepare(
     task: "str | Path | Task",
-    model: str | Model | Function | BatchFunction,
+    model: str | Model | Function | BatchFunction | Classifier,
     arms: Sequence[str | Shots],
     settings: Settings,
     client: Client,
@@ -160,10 +222,7 @@ def prepare(
     if gives:
         tell(f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on")
     check_api(answerer, settings, client)
-    if isinstance(task, Task):
-        table = task
-    else:
-        table = load_task(task, data_dir)
+    table = as_task(task, data_dir)
     plan = make_plan(
         table, arms, settings, allow_changed_data, on_step, None, answerer, max_prompt_tokens
     )
@@ -320,27 +379,27 @@ class Job:
         from fwc_llm.gates.decide import all_decided
         from fwc_llm.runs.recorded_run import read_run, score_run
 
-        asked = 0
+        rows_asked = 0
         arms = len(self.plan.arms)
         for rows in self.plan.looks:
-            if self.client.batch and asked and rows < min(2 * asked, self.plan.looks[-1]):
+            if self.client.batch and rows_asked and rows < min(2 * rows_asked, self.plan.looks[-1]):
                 continue  # a batch may take hours: few looks
             part = self.plan.part(rows)
-            before = arms * asked
+            before = arms * rows_asked
 
             def tell(news: Progress, before: int = before) -> None:
                 if on_progress is not None:
                     on_progress(replace(news, skipped=news.skipped + before))
 
-            outcome = ask(partial(part.calls, asked), self.plan.n_calls, on_progress=tell)
-            if outcome.stopped and asked:
+            outcome = ask(partial(part.calls, rows_asked), self.plan.n_calls, on_progress=tell)
+            if outcome.stopped and rows_asked:
                 folder.change(ended=outcome.stopped)
                 return replace(outcome, stopped=None)
             if outcome.stopped or (outcome.errors and not outcome.done + outcome.skipped):
                 return outcome
             write_questions(folder, part)
             folder.change(calls=part.n_questions)
-            asked = rows
+            rows_asked = rows
             score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
             if all_decided(self.plan.settings.until_decided, read_run(folder.path).statistics):
                 break
@@ -379,7 +438,9 @@ class Job:
         model = self.model
         batch = self.client.batch
         folder = journal.path.parent
-        here = traits(model).local or is_local(traits(model).address or self.client.base_url)
+        on_this_machine = traits(model).local or is_local(
+            traits(model).address or self.client.base_url
+        )
 
         async def work() -> ExecutionSummary:
             if batch or cancel_batch or batches_under_way(folder):
@@ -394,14 +455,14 @@ class Job:
                     return ExecutionSummary(0, len(left), answered, stopped)
                 if left and begin:
                     tell(f"asked live, because batches left them: {self._price_of(left)}")
-            asked = (
+            options = (
                 self.client.concurrency,
                 on_progress,
                 total,
                 budget,
-                None if here else self.price,
+                None if on_this_machine else self.price,
             )
-            return await Execution(model, calls(), journal, *asked, watch).run()
+            return await Execution(model, calls(), journal, *options, watch).run()
 
         return run_async(work())
 
@@ -428,11 +489,11 @@ class Job:
         """Why batches left calls without a reply, and what it costs to ask them live."""
         parameters = parameters_json(self.model)
         requests = {call_id(parameters, call) for call in left}
-        last = {each["request"]: str(each.get("error")) for each in journal.records()}
+        last = {record["request"]: str(record.get("error")) for record in journal.records()}
         reasons = Counter(why for request, why in last.items() if request in requests)
-        told = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
+        listed = "; ".join(f"{number:,} of them: {why}" for why, number in reasons.most_common(3))
         remedy = f"--finish-live asks them one by one: {self._price_of(left)}"
-        return f"batches left {len(left):,} requests without a reply ({told}): {remedy}"
+        return f"batches left {len(left):,} requests without a reply ({listed}): {remedy}"
 
     def settle_format(
         self,
@@ -454,11 +515,11 @@ class Job:
         answer_in("word" if recorded is not None and not asks_json(recorded) else "json", words, "")
         if recorded is not None or (wanted == "json" and self.client.batch):
             return
-        asked = list(islice(calls, _TRIALS))
-        problem = self._tried(asked, journal, budget)
+        trials = list(islice(calls, _TRIALS))
+        problem = self._tried(trials, journal, budget)
         if not problem:
             answer_in(
-                "json", words, f"in a trial it answered {len(asked)} questions of the run in JSON"
+                "json", words, f"in a trial it answered {len(trials)} questions of the run in JSON"
             )
         elif wanted == "auto":
             journal.set_aside()
@@ -482,7 +543,7 @@ class Job:
                 raise IncompleteRunError(outcome.stopped)
             request = call_id(parameters, call)
             reply = next(
-                each for each in reversed([*journal.records()]) if each["request"] == request
+                record for record in reversed([*journal.records()]) if record["request"] == request
             )
             if reply["reason"] in KEPT_BACK:
                 continue
@@ -500,13 +561,13 @@ class Job:
         described = describe_asked(
             self.plan, model.name, model.parameters, about.simulated, about.reference
         )
-        told = {
+        further = {
             "local": about.local,
             "task_folder": task.folder and relative(task.folder, folder),
             "no_rows": self.asked.get("no_rows"),
             "fail_if": self.asked.get("fail_if"),
         }
-        return described | {name: value for name, value in told.items() if value}
+        return described | {name: value for name, value in further.items() if value}
 
     def write_options(self, folder: Path, model: str) -> None:
         """Write the experiment file for `model`, and copies of shots files."""
@@ -576,12 +637,14 @@ def write_examples(folder: RunFolder, plan: Plan) -> None:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 
 
-T = TypeVar("T")
 _BEAT = 0.5  # seconds; on Windows, Ctrl-C does not interrupt a wait without a timeout
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a second thread; Ctrl-C cancels the coroutine."""
+    """Run a coroutine in a second thread, or for `aevaluate` in its loop; Ctrl-C cancels it."""
+    caller = _caller.get()
+    if caller is not None:
+        return caller.run(work)
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:

@@ -50,11 +50,11 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def placed_model(name: str, place: Callable[[str], str]) -> str:
+def placed_model(name: str, change: Callable[[str], str]) -> str:
     """Apply `place` to the path in gguf:FILE or replay:FOLDER; keep other names."""
     kind, colon, path = name.partition(":")
     if kind in {"gguf", "replay"} and "," not in name:
-        return kind + colon + place(path)
+        return kind + colon + change(path)
     return name
 
 
@@ -99,11 +99,11 @@ def _flag(name: str) -> str:
 
 def relative(path: str | Path, start: Path) -> str:
     """`path` relative to the folder `start`; absolute if on another Windows drive."""
-    whole = Path(path).expanduser().resolve()
+    absolute = Path(path).expanduser().resolve()
     try:
-        return Path(os.path.relpath(whole, start.resolve())).as_posix()
+        return Path(os.path.relpath(absolute, start.resolve())).as_posix()
     except ValueError:
-        return whole.as_posix()
+        return absolute.as_posix()
 
 
 def _line(name: str, value: Any) -> str:

@@ -224,11 +224,11 @@ class Result:
         from fwc_llm.report.table_model import Section, notebook
 
         notes = self.missing
-        shown = []
+        tables = []
         try:
             audited = self.audit().statistics
-            shown = [first(audited), rates(audited)]
+            tables = [first(audited), rates(audited)]
         except FwcError as error:
             notes.append(str(error))
         notes.append(f"everything is in {self.folder}")
-        return notebook(self._title, *shown, Section("", notes=notes, intro=" "), **self._marks)
+        return notebook(self._title, *tables, Section("", notes=notes, intro=" "), **self._marks)

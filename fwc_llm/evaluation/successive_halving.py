@@ -201,9 +201,9 @@ class Pool:
         weights = np.ones((1 + len(first), k))
         weights[1 + np.arange(len(first)), first] += step
         both = measure_many(goal, yes[None], self.labels[:k], self.groups[:k], weights)
-        values = (each[:, 0] for each in both)
+        values = (draws[:, 0] for draws in both)
         accuracy, metric = (
-            Estimate(float(each[0]), ((each[1:] - each[0]) / step)[kind]) for each in values
+            Estimate(float(draws[0]), ((draws[1:] - draws[0]) / step)[kind]) for draws in values
         )
         return Measured(accuracy, metric)
 
@@ -258,7 +258,7 @@ def _promising(
     won = np.bincount(order[:, 0], minlength=len(yes))[:-1]
     ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
     best = np.lexsort((ranks, -won))
-    return [names[place] for at, place in enumerate(best) if won[place] or at < FEWEST_KEPT]
+    return [names[index] for at, index in enumerate(best) if won[index] or at < FEWEST_KEPT]
 
 
 def _completed(pool: Pool, k: int) -> Floats:
@@ -267,9 +267,11 @@ def _completed(pool: Pool, k: int) -> Floats:
     cells = pool.cells
     counts = np.ones((_TIMES, k))
     for cell in np.unique(cells[:k]):
-        own = np.flatnonzero(cells[:k] == cell)
+        in_cell = np.flatnonzero(cells[:k] == cell)
         missing = int(np.sum(cells[k:] == cell))
-        counts[:, own] += rng.multinomial(missing, np.full(len(own), 1.0 / len(own)), _TIMES)
+        counts[:, in_cell] += rng.multinomial(
+            missing, np.full(len(in_cell), 1.0 / len(in_cell)), _TIMES
+        )
     return counts
 
 
@@ -289,7 +291,7 @@ def any_better(answers: Mapping[str, Floats], names: Sequence[str], goal: Goal, 
         sides = [
             measure_many(goal, yes, pool.labels, pool.groups, every) for yes in (first, second)
         ]
-        accuracy, metric = (np.vstack(each) for each in zip(*sides, strict=True))
+        accuracy, metric = (np.vstack(pair) for pair in zip(*sides, strict=True))
         return np.vstack(
             [accuracy[0] - accuracy[1], goal.shortfall(metric[1]) - goal.shortfall(metric[0])]
         )
@@ -338,8 +340,8 @@ def smallest_gains(
 
 def choose(finalists: Mapping[str, Measured], goal: Goal) -> tuple[str, bool]:
     """The best candidate by `rank`, and whether it reaches the goal."""
-    metric = np.array([each.metric.value for each in finalists.values()])
-    accuracy = np.array([each.accuracy.value for each in finalists.values()])
+    metric = np.array([finalist.metric.value for finalist in finalists.values()])
+    accuracy = np.array([finalist.accuracy.value for finalist in finalists.values()])
     allowed = np.array([finalists[BALANCED].accuracy.value - goal.max_loss])
     order, reached = rank(goal, metric, accuracy, allowed)
     return list(finalists)[order[0]], bool(reached[order[0]])
@@ -349,10 +351,10 @@ def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
     """The Pareto front: candidates that no other one dominates."""
     values = {
         name: (
-            round(each.accuracy.value, _DIGITS),
-            round(-goal.shortfall(each.metric.value), _DIGITS),
+            round(finalist.accuracy.value, _DIGITS),
+            round(-goal.shortfall(finalist.metric.value), _DIGITS),
         )
-        for name, each in finalists.items()
+        for name, finalist in finalists.items()
     }
     return {
         name

@@ -120,7 +120,7 @@ class _Tuning:
 
     @property
     def candidates(self) -> list[Candidate]:
-        return [each for name, each in self.arms.items() if name not in FIXED]
+        return [arm for name, arm in self.arms.items() if name not in FIXED]
 
     def ask_candidates(self) -> dict[str, Floats]:
         """Each arm's answers about the first rows of the pool, from successive halving."""
@@ -143,8 +143,10 @@ class _Tuning:
             if taken_up:
                 other = [name for name, value in self.asked.items() if before.get(name) != value]
                 if other:
-                    what = f"{folder.path} holds another tuning ({other[0]} differs)"
-                    raise FwcError(f"{what}: repeat its options, or name a new folder with --out")
+                    problem = f"{folder.path} holds another tuning ({other[0]} differs)"
+                    raise FwcError(
+                        f"{problem}: repeat its options, or name a new folder with --out"
+                    )
             else:  # without any reply, the tuning begins again
                 folder.write_json(FILE_NAME, self.asked)
             self._write_wordings()
@@ -167,23 +169,21 @@ class _Tuning:
                     raise IncompleteRunError(f"tuning is not complete: {why}; {again}")
                 return self._answers(journal, arms, k)
 
-            names = [each.name for each in self.candidates]
+            names = [candidate.name for candidate in self.candidates]
             return halving.successive_halving(names, self.pool, self.goal, ask)
 
     def _write_wordings(self) -> None:
         """Write the template sets with instructions into the folder."""
-        for wording, each in {each.wording: each for each in self.arms.values()}.items():
-            if each.instruction:
+        for wording, arm in {arm.wording: arm for arm in self.arms.values()}.items():
+            if arm.instruction:
                 (self.folder.path / wording).mkdir(exist_ok=True)
-                for file, text in instructed(each.template, each.instruction).items():
+                for file, text in instructed(arm.template, arm.instruction).items():
                     self.folder.write_text(f"{wording}/{file}", text)
 
     def _prompt(self, name: str) -> tuple[Shots, str]:
         """The examples and the template set of an arm."""
-        each = self.arms[name]
-        return each.shots, str(
-            self.folder.path / each.wording
-        ) if each.instruction else each.template
+        arm = self.arms[name]
+        return arm.shots, str(self.folder.path / arm.wording) if arm.instruction else arm.template
 
     def _calls(self, names: Sequence[str], k: int) -> Iterator[PlannedCall]:
         plan = self.job.plan
@@ -253,7 +253,9 @@ class _Tuning:
     def _finalists(self, answers: Mapping[str, Floats]) -> dict[str, Measured]:
         """Measures of the candidates that were asked about all rows, and of `balanced`."""
         n = len(self.pool.rows)
-        complete = [each.name for each in self.candidates if len(answers[each.name]) == n]
+        complete = [
+            candidate.name for candidate in self.candidates if len(answers[candidate.name]) == n
+        ]
         return {name: self.pool.measure(self.goal, answers[name]) for name in (*complete, BALANCED)}
 
     def _lines(self, answers: Mapping[str, Floats], winner: str | None) -> list[dict[str, Any]]:
@@ -263,8 +265,8 @@ class _Tuning:
         for name, yes in answers.items():
             values = self.pool.measure(self.goal, yes)
             k = len(yes)
-            beside = self.pool.measure(self.goal, answers[BALANCED][:k])
-            lost = beside.accuracy.less(values.accuracy)
+            reference = self.pool.measure(self.goal, answers[BALANCED][:k])
+            lost = reference.accuracy.less(values.accuracy)
             fixed = {"candidate": name, "kind": name, "strategy": name}
             line = {
                 **(fixed if name in FIXED else self.arms[name].as_json()),
@@ -279,8 +281,8 @@ class _Tuning:
                 "front": name in best,
                 "chosen": name == winner,
             }
-            place = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
-            lines.append((place, line))
+            sort_key = line["dropped"], name in FIXED, -k, self.goal.shortfall(values.metric.value)
+            lines.append((sort_key, line))
         return [line for _, line in sorted(lines, key=lambda pair: pair[0])]
 
     def _verdict(self, winner: str, reached: bool, finalists: Mapping[str, Measured]) -> str:
@@ -291,7 +293,7 @@ class _Tuning:
         if winner != BALANCED:
             kind = f"{kind_words(chosen.recipe.label)} ({winner})"
             kind += f" with the instruction “{chosen.instruction}”" * bool(chosen.instruction)
-        near = any(goal.shortfall(each.metric.value) <= 0.0 for each in finalists.values())
+        near = any(goal.shortfall(finalist.metric.value) <= 0.0 for finalist in finalists.values())
         how = (
             "is nearest to the target, which no candidate reaches"
             + " within the allowed loss" * near
@@ -327,7 +329,8 @@ class _Tuning:
         count = TokenCounter(self.job.model.name).count
         total = len(self.pool.rows)
         tokens = {
-            each.name: count(next(self._calls([each.name], 1)).messages) for each in self.candidates
+            candidate.name: count(next(self._calls([candidate.name], 1)).messages)
+            for candidate in self.candidates
         }
         longest = sorted(tokens, key=lambda name: -tokens[name])
 
@@ -526,7 +529,7 @@ def tune(
         )
     for line in refused:
         tell(line)
-    asked = {
+    described = {
         "format": FORMAT,
         "task": table.name,
         "fingerprint": table.fingerprint,
@@ -538,18 +541,18 @@ def tune(
         "n_test": settings.n_test,
         "base_parity": settings.base_parity,
         "seed": seed,
-        "candidates": [each.as_json() for each in tried],
+        "candidates": [candidate.as_json() for candidate in tried],
     }
-    named = fixed | {each.name: each for each in tried}
-    tuning = _Tuning(bare, folder, _plain(asked), goal, pool, named, show, cancel_batch)
+    all_arms = fixed | {candidate.name: candidate for candidate in tried}
+    tuning = _Tuning(bare, folder, _plain(described), goal, pool, all_arms, show, cancel_batch)
     if dry_run:
         with TemporaryDirectory() as wordings:
             numbers = replace(tuning, folder=RunFolder(Path(wordings))).forecast(
                 split if test else None
             )
         forecasted = asdict(numbers) | {"price": numbers.price and numbers.price.model_dump()}
-        told = {**tuning.asked, "forecast": forecasted, "front": []}
-        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], told)
+        content = {**tuning.asked, "forecast": forecasted, "front": []}
+        return Tuned(folder.path, _expected(bare, numbers), False, None, templates[0], content)
     try:
         return tuning.conclude(tuning.ask_candidates(), split if test else None)
     except KeyboardInterrupt:

@@ -66,8 +66,10 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
             if path.suffix == ".eval" and not path.exists():
                 raise FwcError(f"there is no log {path}")
             if is_file(path):
-                place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-")))
-                folders.append(import_log(path, place / path.stem).folder)
+                temporary = Path(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-"))
+                )
+                folders.append(import_log(path, temporary / path.stem).folder)
             else:
                 folders.append(path)
         yield folders
@@ -87,8 +89,8 @@ def import_log(log: str | Path, out: str | Path) -> Result:
     epochs = record.eval.config.epochs or 1
     order = {str(name): number for number, name in enumerate(record.eval.dataset.sample_ids or ())}
     arms = content["run"]["arms"]
-    asked = [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
-    samples = _whole_rows(asked)
+    questions = [(_question(sample, arms, epochs, path), sample) for sample in record.samples or ()]
+    samples = _whole_rows(questions)
     samples.sort(
         key=lambda pair: (
             pair[0]["repeat"],
@@ -157,8 +159,8 @@ def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path
             f"{path} is damaged: sample {str(sample.id)[:80]!r} is no question of a fwc-llm task"
         )
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
-    named = [name for name in layout.ROW_COLUMNS if name in sample.metadata]
-    return question | {name: str(sample.metadata[name]) for name in named}
+    columns = [name for name in layout.ROW_COLUMNS if name in sample.metadata]
+    return question | {name: str(sample.metadata[name]) for name in columns}
 
 
 _Asked = list[tuple[dict[str, Any], "EvalSample"]]

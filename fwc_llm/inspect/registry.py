@@ -170,9 +170,9 @@ def _task(plan: "Plan", logprobs: bool) -> Task:
 
     places: dict[tuple[int, str], int] = {}
 
-    def place(asked: Any) -> tuple[int, int]:
-        repeat = asked[0].repeat
-        row = asked[0].row
+    def place(group: Any) -> tuple[int, int]:
+        repeat = group[0].repeat
+        row = group[0].row
         return repeat, places.setdefault((repeat, row), len(places))
 
     if plan.task.spellings == spellings("", YES_NO):

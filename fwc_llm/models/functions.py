@@ -280,6 +280,10 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Model:
                 f"{kind_of(model)} is not a model: name must be text, parameters a mapping"
             )
         return model
+    if hasattr(model, "predict_proba"):
+        from fwc_llm.models.estimators import EstimatorModel
+
+        return EstimatorModel(model)
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
     missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]

@@ -1,10 +1,11 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
@@ -101,7 +102,7 @@ class Audit:
 
 
 def audit(
-    answers: "IntoFrame",
+    answers: "IntoFrame | None" = None,
     *,
     answer: Hashable | None = "answer",
     protected: Hashable | Sequence[Hashable] = (),
@@ -124,6 +125,9 @@ def audit(
     unread: Unread = WORST,
     population: "IntoFrame | None" = None,
     key: Hashable = "row",
+    y_pred: Any = None,
+    y_true: Any = None,
+    sensitive_features: Any = None,
 ) -> Audit:
     """Measure accuracy and fairness of answers from any source (docs/statistics.md).
 
@@ -162,6 +166,10 @@ def audit(
     uses the predictions (docs/fewer-questions.md, "Assisted"). Protected columns that `answers`
     lacks are taken from `population`.
 
+    As in fairlearn, `y_pred`, `y_true` and `sensitive_features` may be given in the place of
+    `answer`, `label` and `protected`: names of columns or, without `answers`, n values each
+    (`sensitive_features` also a frame, whose columns are crossed).
+
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks
     rows of other arms, and answers with more than two meanings.
     """
@@ -169,6 +177,14 @@ def audit(
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import population_of, read_answers
 
+    if y_pred is not None or y_true is not None or sensitive_features is not None:
+        if answers is None:
+            answers, protected = _table_of(y_pred, y_true, sensitive_features)
+            label = "label"
+        else:
+            answer = answer if y_pred is None else y_pred
+            label = label if y_true is None else y_true
+            protected = protected if sensitive_features is None else sensitive_features
     raw = frame_table(answers)
     groups = titles_of(answers, protected)
     named = {"answer": answer, "label": label, "weight": weight, "cluster": cluster, "given": given}
@@ -219,3 +235,25 @@ def audit(
         options = columns.get("label"), outcomes, unknown, columns.get("cluster")
         answered = of_population(answered, everybody, title_of(key), *options)
     return Audit(answered)
+
+
+def _table_of(
+    y_pred: Any, y_true: Any, sensitive_features: Any
+) -> "tuple[pd.DataFrame, list[str]]":
+    """A table of n values each, and the names of its protected columns."""
+    import numpy as np
+    import pandas as pd
+
+    if y_pred is None or sensitive_features is None:
+        raise FwcError("without a table give y_pred and sensitive_features, n values each")
+    if isinstance(sensitive_features, Mapping | pd.DataFrame):
+        groups = {str(name): sensitive_features[name] for name in sensitive_features}
+    else:
+        groups = {str(getattr(sensitive_features, "name", None) or "group"): sensitive_features}
+    columns = {**groups, "answer": y_pred, **({} if y_true is None else {"label": y_true})}
+    values = {name: np.asarray(column).ravel() for name, column in columns.items()}
+    lengths = {name: len(column) for name, column in values.items()}
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise FwcError(f"the values are not of one length: {counts}")
+    return pd.DataFrame(values), list(groups)

@@ -276,19 +276,23 @@ class BatchRun:
         state: BatchState,
     ) -> None:
         """Record why requests of a batch that ended have no reply."""
-        left = [each for each in calls.items() if not self.journal.answered(each[0])]
+        left = [
+            request_call
+            for request_call in calls.items()
+            if not self.journal.answered(request_call[0])
+        ]
         for request, call in left:
             if request in failures:
                 failure = failures[request]
                 self._lose(
                     [(request, call)], f"the batch has no reply to it ({failure})", failure.billed
                 )
-        untold = [each for each in left if each[0] not in failures]
+        untold = [request_call for request_call in left if request_call[0] not in failures]
         billed = len(untold)
         if (
             state.status != "completed"
         ):  # only the number that the service completed, the longest requests
-            untold.sort(key=lambda each: -len(str(each[1].messages)))
+            untold.sort(key=lambda request_call: -len(str(request_call[1].messages)))
             billed = max(state.completed - (len(calls) - len(left)), 0)
         self._lose(untold[:billed])
         self._lose(

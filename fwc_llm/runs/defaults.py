@@ -159,8 +159,8 @@ def _not_whole(rows: int, groups: Sequence[str]) -> str:
 def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     """The number of examples, up to `m`, that cells can give in equal parts."""
     number = left.size
-    each = max(1, int(left.min()))
-    if cells.values.min() == 0 or (m >= number and each >= -(-m // number)):
+    per_cell = max(1, int(left.min()))
+    if cells.values.min() == 0 or (m >= number and per_cell >= -(-m // number)):
         return (
             m,
             "",
@@ -168,7 +168,7 @@ def _fit_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     if m < number:
         fitting = number
     else:
-        fitting = min(m, number * each)
+        fitting = min(m, number * per_cell)
     why = f"fewer than the {number} cells of group and answer"
     if m >= number:
         why = f"in equal parts more than the distinct rows of the cell {cells.smallest(left)} allow"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Attempts, Model, Reply, Usage, traits
+from fwc_llm.models.estimators import EstimatorModel
 from fwc_llm.models.functions import FunctionModel
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
@@ -78,9 +79,9 @@ class Execution:
         self.ahead: dict[str, int] = {}  # work of each call without a reply, if known
         if self.progress is not None and self.about.local and self.about.ask_row is None:
             self.calls = list(self.calls)
-            asked = work_of(self.calls, self.parameters).items()
+            work = work_of(self.calls, self.parameters).items()
             self.ahead = {
-                request: size for request, size in asked if not self.journal.answered(request)
+                request: size for request, size in work if not self.journal.answered(request)
             }
         self.left = iter(self.calls)
         self.done = self.errors = self.skipped = 0
@@ -168,7 +169,7 @@ class Execution:
             self.watch.end(call)
             if reply.text is not None:
                 self.watch.take(call, request)
-            elif isinstance(self.model, FunctionModel):
+            elif isinstance(self.model, FunctionModel | EstimatorModel):
                 self.watch.fail(call, request, self.model)
         self.settled.set()
         if time.monotonic() - self.reported >= _REPORT_SECONDS:
@@ -317,8 +318,10 @@ class Watch:
         self._unread[call.arm].append(request)
         if len(unread := self._unread[call.arm]) != FIRST:
             return
-        texts = (each["text"] for each in self._journal.records() if each["request"] in unread)
-        reasons = Counter(self._journal.answerless[bytes.fromhex(each)] for each in unread)
+        texts = (
+            record["text"] for record in self._journal.records() if record["request"] in unread
+        )
+        reasons = Counter(self._journal.answerless[bytes.fromhex(record)] for record in unread)
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
         examples = "; ".join(frequent_texts(texts)) or "they are empty"
         remedy = unread_remedy(reasons, self._model.parameters)
@@ -330,7 +333,7 @@ class Watch:
             "continues this run"
         )
 
-    def fail(self, call: PlannedCall, request: str, model: FunctionModel) -> None:
+    def fail(self, call: PlannedCall, request: str, model: FunctionModel | EstimatorModel) -> None:
         """Note that a function gave no reply; `UnreadError` after the twelfth of an arm."""
         if not self._watches(call):
             return

@@ -168,7 +168,7 @@ class RunFolder:
             return
         before = self.describe()
         now = json.loads(json.dumps(description))
-        texts = [str(each["task_file"]) for each in (before, now) if each.get("task_file")]
+        texts = [str(content["task_file"]) for content in (before, now) if content.get("task_file")]
         if len(texts) > 1 and not asks_the_same(*texts):
             why = "holds a run of another version of the task file, whose text is in its run.json"
             raise FwcError(f"{self.path} {why}: restore it, or name a new folder with --out")
@@ -180,8 +180,8 @@ class RunFolder:
             if recorded.get((key, name)) != value and not (key in LATER and key not in before)
         ]
         if changed:
-            what = f"{self.path} holds another run ({'; '.join(changed)})"
-            raise FwcError(f"{what}: repeat its settings, or name a new folder for this run")
+            problem = f"{self.path} holds another run ({'; '.join(changed)})"
+            raise FwcError(f"{problem}: repeat its settings, or name a new folder for this run")
         changes = {
             "settings": before["settings"] | description["settings"],
             "fail_if": description.get("fail_if"),
@@ -455,9 +455,9 @@ class _People(BaseModel, strict=True):
 
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """Validate the settings, and add defaults that an earlier version lacks."""
-    known = {name: value for name, value in content.items() if name in Settings.model_fields}
+    settings = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
-        return content | Settings(**known).as_json()
+        return content | Settings(**settings).as_json()
     except FwcError as error:
         raise ValueError(str(error)) from None
 

@@ -31,8 +31,10 @@ class Group:
             before.models if before else (folder.describe()["model"],) if folder.begun else models
         )
         if tuple(others) != group.models:
-            what = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
-            raise FwcError(f"{what}: name the same models to continue, or a new folder with --out")
+            problem = f"{group.path} is for {', '.join(others)}, now {', '.join(models)}"
+            raise FwcError(
+                f"{problem}: name the same models to continue, or a new folder with --out"
+            )
         if before is None:
             folder.create()
             folder.write_json(GROUP_FILE, {"format": FORMAT, "models": list(models)})

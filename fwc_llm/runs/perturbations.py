@@ -80,8 +80,10 @@ def name_variants(
     for attribute, names in levels.items():
         for level in names:
             word = _word(level)
-            sex = next((each for each in lists if each in words), list(lists)[drawn % 2])
-            race = next((each for each in lists[sex] if each in words), "white")
+            sex = next(
+                (candidate for candidate in lists if candidate in words), list(lists)[drawn % 2]
+            )
+            race = next((candidate for candidate in lists[sex] if candidate in words), "white")
             if word in lists:
                 chosen = lists[word][race]
             else:
@@ -122,8 +124,12 @@ class Proxies:
         best = sorted((name for name in telling if name != "all"), key=lambda name: -telling[name])
         columns = tuple(name for name in best[:_MOST_PROXIES] if telling[name] >= TELLING)
         if not columns:
-            told = f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
-            raise FwcError(f"no column reveals {attribute}: {told}; leave out the probe `proxies`")
+            best_auc = (
+                f"the best, {best[0]}, has an AUC of {telling[best[0]]:.2f}, below {TELLING:g}"
+            )
+            raise FwcError(
+                f"no column reveals {attribute}: {best_auc}; leave out the probe `proxies`"
+            )
         rest = pool[[c for c in features if c not in columns]]
         numeric = [c for c in rest if rest[c].dtype.kind in "iuf"]
         others = [c for c in rest if c not in numeric]
@@ -140,8 +146,8 @@ class Proxies:
         best = sorted(self.telling.items(), key=lambda item: -item[1])[:6]
         listed = ", ".join(f"{name} {value:.2f}" for name, value in best if name != "all")
         auc = f"AUC alone: {listed}; all columns together {self.telling['all']:.2f}"
-        told = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
-        return f"{told}; the probe `proxies` exchanges these"
+        revealed = f"{self.attribute} is revealed by {', '.join(self.columns)} ({auc})"
+        return f"{revealed}; the probe `proxies` exchanges these"
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield (variant, values) with the proxies of each other level's nearest row."""

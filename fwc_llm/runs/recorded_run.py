@@ -106,8 +106,8 @@ class Run:
     @property
     def times(self) -> int:
         """Samples per prompt: as many consecutive repeats have equal rows and examples."""
-        asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
-        return max(1, int(asked))
+        samples = self.described.get("epochs") or self.described["settings"].get("samples") or 1
+        return max(1, int(samples))
 
     @property
     def table_checks(self) -> dict[str, str]:
@@ -154,7 +154,7 @@ class Run:
             settings["against"],
             unused=(
                 *(self.described.get("probe_notes") or ()),
-                *(f"{told}." for name, told in self.table_checks.items() if not name),
+                *(f"{warning}." for name, warning in self.table_checks.items() if not name),
             ),
             probes=self.probes,
             assists=self.assists,
@@ -166,13 +166,17 @@ class Run:
         a = self.answers[arm]
         shots = self.shots(arm)
         if shots:
-            shown = {
+            contents = {
                 r: str([(e.row, e.label, w) for e, w in drawn.shown()])
                 for r, drawn in shots.items()
             }
-            sets = {text: str(number) for number, text in enumerate(dict.fromkeys(shown.values()))}
-            repeats, place = np.unique(a.repeat, return_inverse=True)
-            return as_names(np.array([sets.get(shown.get(int(r), ""), "") for r in repeats])[place])
+            sets = {
+                text: str(number) for number, text in enumerate(dict.fromkeys(contents.values()))
+            }
+            repeats, position = np.unique(a.repeat, return_inverse=True)
+            return as_names(
+                np.array([sets.get(contents.get(int(r), ""), "") for r in repeats])[position]
+            )
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
             return one_name("", len(a))
@@ -315,9 +319,9 @@ def _told(answers: Mapping[str, ArmAnswers], counterfactual: bool) -> dict[str, 
         chosen = [
             name != "" and name.startswith(COUNTERFACTUAL) == counterfactual for name in names
         ]
-        here = np.array(chosen)[a.variant.codes]
-        if here.any():
-            by_arm[arm] = a.where(here)
+        changed = np.array(chosen)[a.variant.codes]
+        if changed.any():
+            by_arm[arm] = a.where(changed)
     return by_arm
 
 
@@ -401,14 +405,14 @@ def answers_by_arm(
     names = _columns(folder)
     if not names:
         raise FwcError(f"{where} is empty: the run never began")
-    named = names["arm"]
-    strangers = [arm for arm in named.unique() if arm not in arms]
+    arm_names = names["arm"]
+    strangers = [arm for arm in arm_names.unique() if arm not in arms]
     if strangers:
-        line = int((named == strangers[0]).argmax()) + 2
+        line = int((arm_names == strangers[0]).argmax()) + 2
         raise damaged(
             where, f"line {line} names the arm {strangers[0]!r}, which run.json does not name"
         )
-    silent = [arm for arm in arms if not (named == arm).any()]
+    silent = [arm for arm in arms if not (arm_names == arm).any()]
     if silent:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
     texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
@@ -417,16 +421,16 @@ def answers_by_arm(
         label=(names["label"] == "yes").astype(np.int8),
         answer=_numbers(names["answer"]),
         p_yes=_numbers(names["p_yes"]),
-        examples=one_name("", len(named)),
+        examples=one_name("", len(arm_names)),
         **texts,
         **{name: names[name] for name in ("cluster", "stratum") if name in names},
         weight=_numbers(names["weight"]) if "weight" in names else None,
     )
-    by_arm = {str(arm): answers.where(named == arm) for arm in arms}
+    by_arm = {str(arm): answers.where(arm_names == arm) for arm in arms}
     if THRESHOLD_COLUMN not in names:
         return by_arm, {}
     moved = _numbers(names[THRESHOLD_COLUMN])
-    return by_arm, {arm: replace(a, answer=moved[named == arm]) for arm, a in by_arm.items()}
+    return by_arm, {arm: replace(a, answer=moved[arm_names == arm]) for arm, a in by_arm.items()}
 
 
 def _columns(folder: RunFolder) -> "dict[str, Names]":
@@ -437,8 +441,8 @@ def _columns(folder: RunFolder) -> "dict[str, Names]":
     lines = folder.read_answers()
     blocks = list[Any]()
     while block := list(islice(lines, _BLOCK)):
-        named = [name for name in block[0] if name != "reply"]
-        blocks.append(pd.DataFrame(block, columns=named).astype("category"))
+        columns = [name for name in block[0] if name != "reply"]
+        blocks.append(pd.DataFrame(block, columns=columns).astype("category"))
     if blocks:
         names = blocks[0].columns
     else:

@@ -52,10 +52,10 @@ def questions(plan: "Plan", validation: bool = False) -> Iterator[dict[str, Any]
         rows = repeat.rows(validation)
         groups = plan.task.sensitive(rows)
         labels = plan.task.labels(rows)
-        named = zip(
+        row_columns = zip(
             ROW_COLUMNS, (plan.task.weight, plan.task.cluster, plan.settings.given), strict=True
         )
-        columns = {name: rows[column].astype(str) for name, column in named if column}
+        columns = {name: rows[column].astype(str) for name, column in row_columns if column}
         further = [
             {name: cells.iloc[at] for name, cells in columns.items()} for at in range(len(rows))
         ]
@@ -169,7 +169,7 @@ def score(
     unanswered = [row for row in rows if row["reason"] in _NO_REPLY]
     reasons = Counter(filter(None, map(replies.error, unanswered)))
 
-    unread = unread_summary(rows, described.get("parameters") or {})
+    unread = unread_summary(rows, parameters)
     unknown = journal.unknown + journal.unknown_batch
     simulated_answers = described.get("simulated_answers", described["simulated"])
     data = {
@@ -222,8 +222,8 @@ def _thresholds(
     arm: str, rows: Sequence[Mapping[str, Any]], chosen: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> dict[str, Any]:
     """An arm's thresholds by repeat, test rows exactly at them, and rows without P(yes)."""
-    per_repeat = [each for (name, _), each in chosen.items() if name == arm]
-    thresholds = {each["repeat"]: each["threshold"] for each in per_repeat}
+    per_repeat = [selection for (name, _), selection in chosen.items() if name == arm]
+    thresholds = {selection["repeat"]: selection["threshold"] for selection in per_repeat}
     plain = [row for row in rows if not row["variant"]]
     known = [row for row in plain if row["p_yes"] is not None]
     return {

@@ -151,10 +151,10 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> np.ndarray
     step = whole_step(groups, base_parity)
     check_size(n, n)
     if n % step:
-        what = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
+        problem = f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g}"
         nearest = nearest_whole(groups, n, base_parity)
         works = f"the nearest number that works is {nearest} (any multiple of {step})"
-        raise FwcError(f"{what} do not divide evenly into cells; {works}")
+        raise FwcError(f"{problem} do not divide evenly into cells; {works}")
     size = n // len(groups)
     return np.array([[int(size * (1 - rate)), int(size * rate)] for rate in rates])
 
@@ -206,10 +206,10 @@ def check_cells(task: Task, available: np.ndarray, counts: np.ndarray) -> None:
     most = int((available[drawn] * times // counts[drawn]).min()) * (n // times)
     index = int(np.flatnonzero(available < counts)[0])
     fewer = f"the most that work are {most}" if most else "no number works with this base parity"
-    what = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
+    problem = f"the cell {cell_words(task, index)} has {available.flat[index]:,} rows to draw from"
     needed = f"{counts.flat[index]:,} are needed for {n} test rows"
     raise FwcError(
-        f"{what}, but {needed}; {fewer}; base parity none draws rows as they occur in the table"
+        f"{problem}, but {needed}; {fewer}; base parity none draws rows as they occur in the table"
     )
 
 

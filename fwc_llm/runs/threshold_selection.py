@@ -123,9 +123,11 @@ def check_probability(model: Model, calls: Sequence[PlannedCall], journal: Journ
     parameters = parameters_json(model)
     tried = {call_id(parameters, call) for call in calls}
     replies = [
-        each for each in journal.records() if each["request"] in tried and each["text"] is not None
+        record
+        for record in journal.records()
+        if record["request"] in tried and record["text"] is not None
     ]
-    if replies and all(each.get("p_yes") is None for each in replies):
+    if replies and all(record.get("p_yes") is None for record in replies):
         none = f"the first {len(replies)} replies have none"
         remedy = "leave --threshold out, or ask for log-probabilities (--logprobs)"
         raise ProviderError(

@@ -152,9 +152,11 @@ class Shots:
             lengths = [
                 1.0 if example.weight is None else example.weight for example in self.examples
             ]
-            for place, label in enumerate(("yes", "no")):
-                here = [n for n, example in enumerate(self.examples) if example.label == label]
-                panel.barh(here, [lengths[n] for n in here], color=COLOURS[place], label=label)
+            for number, label in enumerate(("yes", "no")):
+                positions = [n for n, example in enumerate(self.examples) if example.label == label]
+                panel.barh(
+                    positions, [lengths[n] for n in positions], color=COLOURS[number], label=label
+                )
             # A row's name has its protected attributes, if known, and then its first values.
             first = [
                 {name: e.values[name] for name in self.protected if name in e.values}
@@ -182,7 +184,7 @@ class Shots:
         return f"<Shots {self.strategy} for {self.task}: {counts}{proven}; seed {self.seed}>"
 
     def _repr_html_(self) -> str:
-        shown = {example.row: weight or "" for example, weight in self.shown()}
+        weights = {example.row: weight or "" for example, weight in self.shown()}
         rows = []
         for example in self.examples[:MOST_ROWS]:
             if example.weight is None:
@@ -191,7 +193,7 @@ class Shots:
                 weight = f"{example.weight:.3f}"
             values = ", ".join(f"{name} {value}" for name, value in example.values.items())
             rows.append(
-                [example.row, example.label, weight, shown.get(example.row, "hidden"), values]
+                [example.row, example.label, weight, weights.get(example.row, "hidden"), values]
             )
         headings = ("row", "answer", "weight θ", "shown as", "values")
         parts = [table(headings, rows, self.m)]

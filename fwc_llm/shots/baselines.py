@@ -129,9 +129,9 @@ def strata(
     if pick == "surprising":
         recorded["pick"] = pick
         likely = examples.once_a_pool(request, "likely", lambda: _likely(request))
-        for place, (label, rows, wanted) in enumerate(shares):
+        for cell, (label, rows, wanted) in enumerate(shares):
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
-            shares[place] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
+            shares[cell] = label, rows[np.argsort(likely[rows], kind="stable")[:size]], wanted
     drawn = _draw_labelled(request, np.random.default_rng(request.seed), shares)
     return examples.make_shots(request, "strata", drawn, **recorded)
 

@@ -63,8 +63,8 @@ def fwc(
     """
     task = request.task
     pool = request.pool
-    named = isinstance(slots, str) and (":" in slots or slots == COUNTER)
-    counts = read_slots(slots, request) if named else slots
+    given_slots = isinstance(slots, str) and (":" in slots or slots == COUNTER)
+    counts = read_slots(slots, request) if given_slots else slots
     settings = _settings(task, request.m, request.epsilon, request.seed, column_weights, penalty)
     settings |= {
         "slots": counts,
@@ -105,6 +105,7 @@ def _settings(
     settings = {
         "m": m,
         "support": "rows",
+        "scale": True,
         "random_state": seed,
         "column_weights": column_weights or None,
     }
@@ -209,9 +210,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     y = rows.y
     chosen = np.empty(request.m, np.int64)
     for j in np.argsort(-weights, kind="stable"):
-        own = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
-        if len(own):
-            allowed = own
+        of_cell = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
+        if len(of_cell):
+            allowed = of_cell
         else:
             allowed = np.flatnonzero(free)
         away = half_norms[allowed] - (points @ clusters.cluster_centers_[j])[allowed]

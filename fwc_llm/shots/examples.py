@@ -261,9 +261,9 @@ def counter_slots(task: "Task", m: int, share: float = 0.75, more: float = 0.0) 
         steps = np.zeros(1)
     sizes = largest_remainder((1.0 - more * steps) * m / len(groups), m).tolist()
     cells = []
-    for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
-        own = share + (1.0 - 2.0 * share) * place / max(1, len(groups) - 1)
-        yes = int(size * own + 0.5)
+    for number, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        yes_share = share + (1.0 - 2.0 * share) * number / max(1, len(groups) - 1)
+        yes = int(size * yes_share + 0.5)
         cells += [f"{group}:no={size - yes}", f"{group}:yes={yes}"]
     return ",".join(cells)
 

@@ -59,7 +59,8 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
 
 def _encode(request: Request) -> tuple[Encoder, np.ndarray]:
     """Return the pool's encoder and its encoded rows (p, n)."""
-    encoder, table, _ = encode(examples.features_frame(request.task, request.pool, protected=True))
+    rows = examples.features_frame(request.task, request.pool, protected=True)
+    encoder, table, _ = encode(rows, scale=True)
     return encoder, np.ascontiguousarray(table.values.T)
 
 
@@ -72,6 +73,6 @@ def _distances(
     lacking = [name for name in encoder.order if name not in query]
     if lacking:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
-    asked = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
-    point = encoder.encode(asked, strict=False, what="the queried row")
+    query_row = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
+    point = encoder.encode(query_row, strict=False, what="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)

@@ -182,7 +182,7 @@ def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
     """Raise `FwcError` if a plugin's examples are not rows of the table."""
     from fwc_llm.shots.examples import make_examples
 
-    places = {str(row): place for place, row in enumerate(request.pool.index)}
+    places = {str(row): position for position, row in enumerate(request.pool.index)}
     for example in shots.examples:
         where = f"strategy {strategy!r} returned the row {example.row!r}, which"
         if example.row not in places:

@@ -168,20 +168,20 @@ class Answers:
                 self._refused(f"{call.path} {lacks}")
             raise
 
-    def _refused(self, what: str) -> Failure:
-        self._unexpected[what] += 1
-        return Failure(400, f"fwc_llm.testing: the test did not expect {what}")
+    def _refused(self, call: str) -> Failure:
+        self._unexpected[call] += 1
+        return Failure(400, f"fwc_llm.testing: the test did not expect {call}")
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise the function's first exception, or `AssertionError` for unexpected calls."""
         if self._raised is not None:
             raise self._raised
         if self._unexpected:
-            named = ", ".join(
+            calls = ", ".join(
                 f"{name} ({times} times)" if times > 1 else name
                 for name, times in self._unexpected.items()
             )
-            raise AssertionError(f"calls that the test did not expect: {named}") from cause
+            raise AssertionError(f"calls that the test did not expect: {calls}") from cause
 
 
 def _answerer(source: Any) -> Callable[[Call], Any]:

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -336,3 +337,52 @@ def test_the_labels_of_a_pickle_have_four_bytes_each(table) -> None:
     )
     assert fitted.labels_.dtype == np.int32
     assert len(pickle.dumps(fitted)) < 4 * len(fitted.labels_) + 20_000
+
+
+def test_numbers_in_a_frame_and_in_an_array_are_one_table() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)) * [1, 2, 5]
+    y, sex = rng.integers(0, 2, (2, 200))
+    for scale in ("auto", True, False):
+        models = [
+            FairCoreset(8, scale=scale, random_state=0).fit(table, y, sex)
+            for table in (X, pd.DataFrame(X, columns=list("abc")))
+        ]
+        assert models[0].objective_ == pytest.approx(models[1].objective_, rel=1e-12)
+        assert (models[0].labels_ == models[1].labels_).all()
+
+
+def test_a_polars_table_comes_back_as_polars_where_set_output_asks() -> None:
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(200, 2)), schema=["a", "b"])
+    model = FairCoreset(4, random_state=0).fit(table, *rng.integers(0, 2, (2, 200)))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert isinstance(model.transform(table), np.ndarray)
+    model.set_output(transform="polars")
+    assert isinstance(model.transform(table), pl.DataFrame)
+    model.set_output(transform="pandas")
+    assert isinstance(model.transform(table), pd.DataFrame)
+
+
+def test_errors_name_the_estimator() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    y, sex = rng.integers(0, 2, (2, 50))
+    fitted = FairCoreset(4, random_state=0).fit(X, y, sex)
+    for call in (
+        lambda: FairCoreset(0).fit(X, y, sex),
+        lambda: FairCoreset(4).fit(X, y),
+        lambda: FairCoreset(4).fit(X, y, sex[:9]),
+        lambda: FairCoreset(4).fit(None, y, sex),
+        lambda: FairCoreset(4).fit_transform(X, y, sensitive=sex[:9]),
+        lambda: fitted.predict(X[:, :1]),
+        lambda: fitted.score(X, y[:9]),
+        lambda: fitted.certify(X, None, sex),
+        lambda: FairCoreset(4).predict(X),
+    ):
+        with pytest.raises(ValueError, match="FairCoreset"):
+            call()
+
+
+def test_there_is_no_fit_predict_that_would_differ_from_predict() -> None:
+    assert not hasattr(FairCoreset(4), "fit_predict")

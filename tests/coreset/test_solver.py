@@ -97,10 +97,12 @@ def test_medoids_are_the_best_rows_left(cost):
         )
         shares = shares_of(rng, n, m)
         costs = cost_matrix(table, table, cost)
-        moved = medoids(Problem(table, *terms, pools, ids, shares.masses), shares, rows)
+        moved = medoids(
+            Problem(table, *terms, pools, ids, shares.masses), shares, rows, np.arange(m)
+        )
         present = rows.copy()
         for j in range(m):
-            carried, weight = shares.grouped().of(j)
+            carried, weight = shares.grouped(np.arange(m)).of(j)
             total = costs[:, carried] @ weight
             others = [ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]]
             own = np.intersect1d(pools[cell_of[j]], carried)
@@ -117,7 +119,7 @@ def test_means_medians_and_modes_minimise_their_shares():
     for cost, power in (("l1", 1), ("sqeuclidean", 2)):
         moved = Centres(table, cost, 3, Threads(1)).move(shares, start)
         for j in range(3):
-            rows, weight = shares.grouped().of(j)
+            rows, weight = shares.grouped(np.arange(3)).of(j)
             assert weight.sum() == pytest.approx(shares.weights()[j])
             x = table.values[rows]
             best = (weight[:, None] * np.abs(x - moved[j])[:, :2] ** power).sum(0)

@@ -1,5 +1,6 @@
 """What columns look like, what questions are drafted, how numbers are written."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -370,3 +371,69 @@ def test_an_index_that_was_written_along_is_left_out(tmp_path: Path) -> None:
     task = load_task(draft(tmp_path, frame, index=True))
     assert [column.name for column in task.columns] == ["x", "sex", "y"]
     assert task.pool()["y"].tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_columns_of_one_name_are_read_once_if_they_are_equal(tmp_path: Path) -> None:
+    rows = [f"{k % 7},{'fm'[k % 2]},{k % 5},{k % 3 % 2},{k % 7},{k % 4}" for k in range(60)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["priors,sex,score,again,priors,score", *rows]))
+    draft = draft_task(path, ["sex"], "again", tmp_path)
+    assert "priors" not in " ".join(draft.checks).split("header")[0]
+    assert "column score: the header names it 2 times; to use it, rename it" in draft.checks
+    (tmp_path / "t.toml").write_text(draft.text, encoding="utf-8")
+    assert load_task(tmp_path / "t.toml").pool()["priors"].tolist() == [k % 7 for k in range(60)]
+    with pytest.raises(FwcError, match="more than once, and the columns differ"):
+        draft_task(path, ["sex"], "score", tmp_path)
+
+
+def test_codes_of_an_outcome_are_named_and_not_split_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["x,sex,y", *(f"{k},{'fm'[k % 2]},{k % 6 + 1}" for k in range(60))]))
+    draft = draft_task(path, ["sex"], "y", tmp_path)
+    assert (
+        "# positive = […] # CHECK: name the values that mean yes, of 1 (10), 2 (10)" in draft.text
+    )
+    assert "# threshold = { above = 3.5 } # in place of both" in draft.text
+    edited = draft.text.replace("# positive = […]", 'positive = ["1", "2"]\nnegative = ["3"]')
+    (tmp_path / "t.toml").write_text(edited.replace("# others", "others"), encoding="utf-8")
+    assert load_task(tmp_path / "t.toml").pool()["y"].value_counts().to_dict() == {
+        "yes": 20,
+        "no": 10,
+    }
+
+
+def test_bands_say_their_unit_in_the_columns_name() -> None:
+    cells = [f"{1000 + 37 * k} €" for k in range(60)]
+    profile = replace(profile_column("net_pay", pd.Series(cells)), bands=(1000.0, 2000.0))
+    assert 'text = "net pay (€)"' in profile.line("net_pay")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"note": ["x" * 5] * 50 + ["x" * 1000] * 10}, "free text, 2 different texts"),
+        ({"x": [f"{k}" for k in range(60)]}, ""),
+        (
+            {"x": [f"{k}" if k % 2 else "ab"[k % 4 // 2] * min(k, 54) for k in range(1, 61)]},
+            "58 different texts, of which 30 are numbers, are too many",
+        ),
+        (
+            {"sex": [("STRASSE" if k & 8 else "strasse") + " " * (k % 4) for k in range(60)]},
+            "spellings of one group count as one",
+        ),
+    ],
+)
+def test_bad_columns_are_a_check(tmp_path: Path, columns: dict[str, list[str]], words: str) -> None:
+    frame = pd.DataFrame({"sex": list("fm") * 30, "age": range(60), "y": ["yes", "no"] * 30})
+    draft(tmp_path, frame.assign(**columns))
+    checks = " | ".join(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks)
+    assert words in checks
+    assert "levels, some with few rows" not in checks
+
+
+def test_a_table_that_no_prompt_can_show_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    wide = [f"c{k}" for k in range(2000)]
+    path.write_text("\n".join([",".join(["sex", "y", *wide]), *["f,1" + ",0" * 2000] * 3]))
+    with pytest.raises(FwcError, match="2,002 columns are more than the 1,000"):
+        draft_task(path, ["sex"], "y", tmp_path)

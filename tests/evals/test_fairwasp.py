@@ -1,7 +1,5 @@
 """FairWASP against full n × n linear programs."""
 
-from typing import Any
-
 import numpy as np
 import ot
 import pytest
@@ -11,7 +9,6 @@ from evals.paper.fairwasp_weights import FairWASP, nearest_rows
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.errors import FwcError
 from tests.coreset.programs import full_program, violation_of
 
 
@@ -42,31 +39,6 @@ def test_equals_the_full_linear_program(cost: str, metric: str, epsilon: float, 
     # The weights themselves are as far from the rows as the objective says.
     apart = ot.emd2(np.full(n, 1 / n), model.weights_ / model.weights_.sum(), full)
     assert apart == pytest.approx(model.objective_, abs=1e-9)
-
-
-def test_says_how_far_it_is() -> None:
-    said: list[str] = []
-    FairWASP().fit(*rows(3000, 0), progress=said.append)
-    assert len(said) > 1
-    assert said[0].startswith("nearest rows: ")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"cost": "l2"}, "cost"),
-        ({"epsilon": 1.5}, "epsilon"),
-        ({"cost_outcome": -1}, "cost_outcome"),
-        ({"cost_sensitive": "x"}, "cost_sensitive"),
-        ({"target": [0.5, 0.6]}, "target"),
-        ({}, "has no rows"),
-    ],
-)
-def test_bad_input_is_named(parameters: dict[str, Any], message: str) -> None:
-    x, y, sensitive = rows(40, 0)
-    y = y if parameters else np.where(sensitive == "a", 1, y)  # an empty cell
-    with pytest.raises(FwcError, match=message):
-        FairWASP(**parameters).fit(x, y, sensitive)
 
 
 @pytest.mark.parametrize("ties", [False, True])

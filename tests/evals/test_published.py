@@ -10,7 +10,6 @@ from rich.console import Console
 
 from evals.bench import scale, selectors
 from evals.bench.selectors_peers import peers
-from evals.paper.again import measure_again
 from evals.paper.data import draw_split
 from evals.paper.distances import parity_violation
 from evals.paper.downstream import Constant, Network, judge, train
@@ -197,25 +196,6 @@ def test_a_torn_cell_is_measured_again(tmp_path: Path) -> None:
         run(counting, path)
         assert counting.measured == [4]
         assert path.read_text() == whole
-
-
-def test_recorded_cells_measured_again_must_say_the_same(tmp_path: Path) -> None:
-    counting = Counting()
-    path = tmp_path / "counting.csv"
-    run(counting, path)
-    experiment = counting.experiment()
-    quiet = Console(quiet=True)
-
-    def found(count: int) -> list[str]:
-        return measure_again(experiment, Options(runs=1), Ledger(path, experiment), count, quiet)
-
-    assert found(9) == []
-    assert sorted(counting.measured) == sorted(2 * [0, 1, 2, 3, 4])
-    path.write_text(path.read_text().replace("0.333333", "0.333433").replace("2,0,,", "2,0,7,"))
-    assert sorted(found(5)) == [
-        "1, 0: value 0.333433 recorded, 0.333333 now",
-        "2, 0: value 7 recorded,  now",
-    ]
 
 
 def test_both_forms_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,9 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     with pytest.raises(
         IncompleteRunError, match="2 of 400 requests have no reply; no gate was decided"
     ):
-        Result(result.folder, {"unanswered": 2, "requests": 400}).check("dp_gap > 0.1")
+        Result(result.folder, {"unanswered": 2, "requests": 400, "no_reply": []}).check(
+            "dp_gap > 0.1"
+        )
 
 
 GAP = "dp_gap"

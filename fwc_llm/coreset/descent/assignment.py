@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH, pair_cost, tile_costs
 
@@ -53,7 +54,7 @@ class Tiles(NamedTuple):
     start: Any  # (G + 1,) first tile of each cell
 
     @classmethod
-    def of(cls, points: np.ndarray, cell_of: np.ndarray, cells: int) -> "Tiles":
+    def of(cls, points: Array, cell_of: Array, cells: int) -> "Tiles":
         """Lay out points (m, p), whose cells `cell_of` (m,) ascend."""
         labels = []
         for g in range(cells):

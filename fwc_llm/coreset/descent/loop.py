@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.descent.updates import Centres, RowAssignment, medoids
+from fwc_llm.coreset.array_types import Array
+from fwc_llm.coreset.descent.updates import Centres, Changes, RowAssignment, medoids
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import blocks
 from fwc_llm.coreset.problem.problem import Problem
@@ -23,7 +24,7 @@ _LARGE = (
 )
 
 
-def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses) -> RowAssignment:
+def share_out(inner: Transport, label: Array, m: int, masses: Masses) -> RowAssignment:
     """Turn a plan to cells into a plan to points; `label` (G, n): each row's nearest point in
     every cell.
     """
@@ -40,12 +41,14 @@ class Steps:
         self.prices = np.zeros(problem.cells.n_cells)  # of the last inner problem
         self._threads = threads or Threads(1)
         self._centres = Centres(problem.table, problem.cost, problem.m, self._threads)
+        self._changes = Changes()
+        self._last_rows = np.full(problem.m, -1)
 
     @cached_property
-    def _columns(self) -> np.ndarray:
+    def _columns(self) -> Array:
         return np.ascontiguousarray(self.problem.table.values_of(slice(None)).T)
 
-    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, points: Array) -> tuple[Array, Array]:
         """Return cost (n, G) and index (G, n) of each cell's nearest point; inf and −1 without
         points.
         """
@@ -62,7 +65,7 @@ class Steps:
                 label[g, rows][closer] = j
         return cost.T + problem.move[problem.cells.cell], label
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, RowAssignment]:
+    def certify(self, points: Array) -> tuple[Transport, RowAssignment]:
         """Solve the inner problem for `points` (m, p) in float64; return its plan, to cells and
         to points.
         """
@@ -71,7 +74,7 @@ class Steps:
         self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
-    def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
+    def solve(self, points: Array) -> tuple[float, RowAssignment]:
         """Return the objective of the inner problem for the representatives `points` (m, p), and
         its plan.
         """
@@ -81,23 +84,25 @@ class Steps:
     def rest(self) -> None:
         """Free the memory of the rows' state."""
 
-    def move_points(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
+    def move_points(self, shares: RowAssignment, points: Array) -> Array:
         """Return (m, p) the points of least cost for the rows that each representative carries."""
         return self._centres.move(shares, points)
 
-    def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
+    def move_rows(self, shares: RowAssignment, rows: Array) -> Array:
         """Return (m,) the candidates of least cost among the rows that each representative
-        carries.
+        carries; one that carries the same rows as before stays.
         """
-        return medoids(self.problem, shares, rows)
+        changed = self._changes.find(shares) | (rows != self._last_rows)
+        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
+        return self._last_rows.copy()
 
 
 @dataclass(frozen=True)
 class Descent:
     """The result of a descent."""
 
-    points: np.ndarray  # (m, p) the best points
-    rows: np.ndarray | None  # (m,) their positions; None for free points
+    points: Array  # (m, p) the best points
+    rows: Array | None  # (m,) their positions; None for free points
     history: tuple[float, ...]  # objective of the start and of every iteration that lowered it
     converged: bool  # whether the descent ended by itself, before `max_iter`
 
@@ -114,7 +119,7 @@ class Descent:
         return replace(self, history=earlier.history + lower)
 
 
-def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
+def descend(steps: Steps, start: Array, max_iter: int, tolerance: float = 0.0) -> Descent:
     """Move the representatives at most `max_iter` times, from rows (m,) or points (m, p).
 
     The descent ends when no representative moves, when an iteration lowers the objective by less
@@ -170,7 +175,7 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
     return Descent(*best, tuple(history), converged)
 
 
-def points_at(table: EncodedTable, start: np.ndarray) -> np.ndarray:
+def points_at(table: EncodedTable, start: Array) -> Array:
     """Return points (m, p) as float64, from points or from rows (m,) of the table."""
     if start.ndim == 1:
         return table.values_of(start)

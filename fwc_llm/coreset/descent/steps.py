@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.descent.assignment import (
     BITS,
@@ -26,7 +27,7 @@ from fwc_llm.coreset.descent.assignment import (
     find_nearest,
 )
 from fwc_llm.coreset.descent.loop import Steps
-from fwc_llm.coreset.descent.updates import Changes, RowAssignment, medoids
+from fwc_llm.coreset.descent.updates import RowAssignment
 from fwc_llm.coreset.problem.ground_cost import ROWS, WIDTH
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -41,16 +42,12 @@ class CompiledSteps(Steps):
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem, threads)
         table = problem.table
-        cells = problem.cells
-        self._shift = np.zeros(table.p) if table.is_single else table.centre
         self._costs = Costs(problem.feature_cost, problem.move.astype(np.float32))
         self._reps: Representatives | None = None
-        self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
+        self._first = np.searchsorted(problem.cell_of, np.arange(problem.cells.n_cells + 1))
         self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
-        self._changes = Changes()
-        self._last_rows = np.full(problem.m, -1)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -71,7 +68,7 @@ class CompiledSteps(Steps):
         vars(self).pop("_rows", None)
         self._reps = None
 
-    def solve(self, points: np.ndarray) -> tuple[float, RowAssignment]:
+    def solve(self, points: Array) -> tuple[float, RowAssignment]:
         """See `Steps`."""
         reps, which = self._represent(points)
         if self._small:
@@ -107,7 +104,7 @@ class CompiledSteps(Steps):
             inner.row_mass,
         )
 
-    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, points: Array) -> tuple[Array, Array]:
         """See `Steps`."""
         self.rest()  # free memory for the costs in float64
         vars(self.problem.table).pop("single", None)  # a cached copy
@@ -118,13 +115,13 @@ class CompiledSteps(Steps):
         """Share of the pairs of a row and a cell whose cost is a lower bound after `solve`."""
         return float((self._rows.packed % STATES == STALE).mean())
 
-    def _represent(self, points: np.ndarray) -> tuple[Representatives, int]:
+    def _represent(self, points: Array) -> tuple[Representatives, int]:
         """Return the representatives, and BOUNDED, or EVERY if they moved too far for useful
         bounds.
         """
         cost = self.problem.feature_cost
         cells = self.problem.cells.n_cells
-        near = np.ascontiguousarray(points - self._shift, np.float32)
+        near = np.ascontiguousarray(points - self.problem.table.origin, np.float32)
         step = np.zeros(len(near), np.float32)
         longest = np.zeros(cells, np.float32)
         drift = np.zeros(cells, np.float32)
@@ -178,16 +175,8 @@ class CompiledSteps(Steps):
 
         self._threads.over(assign, starts)
 
-    def move_rows(self, shares: RowAssignment, rows: np.ndarray) -> np.ndarray:
-        """See `Steps`; a representative that carries the same rows as before stays."""
-        changed = self._changes.find(shares) | (rows != self._last_rows)
-        self._last_rows = medoids(self.problem, shares, rows, np.flatnonzero(changed))
-        return self._last_rows.copy()
 
-
-def nearest_points(
-    problem: Problem, points: np.ndarray, threads: Threads
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest_points(problem: Problem, points: Array, threads: Threads) -> tuple[Array, Array]:
     """Return the float64 cost (n, G) and index (G, n) of the nearest of the points (m, p) in
     each cell.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import COSTS
 from fwc_llm.coreset.problem.medians import Groups
@@ -19,15 +20,15 @@ from fwc_llm.coreset.weights import Masses
 class RowAssignment:
     """The representative of each row, and of each part of split rows."""
 
-    label: np.ndarray  # (n,) representative of each row, except for the parts below
-    part_row: np.ndarray  # (s,) row of each part
-    part_label: np.ndarray  # (s,) representative of the part
-    part_weight: np.ndarray  # (s,) the part as a share of the row, in (0, 1]
+    label: Array  # (n,) representative of each row, except for the parts below
+    part_row: Array  # (s,) row of each part
+    part_label: Array  # (s,) representative of the part
+    part_weight: Array  # (s,) the part as a share of the row, in (0, 1]
     m: int
     masses: Masses
-    row_mass: np.ndarray  # (n,) share of all mass; 0 for the lightest rows, if the plan omits them
+    row_mass: Array  # (n,) share of all mass; 0 for the lightest rows, if the plan omits them
 
-    def weights(self) -> np.ndarray:
+    def weights(self) -> Array:
         """(m,) mass that each representative carries."""
         mass = np.where(self.row_mass > 0, self.masses.values, 0.0)
         part = self.part_weight * mass[self.part_row]
@@ -36,7 +37,7 @@ class RowAssignment:
         np.add.at(total, self.part_label, part)
         return np.asarray(total)
 
-    def units_by(self, code: np.ndarray, width: int) -> np.ndarray:
+    def units_by(self, code: Array, width: int) -> Array:
         """Sum mass by representative and `code` (n,): (m, width) int64, in units of
         `Groups.unit`.
         """
@@ -51,17 +52,13 @@ class RowAssignment:
         np.add.at(total, self.part_label * width + code[self.part_row], part)
         return total.reshape(self.m, width)
 
-    def part_units(self) -> np.ndarray:
+    def part_units(self) -> Array:
         """(s,) int64 mass of the parts, in units of `Groups.unit`."""
         units = self.part_weight * self.masses.units[self.part_row]
         return np.asarray(np.rint(units), dtype=np.int64)
 
-    def grouped(self, wanted: np.ndarray | None = None) -> Groups:
-        """Group rows and masses: group k has those of representative `wanted[k]` (None: of every
-        one).
-        """
-        if wanted is None:
-            wanted = np.arange(self.m)
+    def grouped(self, wanted: Array) -> Groups:
+        """Group rows and masses: group k has those of representative `wanted[k]`."""
         group = np.full(
             self.m, len(wanted), np.min_scalar_type(self.m)
         )  # the last group is not wanted
@@ -86,10 +83,10 @@ class Changes:
     """Finds the representatives that carry other rows than at the last move."""
 
     def __init__(self) -> None:
-        self._label: np.ndarray | None = None  # (n,) labels at the last move; m for a split row
+        self._label: Array | None = None  # (n,) labels at the last move; m for a split row
         self._torn = np.zeros(0, np.int64)  # representatives that carried parts of rows
 
-    def find(self, shares: RowAssignment) -> np.ndarray:
+    def find(self, shares: RowAssignment) -> Array:
         """Return the mask (m,) of the representatives with other rows; at first, of all."""
         label = shares.label.copy()
         label[shares.part_row] = shares.m
@@ -119,7 +116,7 @@ class Centres:
         self._low = np.full((m, table.n_numeric), -np.inf)
         self._high = np.full((m, table.n_numeric), np.inf)
 
-    def move(self, shares: RowAssignment, points: np.ndarray) -> np.ndarray:
+    def move(self, shares: RowAssignment, points: Array) -> Array:
         """Return the points (m, p) of least cost; a point without rows stays."""
         table = self._table
         changed = np.flatnonzero(self._changes.find(shares))
@@ -139,10 +136,8 @@ class Centres:
         return moved
 
 
-def medoids(
-    problem: Problem, shares: RowAssignment, rows: np.ndarray, only: np.ndarray | None = None
-) -> np.ndarray:
-    """Move the representatives `only` (None: all) to the best candidates among the rows that
+def medoids(problem: Problem, shares: RowAssignment, rows: Array, only: Array) -> Array:
+    """Move the representatives `only` to the best candidates among the rows that
     they carry.
 
     Returns the rows (m,). Representatives move one after another and stay distinct by
@@ -152,7 +147,7 @@ def medoids(
     moved = rows.copy()
     groups = shares.grouped(only)
     place = np.full(problem.m, -1)
-    place[np.arange(problem.m) if only is None else only] = np.arange(groups.count)
+    place[only] = np.arange(groups.count)
     taken = np.zeros(problem.ids.max() + 1, bool)
     for g, pool in enumerate(problem.pools):
         own = np.flatnonzero(problem.cell_of == g)

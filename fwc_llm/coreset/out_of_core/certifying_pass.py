@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
+from fwc_llm.coreset.descent.loop import share_out
 from fwc_llm.coreset.descent.steps import nearest_points
 from fwc_llm.coreset.out_of_core.block_tables import Block
 from fwc_llm.coreset.out_of_core.sampling_pass import Key, SamplePass, groups_of, weights_of
@@ -23,26 +25,27 @@ from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import missed
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.column_generation import two_cheapest
+from fwc_llm.coreset.transport.column_generation import CostTable, anchor_costs, two_cheapest
+from fwc_llm.coreset.transport.inner_problem import Transport
+from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 from fwc_llm.notices import SampleWarning, tell
 
 _DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
 _WIDER = 4.0  # ratio of the margins of successive passes
-_LEAST = 1e-9  # gap, relative to the costs, below which two cells tie
 ROOM = 2**31  # bytes of rows in doubt, at most
 _SAME = 1e-9  # relative difference of two sums of the same weights that counts as rounding
 
 
 def _summarise(
     terms: Problem,
-    points: np.ndarray,
-    prices: np.ndarray,
+    points: Array,
+    prices: Array,
     margin: float,
     encoder: Encoder,
     cell_of: dict[Key, int],
     block: Block,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[Array, ...]:
     """Summarise a block at fixed prices; `terms` has the problem's parameters, but no rows.
 
     Returns, of the settled rows, the mass by representative (m,) and the total cost by cell (G,);
@@ -78,10 +81,7 @@ def _summarise(
 
 
 def certify_table(
-    sample_pass: SamplePass,
-    problem: Problem,
-    points: np.ndarray,
-    tick: Callable[[int, float], None],
+    sample_pass: SamplePass, problem: Problem, points: Array, tick: Callable[[int, float], None]
 ) -> tuple[Any, float, float]:
     """Solve the whole table's inner problem for representatives at `points` (m, p), in X's
     precision.
@@ -94,7 +94,8 @@ def certify_table(
     prices = np.zeros(problem.cells.n_cells)
     margin = -np.inf
     if problem.parity_set:
-        prices, margin = inner.prices, doubt_margin(cost, inner.prices)
+        prices = inner.prices
+        margin = doubt_margin(CostTable(cost, problem.masses.values), prices)
     terms = problem.without_rows()  # which workers do not need
     table = sample_pass.table
     before = float(problem.cells.sizes.sum())
@@ -134,59 +135,38 @@ def certify_table(
     return weights, objective, lower_bound
 
 
-def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
+def doubt_margin(table: CostTable, prices: Array) -> float:
     """The gap of two cells that a sample's prices may get wrong: s rows leave about 1/√s in
     doubt.
     """
-    gap = _gaps(cost, prices)
-    tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
-    share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)
-    if (gap > tie).any():
-        return float(np.quantile(gap[gap > tie], share))
-    return tie
-
-
-def _gaps(cost: np.ndarray, prices: np.ndarray) -> np.ndarray:
-    """(n,) cost of each row's second cheapest cell minus that of its cheapest one."""
-    _, least, second = two_cheapest(cost, prices)
-    return np.asarray(second - least)
+    return table.margin(prices, min(1.0, _DOUBT * (len(prices) / table.size) ** 0.5))
 
 
 def _solve(
-    terms: Problem,
-    doubt: Any,
-    carried: np.ndarray,
-    paid: np.ndarray,
-    prices: np.ndarray,
-    margin: float,
-) -> tuple[Any, np.ndarray | None]:
+    terms: Problem, doubt: list[Array], carried: Array, paid: Array, prices: Array, margin: float
+) -> tuple[Transport, Array | None]:
     """Solve rows in doubt and anchors; return the plan and the weights (m,), None if an anchor
     moves.
     """
     costs, labels, mass = doubt
     by_cell = np.bincount(terms.cell_of, carried, len(prices))
     cells = np.flatnonzero(by_cell > 0)
-    anchors = (paid[cells] / by_cell[cells] - prices[cells])[:, None] + prices + margin
-    anchors[np.arange(len(cells)), cells] -= margin
-    solved = terms.transport(
-        np.concatenate([costs, anchors]), prices, np.concatenate([mass, by_cell[cells]])
-    )
-    first = len(costs)
-    if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
-        return solved, None
-    weights = carried + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
-    row = solved.split_row
-    part = solved.split_share * mass[solved.split_row]
-    np.subtract.at(weights, labels[row, solved.cell[row]], part)
-    np.add.at(weights, labels[row, solved.split_cell], part)
-    return solved, np.maximum(weights, 0.0)
+    anchors = anchor_costs(cells, prices, margin)
+    anchors += (paid[cells] / by_cell[cells] - prices[cells])[:, None]
+    masses = np.concatenate([mass, by_cell[cells]])
+    plan = terms.transport(np.concatenate([costs, anchors]), prices, masses)
+    count = len(costs)
+    if (plan.cell[count:] != cells).any() or (plan.split_row >= count).any():
+        return plan, None
+    rows = replace(plan, cell=plan.cell[:count], row_mass=plan.row_mass[:count])
+    shares = share_out(rows, labels.T, terms.m, Masses(mass))
+    return plan, np.maximum(carried + shares.weights(), 0.0)
 
 
-def _check_room(
-    sample_pass: SamplePass, cost: np.ndarray, prices: np.ndarray, margin: float
-) -> None:
+def _check_room(sample_pass: SamplePass, cost: Array, prices: Array, margin: float) -> None:
     """Refuse a margin with more rows in doubt, estimated from the sample, than memory may hold."""
-    rows = sample_pass.table.n * float((_gaps(cost, prices) <= margin).mean())
+    _, least, second = two_cheapest(cost, prices)
+    rows = sample_pass.table.n * float((second - least <= margin).mean())
     size = rows * (len(prices) * 12 + 8)
     if size > ROOM:
         raise InputError(

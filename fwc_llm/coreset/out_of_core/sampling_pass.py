@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fwc_llm.apportion import largest_remainder
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.out_of_core.block_tables import Block, BlockTable, Tick
 from fwc_llm.coreset.problem.cells import label_columns
 from fwc_llm.coreset.problem.encoded_input import EncodedInput, read_rows
@@ -32,7 +33,7 @@ class SamplePass:
     """The sampled rows in memory, scaled like the whole table."""
 
     rows: EncodedInput  # their cells have the sums of the whole table
-    positions: np.ndarray  # (s,) of these rows in `table`, ascending
+    positions: Array  # (s,) of these rows in `table`, ascending
     cell_of: dict[Key, int]  # cell of each group of labels
     table: BlockTable
 
@@ -89,7 +90,7 @@ def run_sampling_pass(
     return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table)
 
 
-def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
+def weights_of(block: Block) -> tuple[Array, Array]:
     """Return the indices (u,) of a block's rows of positive weight, and these weights."""
     if block.columns.sample_weight is None:
         return np.arange(block.n), np.ones(block.n)
@@ -104,7 +105,7 @@ def weights_of(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return used, weights[used]
 
 
-def groups_of(block: Block, used: np.ndarray) -> tuple[list[Key], np.ndarray]:
+def groups_of(block: Block, used: Array) -> tuple[list[Key], Array]:
     """Return the groups of labels in a block, and the index (u,) of the group of each row in
     `used`.
     """
@@ -148,11 +149,11 @@ class _Part:
     """A block's summary, and the rows drawn from it."""
 
     sums: dict[Key, tuple[int, float]]  # rows and mass of each group
-    moments: dict[Any, np.ndarray]  # per numeric column: mean, sum of squares about the mean, mass
+    moments: dict[Any, Array]  # per numeric column: mean, sum of squares about the mean, mass
     drawn: pd.DataFrame  # position, key and group of the rows drawn
     columns: Columns  # the caller's values of these rows
 
-    def take(self, rows: np.ndarray) -> "_Part":
+    def take(self, rows: Array) -> "_Part":
         return replace(
             self, drawn=self.drawn.iloc[rows], columns=self.columns.each(lambda c: _some(c, rows))
         )
@@ -190,7 +191,7 @@ class _Look:
         drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
         return _Part(totals, moments, drawn, columns)
 
-    def _uniform(self, first: int, count: int) -> np.ndarray:
+    def _uniform(self, first: int, count: int) -> Array:
         """Random numbers (count,) in [0, 1), fixed by seed and position of the row."""
         before, skipped = divmod(first, 4)  # Philox makes four numbers at once
         stream = np.random.Generator(np.random.Philox(key=self.seed).advance(before))
@@ -217,13 +218,8 @@ class _Look:
 
 
 def _choose(
-    look: _Look,
-    key: np.ndarray,
-    weight: Any,
-    group: np.ndarray,
-    counts: np.ndarray,
-    sums: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray | None]:
+    look: _Look, key: Array, weight: Any, group: Array, counts: Array, sums: Array
+) -> tuple[Array, Array | None]:
     """Choose the sample from the rows drawn; return their indices and masses, None for equal
     masses.
 
@@ -252,9 +248,7 @@ def _choose(
     return chosen, mass * (len(own) / mass.sum())
 
 
-def _moments(
-    block: Block, used: np.ndarray, weights: np.ndarray, scale: bool | str
-) -> dict[Any, np.ndarray]:
+def _moments(block: Block, used: Array, weights: Array, scale: bool | str) -> dict[Any, Array]:
     """Per numeric or ordinal column that is scaled: mean, sum of squares about the mean, mass."""
     X = block.columns.X
     moments = {}
@@ -303,12 +297,12 @@ def _of_whole_table(encoder: Encoder, parts: list[_Part]) -> Encoder:
     return replace(encoder, columns=tuple(columns))
 
 
-def _rank(key: Any, group: Any) -> np.ndarray:
+def _rank(key: Any, group: Any) -> Array:
     """Rank of every key within its group, from 0."""
     return pd.Series(key).groupby(group).rank(method="first").to_numpy() - 1
 
 
-def _some(part: Any, rows: np.ndarray) -> Any:
+def _some(part: Any, rows: Array) -> Any:
     """Copy some rows."""
     if hasattr(part, "iloc"):
         return part.iloc[rows]

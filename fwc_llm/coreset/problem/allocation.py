@@ -6,22 +6,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
 RULES = ("balanced-positive", "proportional", "equal")
-Slots: TypeAlias = str | Sequence[Any] | np.ndarray | Mapping[Any, int]
+Slots: TypeAlias = str | Sequence[Any] | Array | Mapping[Any, int]
 
 
 def count_slots(
-    slots: Slots,
-    m: int,
-    cells: Cells,
-    available: np.ndarray,
-    *,
-    constrained: bool,
-    positive: Any = 1,
-) -> np.ndarray:
+    slots: Slots, m: int, cells: Cells, available: Array, *, constrained: bool, positive: Any = 1
+) -> Array:
     """Return the number of representatives per cell, (G,) int64, which sum to `m`.
 
     `available` (G,): number of distinct candidates per cell; `constrained`: whether a parity limit
@@ -67,14 +62,14 @@ def count_slots(
     raise InputError(f"slots={slots!r} is unknown: use {', '.join(RULES)} or a table of counts")
 
 
-def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
+def _by_share(sizes: Array, m: int, available: Array) -> Array:
     """Divide m seats in proportion to `sizes` (G,); a cell gets at least 1 and at most
     `available`.
     """
     return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
 
 
-def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
+def _balanced_positive(m: int, cells: Cells, available: Array, positive: Any) -> Array:
     """Give every level the same number k of positives; the other cells share the rest by size."""
     matches = np.flatnonzero(
         [bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes]
@@ -108,7 +103,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     return seats
 
 
-def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
+def read_counts(slots: Any, m: int, cells: Cells) -> Array:
     """Read counts (G,) from a table (|D|, |Y|), an array (G,), or {(level, outcome): count}."""
     if isinstance(slots, Mapping):
         counts = np.zeros(cells.n_cells)

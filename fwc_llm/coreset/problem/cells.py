@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.checks import check_target
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.coreset.transport.linear_program import GroupedParitySet, least_limit
@@ -25,11 +26,11 @@ _MOST_FRACTIONS = 30  # distinct fractional labels, such as shares in steps of 0
 class Cells:
     """The cell of every row."""
 
-    cell: np.ndarray  # (n,) int64
-    levels: np.ndarray  # (|D|,) or, for k crossed attributes, (|D|, k)
-    outcomes: np.ndarray  # (|Y|,)
-    counts: np.ndarray  # (G,) rows per cell
-    sizes: np.ndarray  # (G,) mass per cell, equal to `counts` without weights
+    cell: Array  # (n,) int64
+    levels: Array  # (|D|,) or, for k crossed attributes, (|D|, k)
+    outcomes: Array  # (|Y|,)
+    counts: Array  # (G,) rows per cell
+    sizes: Array  # (G,) mass per cell, equal to `counts` without weights
 
     @property
     def n_levels(self) -> int:
@@ -46,7 +47,7 @@ class Cells:
         """Number of cells, G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
-    def take(self, rows: np.ndarray, masses: Masses) -> "Cells":
+    def take(self, rows: Array, masses: Masses) -> "Cells":
         """The cells of some rows (n',), with the masses of these rows."""
         cell = self.cell[rows]
         return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
@@ -100,14 +101,14 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
     return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
 
 
-def _sums(cell: np.ndarray, n_cells: int, masses: Masses) -> dict[str, np.ndarray]:
+def _sums(cell: Array, n_cells: int, masses: Masses) -> dict[str, Array]:
     return {
         "counts": np.bincount(cell, minlength=n_cells),
         "sizes": np.bincount(cell, masses.values, n_cells),
     }
 
 
-def _check_not_continuous(labels: np.ndarray, what: str) -> None:
+def _check_not_continuous(labels: Array, what: str) -> None:
     """Refuse measurements as labels: more than 30 distinct numbers, not all of them whole."""
     if (
         len(labels) > _MOST_FRACTIONS
@@ -135,7 +136,7 @@ def label_columns(values: Any) -> list[Any]:
     return [values]
 
 
-def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
+def _labels(values: Any, what: str, n: int, columns: bool) -> list[Array]:
     """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per
     column.
 
@@ -168,14 +169,14 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
     return arrays
 
 
-def as_known(label: Any, labels: np.ndarray) -> Any:
+def as_known(label: Any, labels: Array) -> Any:
     """Return a caller's label as it is in `labels`: as text if these became text."""
     if labels.dtype.kind == "U":
         return str(label)
     return label
 
 
-def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
+def level_names(levels: Array, crossed: bool) -> list[str]:
     """Names of the levels that have a limit: crossed levels or, if not `crossed`, each
     attribute's levels.
     """
@@ -186,9 +187,7 @@ def level_names(levels: np.ndarray, crossed: bool) -> list[str]:
     return [value if texts.count(value) == 1 else f"{k}: {value}" for k, value in names]
 
 
-def between_cells(
-    rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float
-) -> np.ndarray:
+def between_cells(rows: Cells, points: Cells, cost_sensitive: float, cost_outcome: float) -> Array:
     """(H, G) cost of moving a row from each cell of `rows` to each of `points`, without features.
 
     A label that no point has differs from all others.
@@ -201,7 +200,7 @@ def between_cells(
     return np.asarray(costs + cost_outcome * (outcome[:, None] != to_outcome), np.float64)
 
 
-def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def places(labels: Array, categories: Array) -> Array:
     """Index (n,) of every label in `categories`, −1 if absent; labels of crossed attributes are
     rows.
 
@@ -221,7 +220,7 @@ def places(labels: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return np.array(found, np.intp)
 
 
-def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
+def groups_of(levels: Array, crossed: bool) -> Array | None:
     """(L, |D|) 1 if an attribute's level contains a crossed level, else 0; None unless limits
     overlap.
     """
@@ -232,7 +231,7 @@ def groups_of(levels: np.ndarray, crossed: bool) -> np.ndarray | None:
     )
 
 
-def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np.ndarray) -> None:
+def check_attributes(epsilon: Any, cells: Cells, carried: Array, target: Array) -> None:
     """Refuse limits of single attributes at which some level can have no mass in the cells
     `carried` (G,).
     """
@@ -261,7 +260,7 @@ def check_attributes(epsilon: Any, cells: Cells, carried: np.ndarray, target: np
         )
 
 
-def limits_of(epsilon: Any, levels: np.ndarray, crossed: bool = True) -> Any:
+def limits_of(epsilon: Any, levels: Array, crossed: bool = True) -> Any:
     """Turn {level: limit} into an array in the order of the levels; return all else as it is."""
     if not isinstance(epsilon, Mapping):
         return epsilon
@@ -293,7 +292,7 @@ def empty_cell(cells: Cells, g: int) -> InputError:
     )
 
 
-def overall_target(cells: Cells, target: Any) -> np.ndarray:
+def overall_target(cells: Cells, target: Any) -> Array:
     """Return p_T (|Y|,): the caller's target (sorted by outcome, or {outcome: p}), or that of
     the rows.
     """

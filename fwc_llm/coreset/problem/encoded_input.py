@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative, check_penalty
 from fwc_llm.coreset.problem.cells import Cells, find_cells
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
@@ -24,7 +25,7 @@ class EncodedInput:
     table: EncodedTable
     cells: Cells
     masses: Masses
-    used: np.ndarray  # (n',) positions of these rows in X
+    used: Array  # (n',) positions of these rows in X
     n: int  # number of rows of X
     has_y: bool  # whether outcomes were given
     has_levels: bool

@@ -6,25 +6,27 @@ from typing import Self, TypeAlias
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
+
 MISMATCH = 1.0  # cost of two different categories, times the column's weight
 _SOME = 4096  # rows from which the centre is computed
 _SAFE = (
     1e10  # largest magnitude whose squares, summed over columns, stay far below float32's maximum
 )
 _BLOCK = 16_384  # rows at once
-Which: TypeAlias = np.ndarray | slice  # which rows: positions, flags, or a range
+Which: TypeAlias = Array | slice  # which rows: positions, flags, or a range
 
 
 @dataclass(frozen=True)
 class EncodedTable:
     """The features of n rows as numbers and codes."""
 
-    numbers: np.ndarray  # (n, k) float32 or float64
-    codes: np.ndarray  # (n, c) whole numbers; −1 is a value that the encoder has not seen
-    units: np.ndarray | None = field(default=None, kw_only=True)  # see `mismatch`; None: `MISMATCH`
+    numbers: Array  # (n, k) float32 or float64
+    codes: Array  # (n, c) whole numbers; −1 is a value that the encoder has not seen
+    units: Array | None = field(default=None, kw_only=True)  # see `mismatch`; None: `MISMATCH`
 
     @cached_property
-    def mismatch(self) -> np.ndarray:
+    def mismatch(self) -> Array:
         """(c,) float32 cost of a mismatch in each column of codes."""
         if self.units is not None:
             return self.units
@@ -46,17 +48,17 @@ class EncodedTable:
         return self.n_numeric + int(self.codes.shape[1])
 
     @cached_property
-    def values(self) -> np.ndarray:
+    def values(self) -> Array:
         """(n, p) numbers, then codes, as one matrix of floats; free points have the same form."""
         if self.codes.shape[1]:
             return np.column_stack([self.numbers, self.codes])
         return self.numbers
 
-    def numbers_of(self, rows: Which) -> np.ndarray:
+    def numbers_of(self, rows: Which) -> Array:
         """Copy the numbers of some rows as (r, k) float64."""
         return np.array(self.numbers[rows], np.float64, order="C")
 
-    def values_of(self, rows: Which) -> np.ndarray:
+    def values_of(self, rows: Which) -> Array:
         """Copy the numbers and codes of some rows as (r, p) float64."""
         numbers = self.numbers_of(rows)
         if self.codes.shape[1]:
@@ -72,27 +74,25 @@ class EncodedTable:
         )
 
     @cached_property
-    def single(self) -> np.ndarray:
-        """(n, p) float32: `values` without a copy if `is_single`, else minus the `centre`."""
+    def single(self) -> Array:
+        """(n, p) float32: `values` minus the `origin`, without a copy if `is_single`."""
         if self.is_single:
             return self.numbers
-        return self.about(self.centre)
-
-    def about(self, point: np.ndarray) -> np.ndarray:
-        """Copy `values` minus a point (p,) as (n, p) float32."""
         near = np.empty((self.n, self.p), np.float32)
         for low in range(0, self.n, _BLOCK):
-            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
+            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - self.origin
         return near
 
     @cached_property
-    def centre(self) -> np.ndarray:
+    def origin(self) -> Array:
         """(p,) point to subtract before rounding to float32: medians of numbers, 0 for codes."""
+        if self.is_single:
+            return np.zeros(self.p)
         some = self.numbers[:: max(1, self.n // _SOME)]
         return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
 
     @cached_property
-    def span(self) -> np.ndarray:
+    def span(self) -> Array:
         """(k,) largest difference within each numeric column; inf if it exceeds float64."""
         with np.errstate(over="ignore"):
             return np.asarray(
@@ -118,7 +118,7 @@ class EncodedTable:
         )
 
 
-def value_ids(table: EncodedTable) -> np.ndarray:
+def value_ids(table: EncodedTable) -> Array:
     """Number the distinct rows: (n,) ids, equal for equal rows (found by 64-bit hashes)."""
     whole = np.int32 if table.n < 2**31 else np.int64  # int32 halves the memory
     factors = 2 * np.random.default_rng(0).integers(1, 2**62, size=table.p).astype(np.uint64) + 1

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
 from fwc_llm.coreset.problem.ground_cost import COSTS
@@ -30,9 +31,7 @@ class ColumnCode:
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
-    values: np.ndarray = field(
-        default_factory=lambda: np.empty(0, object)
-    )  # of ordinals and categories
+    values: Array = field(default_factory=lambda: np.empty(0, object))  # of ordinals and categories
     mean: float = 0.0
     scale: float = (
         1.0  # infinite if the column is constant in the fitted rows: it costs 0 in all rows
@@ -57,7 +56,26 @@ class ColumnCode:
             return self.scale / self.factor
         return np.inf
 
-    def ranks(self, values: np.ndarray) -> np.ndarray:
+    def read(self, series: "pd.Series[Any]", strict: bool, what: str) -> Any:
+        """Return the numbers, ranks or codes (n,) of a column, and −1 for an unknown category."""
+        kind = column_kind(series)  # refuses values of no column kind
+        if self.kind == "numeric":
+            if kind != "numeric" and series.dtype != bool:  # booleans count as 1 and 0
+                raise InputError(
+                    f"column {self.name!r} of {what} is not numeric, but in X it is: pass numbers"
+                )
+            numbers = series.to_numpy(dtype=float)
+            _check_finite(series, numbers, what)
+            return numbers
+        index = pd.Index(self.values, dtype=object).get_indexer(series.astype(object))
+        if strict and (index < 0).any():
+            unknown = series.iloc[int(index.argmin())]
+            raise InputError(
+                f"column {self.name!r} of {what} holds {unknown!r}, which does not occur in X"
+            )
+        return index
+
+    def ranks(self, values: Array) -> Array:
         """Indices (m,) in `self.values` (ordinal, categorical) nearest to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
@@ -80,70 +98,62 @@ class Encoder:
     def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
         """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
         points = as_pandas(points)
-        if self.dtype is not None:
-            return self._encode_array(points, what)
+        if self.dtype is None:
+            table = self._read_frame(points, strict, what)
+        else:
+            table = encode_array(points)
+        if table.p != len(self.columns):
+            raise InputError(
+                f"{what} has {table.p} features, but FairCoreset is expecting {len(self.columns)} "
+                "features as input"
+            )
+        return self.scaled(table)
+
+    def _read_frame(self, points: Any, strict: bool, what: str) -> EncodedTable:
+        """Read the columns of a DataFrame as numbers, ranks and codes."""
         if not is_frame(points):
             raise InputError(
                 f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the "
-                f"columns "
-                f"{', '.join(map(repr, self.order))}"
+                f"columns {', '.join(map(repr, self.order))}"
             )
         if not len(points):
             raise InputError(f"{what} has no rows: pass at least one")
-        numbers = []
-        codes = []
-        for column in self.columns:
-            values: Any = _checked_column(points, column.name, what)
-            kind = column_kind(values)  # refuses values of no column kind
-            if column.kind == "numeric":
-                if kind != "numeric" and values.dtype != bool:  # booleans count as 1 and 0
-                    raise InputError(
-                        f"column {column.name!r} of {what} is not numeric, but in X it is: pass "
-                        f"numbers"
-                    )
-                _check_finite(values, np.asarray(values, dtype=float), what)
+        count = len(self.numeric)
+        numbers = np.empty((len(points), count))
+        largest = max(len(column.values) for column in self.columns)
+        codes = np.empty((len(points), len(self.columns) - count), np.min_scalar_type(-largest))
+        for k, column in enumerate(self.columns):
+            series = _checked_column(points, column.name, what)
+            values = column.read(series, strict, what)
+            if k < count:
+                numbers[:, k] = values
             else:
-                places = pd.Index(column.values, dtype=object).get_indexer(values.astype(object))
-                if strict and (places < 0).any():
-                    unknown = values.iloc[int(places.argmin())]
-                    raise InputError(
-                        f"column {column.name!r} of {what} holds {unknown!r}, which does not occur "
-                        f"in X"
-                    )
-                values = places
-            if column.kind == "categorical":
-                codes.append(values)
-            else:
-                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.size)
-        none = np.empty((len(points), 0))
-        encoded = (
-            np.column_stack([none, *numbers]),
-            np.column_stack([none, *codes]).astype(np.int32),
-        )
-        return EncodedTable(*encoded, units=self.units)
-
-    def _encode_array(self, points: Any, what: str) -> EncodedTable:
-        table = encode_array(points)
-        p = len(self.columns)
-        if table.p != p:
-            raise InputError(
-                f"{what} has {table.p} features, but FairCoreset is expecting {p} features as input"
-            )
-        mean, size = (
-            np.array([getattr(own, name) for own in self.columns]) for name in ("mean", "size")
-        )
-        as_given = not mean.any() and (size == 1).all()
-        if as_given:
-            return table
-        return EncodedTable((table.numbers - mean) / size, table.codes)
+                codes[:, k - count] = values
+        return EncodedTable(numbers, codes)
 
     @property
-    def units(self) -> np.ndarray:
+    def numeric(self) -> list[ColumnCode]:
+        """The columns that are encoded as numbers; they come first."""
+        return [column for column in self.columns if column.kind != "categorical"]
+
+    def scaled(self, table: EncodedTable) -> EncodedTable:
+        """Scale the numbers of a table in the units of X; those of a DataFrame in place."""
+        mean = np.array([column.mean for column in self.numeric])
+        size = np.array([column.size for column in self.numeric])
+        numbers = table.numbers
+        if mean.any() or (size != 1).any():
+            numbers = numbers.astype(np.float64, copy=self.dtype is not None)
+            numbers -= mean
+            numbers /= size
+        return EncodedTable(numbers, table.codes, units=self.units)
+
+    @property
+    def units(self) -> Array:
         """(c,) float32 cost of a mismatch in each categorical column."""
-        factors = [own.factor for own in self.columns if own.kind == "categorical"]
+        factors = [column.factor for column in self.columns if column.kind == "categorical"]
         return MISMATCH * np.array(factors, np.float32)
 
-    def to_ranks(self, points: np.ndarray) -> np.ndarray:
+    def to_ranks(self, points: Array) -> Array:
         """Move the ordinal columns of encoded points (m, p) to the nearest rank."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
@@ -153,7 +163,7 @@ class Encoder:
                 moved[off, k] = rank[off]
         return moved
 
-    def decode(self, points: np.ndarray) -> Any:
+    def decode(self, points: Array) -> Any:
         """Turn encoded points (m, p) into the units of X: a DataFrame, or an array of X's dtype."""
         if self.dtype is not None:
             step, mean = (
@@ -172,36 +182,23 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _read_frame(frame: pd.DataFrame) -> tuple[Encoder, EncodedTable]:
-    """Encode a DataFrame; its numbers and ranks are not yet scaled."""
+def _columns_of(frame: pd.DataFrame) -> tuple[ColumnCode, ...]:
+    """Find the kind and the categories of every column: numbers first, each in the order of X."""
     if not len(frame):
         raise InputError("X has no rows: pass at least one")
     if not len(frame.columns):
         raise InputError("X has no columns: pass at least one feature")
-    series = [_checked_column(frame, name, "X") for name in frame.columns]
-    kinds = [column_kind(column) for column in series]
-    columns: list[ColumnCode] = []
-    numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
-    codes: list[np.ndarray] = []
-    labels: Any
-    # The sort is stable: numbers first, each kind in the order of X.
-    for own, kind in sorted(
-        zip(series, kinds, strict=True), key=lambda pair: pair[1] == "categorical"
-    ):
-        if kind == "categorical":
-            places, labels = pd.factorize(own.astype(object), sort=False)
-            codes.append(places.astype(np.min_scalar_type(len(labels) - 1)))
-        else:
-            if kind == "ordinal":
-                labels = own.cat.categories
-            else:
-                labels = []
-            raw = (own.cat.codes if kind == "ordinal" else own).to_numpy(dtype=float)
-            _check_finite(own, raw, "X")
-            numbers[:, len(columns)] = raw
-        columns.append(ColumnCode(own.name, kind, np.asarray(labels, dtype=object)))
-    table = EncodedTable(numbers, np.column_stack([np.empty((len(frame), 0), np.uint8), *codes]))
-    return Encoder(tuple(columns), tuple(frame.columns)), table
+    columns = []
+    for name in frame.columns:
+        series = _checked_column(frame, name, "X")
+        kind = column_kind(series)
+        labels: Any = []
+        if kind == "ordinal":
+            labels = series.cat.categories
+        elif kind == "categorical":
+            labels = pd.unique(series.astype(object))
+        columns.append(ColumnCode(series.name, kind, np.asarray(labels, dtype=object)))
+    return tuple(sorted(columns, key=lambda column: column.kind == "categorical"))
 
 
 def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
@@ -222,7 +219,7 @@ def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any
     return values  # type: ignore[no-any-return]
 
 
-def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> None:
+def _check_finite(values: "pd.Series[Any]", numbers: Array, what: str) -> None:
     if not np.isfinite(numbers).all():
         row = row_name(values.index, int((~np.isfinite(numbers)).argmax()))
         raise InputError(
@@ -230,13 +227,11 @@ def _check_finite(values: "pd.Series[Any]", numbers: np.ndarray, what: str) -> N
         )
 
 
-def _z_scores(
-    column: ColumnCode, numbers: np.ndarray, masses: Masses
-) -> tuple[ColumnCode, np.ndarray]:
+def _z_scored(column: ColumnCode, numbers: Array, masses: Masses) -> ColumnCode:
     """Scale a column's numbers (n,) to z-scores, a constant column's to 0; rows without mass do
     not count.
     """
-    used = numbers[masses.positive]
+    used = numbers[masses.positive].astype(np.float64)
     mass = masses.values[masses.positive]
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
@@ -246,8 +241,8 @@ def _z_scores(
         mean = float(np.average(used / size, weights=mass))
         spread = float(np.sqrt(np.average((used / size - mean) ** 2, weights=mass)))
     if spread == 0.0:  # constant, at least up to rounding
-        return replace(column, mean=float(used[0]), scale=np.inf), np.zeros(len(numbers))
-    return replace(column, mean=mean * size, scale=spread * size), (numbers / size - mean) / spread
+        return replace(column, mean=float(used[0]), scale=np.inf)
+    return replace(column, mean=mean * size, scale=spread * size)
 
 
 def encode_array(x: Any) -> EncodedTable:
@@ -267,25 +262,16 @@ def encode_array(x: Any) -> EncodedTable:
     return EncodedTable(array, np.empty((len(array), 0), np.int32))
 
 
-ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | np.ndarray | None
+ColumnWeights: TypeAlias = Mapping[Any, float] | Sequence[float] | Array | None
 
 
-def _weighted(
-    encoder: Encoder, table: EncodedTable, weights: dict[Any, float], cost: str
-) -> tuple[Encoder, EncodedTable]:
-    """Multiply each column's part of the cost by the column's weight."""
-    columns = []
-    numbers = table.numbers.astype(np.float64)
-    for k, column in enumerate(encoder.columns):
-        factor = weights[column.name]
-        mean = column.mean
-        if column.kind != "categorical":
-            factor = COSTS[cost].scale(factor)
-            mean += 0.0 if factor else float(numbers[:, k].mean(dtype=np.float64)) * column.step
-            numbers[:, k] *= factor
-        columns.append(replace(column, factor=factor, mean=mean))
-    encoder = replace(encoder, columns=tuple(columns))
-    return encoder, replace(table, numbers=numbers, units=encoder.units)
+def _weighted(column: ColumnCode, numbers: Array, weight: float, cost: str) -> ColumnCode:
+    """Multiply a column's part of the cost by its weight; with weight 0 it is at the mean."""
+    factor = COSTS[cost].scale(weight)
+    mean = column.mean
+    if not factor:
+        mean = float(numbers.mean(dtype=np.float64))
+    return replace(column, factor=factor, mean=mean)
 
 
 def _column_weights(weights: Any, names: tuple[Any, ...]) -> dict[Any, float]:
@@ -333,29 +319,33 @@ def encode(
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
     if is_frame(X):
-        encoder, table = _read_frame(X)
+        encoder = Encoder(_columns_of(X), tuple(X.columns))
+        table = encoder.encode(X, what="X")
     else:
         table = encode_array(X)
         columns = tuple(ColumnCode(k, "numeric") for k in range(table.p))
         encoder = Encoder(columns, tuple(range(table.p)), table.numbers.dtype)
     masses = read_weights(sample_weight, table.n)
-    if scale is True or (scale == "auto" and is_frame(X)):
-        scaled = list(encoder.columns)
-        if is_frame(X):
-            numbers = table.numbers
-        else:
-            numbers = np.empty(table.numbers.shape)
-        for k, raw in enumerate(table.numbers.T):
-            scaled[k], numbers[:, k] = _z_scores(scaled[k], raw.astype(np.float64), masses)
-        encoder = replace(encoder, columns=tuple(scaled))
-        table = replace(table, numbers=numbers)
+    columns = encoder.columns
+    numbers = table.numbers.T
+    mixed = any(column.kind != "numeric" for column in columns)
+    if scale is True or (scale == "auto" and mixed):
+        scaled = [_z_scored(*pair, masses) for pair in zip(columns, numbers, strict=False)]
+        columns = (*scaled, *columns[len(scaled) :])
     elif scale == "auto" and column_weights is None:
         warn_of_sizes(table)
     if column_weights is not None:
-        encoder, table = _weighted(
-            encoder, table, _column_weights(column_weights, encoder.order), cost
+        weights = _column_weights(column_weights, encoder.order)
+        weighted = [
+            _weighted(column, raw, weights[column.name], cost)
+            for column, raw in zip(columns, numbers, strict=False)
+        ]
+        columns = (
+            *weighted,
+            *(replace(c, factor=weights[c.name]) for c in columns[len(weighted) :]),
         )
-    return encoder, table, masses
+    encoder = replace(encoder, columns=columns)
+    return encoder, encoder.scaled(table), masses
 
 
 def pick(X: Any, rows: Which) -> Any:
@@ -386,7 +376,7 @@ def warn_of_sizes(table: EncodedTable) -> None:
             f"{size[most]:.3g}, "
             f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; "
             f"the "
-            "columns of an array are not scaled, those of a DataFrame are: pass scale=True, "
-            "or a DataFrame, or scale=False if they are meant as they are",
+            "columns of a table without categories are not scaled: pass scale=True, or scale=False "
+            "if they are meant as they are",
             ScaleWarning,
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.errors import InputError, InputTypeError
 
 
@@ -83,16 +84,20 @@ def column_kind(series: "pd.Series[Any]") -> str:
         raise InputError(
             f"column {series.name!r} holds complex numbers: pass their parts as columns"
         )
+    if values in _NUMBERS:
+        return "numeric"
+    if values == "string":
+        return "categorical"
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
             raise InputError(
                 f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass a "
                 f"single value"
             )
-    return "numeric" if values in _NUMBERS else "categorical"
+    return "categorical"
 
 
-def plain_array(x: Any) -> np.ndarray:
+def plain_array(x: Any) -> Array:
     """Convert a plain table to an (n, p) array: float32 stays float32, all else becomes float64."""
     if np.ma.is_masked(x):
         raise InputError("X is an array with masked values: drop or fill such rows")

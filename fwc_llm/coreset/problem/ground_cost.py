@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import part, read_only
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.medians import Groups, medians
@@ -38,7 +39,7 @@ class GroundCost(ABC):
     sampled: int
 
     @abstractmethod
-    def of(self, difference: np.ndarray) -> np.ndarray:
+    def of(self, difference: Array) -> Array:
         """Turn differences into costs, in place."""
 
     @abstractmethod
@@ -46,13 +47,11 @@ class GroundCost(ABC):
         """The factor of a column's numbers that multiplies its cost by `weight`."""
 
     @abstractmethod
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
         """The least and the largest points (g, k) of least cost for the rows of each group."""
 
     @abstractmethod
-    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def sums(self, values: Array, weight: Array) -> Array:
         """(r,) Σ_i w_i c(x_i, v) for every v among `values` (k, r), whose weighted means are 0."""
 
 
@@ -63,7 +62,7 @@ class L1(GroundCost):
     root = False
     sampled = 2000
 
-    def of(self, difference: np.ndarray) -> np.ndarray:
+    def of(self, difference: Array) -> Array:
         """See `GroundCost`."""
         return np.asarray(np.abs(difference, out=difference))
 
@@ -71,13 +70,11 @@ class L1(GroundCost):
         """See `GroundCost`."""
         return weight
 
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
         """See `GroundCost`."""
         return medians(numbers, groups, threads)
 
-    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def sums(self, values: Array, weight: Array) -> Array:
         """See `GroundCost`."""
         order = np.argsort(values, axis=1)
         ordered = np.take_along_axis(values, order, axis=1)
@@ -95,7 +92,7 @@ class SquaredL2(GroundCost):
     root = True
     sampled = 3200
 
-    def of(self, difference: np.ndarray) -> np.ndarray:
+    def of(self, difference: Array) -> Array:
         """See `GroundCost`."""
         return np.asarray(np.multiply(difference, difference, out=difference))
 
@@ -103,9 +100,7 @@ class SquaredL2(GroundCost):
         """See `GroundCost`."""
         return float(weight**0.5)
 
-    def centres(
-        self, numbers: np.ndarray, groups: Groups, threads: Threads
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def centres(self, numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
         """See `GroundCost`."""
         means = np.zeros((groups.count, numbers.shape[1]))
 
@@ -116,7 +111,7 @@ class SquaredL2(GroundCost):
         threads.over(find, np.flatnonzero(np.diff(groups.start)))
         return means, means
 
-    def sums(self, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def sums(self, values: Array, weight: Array) -> Array:
         """See `GroundCost`."""
         squares = values * values
         return np.asarray(
@@ -161,7 +156,7 @@ class FeatureCost(NamedTuple):
         """The cost of numbers."""
         return next(cost for cost in COSTS.values() if cost.kind == self.kind)
 
-    def between(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    def between(self, values: Array, points: Array) -> Array:
         """Return costs (n,) of rows `values` (p, n) to one point (p,), or to a point for each
         row (p, n).
         """
@@ -172,7 +167,7 @@ class FeatureCost(NamedTuple):
             total += self.unit.astype(np.float64) @ (values[k:] != points[k:])
         return np.asarray(total)
 
-    def matrix(self, rows: EncodedTable, points: np.ndarray) -> np.ndarray:
+    def matrix(self, rows: EncodedTable, points: Array) -> Array:
         """Return costs (n, m) of rows to points (m, p)."""
         costs = np.empty((rows.n, len(points)))
         for block in blocks(rows.n):
@@ -181,7 +176,7 @@ class FeatureCost(NamedTuple):
                 costs[block, j] = self.between(values, point)
         return costs
 
-    def at_rows(self, table: EncodedTable, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def at_rows(self, table: EncodedTable, rows: Array, weight: Array) -> Array:
         """(r,) Σ_i w_i c(x_i, v) for every row v among `rows` (r,), where i runs over the same
         rows.
         """
@@ -194,7 +189,7 @@ class FeatureCost(NamedTuple):
         return np.asarray(costs + self.numbers.sums(numbers, weight))
 
 
-def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> np.ndarray:
+def cost_matrix(rows: EncodedTable, points: EncodedTable, cost: str) -> Array:
     """(n, m) feature costs of every row to every point, encoded by the same encoder."""
     return FeatureCost.of(rows, cost).matrix(rows, points.values)
 
@@ -204,7 +199,7 @@ def blocks(n: int) -> list[slice]:
     return [slice(low, min(low + _BLOCK, n)) for low in range(0, n, _BLOCK)]
 
 
-def in_groups(values: np.ndarray, size: int) -> np.ndarray:
+def in_groups(values: Array, size: int) -> Array:
     """Group points (q, p) as (ceil(q / size), p, size); copies of the last point fill the last
     group.
     """

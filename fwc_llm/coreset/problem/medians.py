@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.threads import Threads
 
@@ -19,9 +20,9 @@ _AT_ONCE = 8192  # rows per call, about: their numbers fit into the cache
 class Groups:
     """Group j has `rows[start[j]:start[j + 1]]` with the masses `units` · `unit`."""
 
-    rows: np.ndarray
-    units: np.ndarray  # int64
-    start: np.ndarray
+    rows: Array
+    units: Array  # int64
+    start: Array
     unit: float
 
     @property
@@ -29,13 +30,13 @@ class Groups:
         """Number of groups."""
         return len(self.start) - 1
 
-    def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, j: int) -> tuple[Array, Array]:
         """Return the rows of group j, and their masses."""
         part = slice(self.start[j], self.start[j + 1])
         return self.rows[part], self.units[part] * self.unit
 
 
-def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Array]:
     """Return the lower and the upper median (g, k) of `numbers` (n, k); a group without rows
     gets 0.
     """
@@ -46,7 +47,7 @@ def medians(numbers: np.ndarray, groups: Groups, threads: Threads) -> tuple[np.n
     low = np.zeros((groups.count, numbers.shape[1]), whole)
     high = np.zeros_like(low)
 
-    def find(part: np.ndarray) -> None:
+    def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
         values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index

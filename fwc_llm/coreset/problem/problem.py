@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.problem.cells import (
     Cells,
     between_cells,
@@ -30,31 +31,25 @@ class Problem:
 
     table: EncodedTable
     cells: Cells
-    cell_of: np.ndarray  # (m,) cell of each representative, ascending
-    target: np.ndarray  # (|Y|,) p_T
-    epsilon: float | np.ndarray | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
+    cell_of: Array  # (m,) cell of each representative, ascending
+    target: Array  # (|Y|,) p_T
+    epsilon: float | Array | None  # parity limit: one number, or (|D|,), or with `groups` (L,)
     cost: str
     support: str
-    move: np.ndarray  # (G, G) cost of a change of cell; (H, G) if rows have other cells
-    pools: list[np.ndarray]  # positions of the rows that may represent each cell
-    ids: np.ndarray  # (n,) equal for rows that count as the same
+    move: Array  # (G, G) cost of a change of cell; (H, G) if rows have other cells
+    pools: list[Array]  # positions of the rows that may represent each cell
+    ids: Array  # (n,) equal for rows that count as the same
     masses: Masses  # positive
     # Moves the ordinal columns of points (m, p) to the nearest ranks; None without such columns.
-    to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
+    to_ranks: Callable[[Array], Array] | None = None
     penalty: float | None = None  # soft limit, instead of `epsilon`
-    groups: np.ndarray | None = (
+    groups: Array | None = (
         None  # (L, |D|) marks the levels that share a limit, if attributes overlap
     )
 
     @classmethod
     def of(
-        cls,
-        rows: EncodedInput,
-        params: Any,
-        support: str,
-        cell_of: np.ndarray,
-        pools: Any,
-        ids: np.ndarray,
+        cls, rows: EncodedInput, params: Any, support: str, cell_of: Array, pools: Any, ids: Array
     ) -> Self:
         """Make the problem of encoded rows with the parameters of an estimator."""
         cells = rows.cells
@@ -93,11 +88,11 @@ class Problem:
         return FeatureCost.of(self.table, self.cost)
 
     @cached_property
-    def seats(self) -> np.ndarray:
+    def seats(self) -> Array:
         """(G,) number of representatives of each cell."""
         return np.bincount(self.cell_of, minlength=self.cells.n_cells)
 
-    def costs(self, points: np.ndarray, cell: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+    def costs(self, points: Array, cell: Array, rows: slice = slice(None)) -> Array:
         """(b, m) costs of a block of rows to points (m, p) of the cells `cell` (m,)."""
         costs = self.feature_cost.matrix(self.table.take(rows), points)
         costs += self.move[self.cells.cell[rows]][:, cell]
@@ -107,7 +102,7 @@ class Problem:
         """The parameters alone."""
         return self.subset(np.zeros(0, int))
 
-    def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
+    def subset(self, rows: Array, priority: Array | None = None) -> "Problem":
         """Return the problem of some `rows` (n',), renumbered 0, 1, …
 
         With the `priority` (n,) by which the rows were sampled, their masses also represent the
@@ -128,7 +123,7 @@ class Problem:
             masses=masses,
         )
 
-    def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
+    def priorities(self, rng: Rng) -> Array | None:
         """Priorities (n,), the highest of which are sampled (Duffield et al. 2007); None for
         equal masses.
         """
@@ -136,7 +131,7 @@ class Problem:
             return None
         return self.masses.values / (1.0 - rng.random(self.table.n))
 
-    def candidates(self) -> tuple[np.ndarray, np.ndarray]:
+    def candidates(self) -> tuple[Array, Array]:
         """Return a row per distinct candidate value of each cell with slots, and the cells of
         these rows.
         """
@@ -156,9 +151,7 @@ class Problem:
         """
         return parity_set(self.target, self.epsilon, self.penalty, self.cells.n_levels, self.groups)
 
-    def transport(
-        self, cost: np.ndarray, prices: np.ndarray | None, masses: Any = None
-    ) -> Transport:
+    def transport(self, cost: Array, prices: Array | None, masses: Any = None) -> Transport:
         """Solve the inner problem for costs (n, G), from prices (G,); `masses` replace those of
         the rows.
         """

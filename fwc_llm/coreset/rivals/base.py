@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoded_table import MISMATCH, EncodedTable, Which
 from fwc_llm.coreset.problem.encoding import Encoder, encode, pick
+from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -35,11 +37,11 @@ class Coreset:
     method.
     """
 
-    points: "np.ndarray | pd.DataFrame"
-    rows: np.ndarray | None
-    sensitive: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
+    points: "Array | pd.DataFrame"
+    rows: Array | None
+    sensitive: Array
+    y: Array
+    weights: Array
     note: str = ""
 
     def __repr__(self) -> str:
@@ -63,24 +65,24 @@ class LabelledTable(EncodedTable):
     source.
     """
 
-    levels: np.ndarray
-    outcomes: np.ndarray
+    levels: Array
+    outcomes: Array
     source: Any
     encoder: Encoder
     masses: Masses
 
     @property
-    def sensitive(self) -> np.ndarray:
+    def sensitive(self) -> Array:
         """(n,) protected levels."""
         return np.asarray(self.levels[self.codes[:, -2]])
 
     @property
-    def y(self) -> np.ndarray:
+    def y(self) -> Array:
         """(n,) outcomes."""
         return np.asarray(self.outcomes[self.codes[:, -1]])
 
     @property
-    def mass(self) -> np.ndarray:
+    def mass(self) -> Array:
         """(n,) row weights."""
         return self.masses.values
 
@@ -89,11 +91,11 @@ class LabelledTable(EncodedTable):
         """Number of codes of each categorical column, including d and y."""
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
-    def squared_points(self) -> np.ndarray:
+    def squared_points(self) -> Array:
         """(n, q) float32 points whose squared L2 distances are the ground cost "sqeuclidean"."""
         return self.dense(np.sqrt(MISMATCH / 2))  # a mismatch counts in two columns
 
-    def dense(self, height: float) -> np.ndarray:
+    def dense(self, height: float) -> Array:
         """(n, q) float32 numbers, then one-hot columns of 0 and `height`."""
         matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
         matrix[:, : self.n_numeric] = self.numbers
@@ -108,7 +110,7 @@ class LabelledTable(EncodedTable):
         source = pick(self.source, rows)
         return replace(super().take(rows), source=source, masses=self.masses.take(rows))
 
-    def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
+    def chosen(self, rows: Array, weights: Array, note: str = "") -> Coreset:
         """Make the coreset of these rows."""
         points = pick(self.source, rows)
         weights = np.asarray(weights, float)
@@ -117,7 +119,7 @@ class LabelledTable(EncodedTable):
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """Encode rows as points (x, d, y)."""
-    encoder, table, masses = encode(X, sample_weight=sample_weight)
+    encoder, table, masses = encode(X, is_frame(X), sample_weight)
     cells = find_cells(y, sensitive, table.n)
     codes = np.column_stack([table.codes, *np.divmod(cells.cell, cells.n_outcomes)]).astype(
         np.int32
@@ -138,7 +140,7 @@ def prepare(
     seed: int,
     candidates: Any = None,
     sample_weight: Any = None,
-) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
+) -> tuple[LabelledTable, Array, Rng]:
     """Return the encoded rows, the positions of the rows that may be chosen (at least m), and a
     generator.
     """
@@ -152,6 +154,6 @@ def prepare(
     return rows, allowed, np.random.default_rng(seed)
 
 
-def sizes(labels: np.ndarray, m: int, rows: LabelledTable) -> np.ndarray:
+def sizes(labels: Array, m: int, rows: LabelledTable) -> Array:
     """Return (m,) the number of rows, of mean weight, with each label in `labels` (n,)."""
     return np.bincount(labels, rows.mass, m) * (rows.n / rows.masses.total)

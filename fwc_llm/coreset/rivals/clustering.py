@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.fasterpam import Exchanged, Points, Space, exchange
 from fwc_llm.coreset.problem.ground_cost import FeatureCost
 from fwc_llm.coreset.rivals.base import DISTANCES, Coreset, LabelledTable, prepare, sizes
@@ -38,9 +39,7 @@ def kmeans(
     return rounded_coreset(rows, clusters.cluster_centers_, sizes(clusters.labels_, m, rows))
 
 
-def lloyd(
-    points: np.ndarray, k: int, seed: int, max_iter: int = 300, mass: np.ndarray | None = None
-) -> Any:
+def lloyd(points: Array, k: int, seed: int, max_iter: int = 300, mass: Array | None = None) -> Any:
     """Fit scikit-learn's `KMeans` to `points` (n, q) with row weights `mass` (n,), None: 1 per row.
 
     One thread, because sums over several threads depend on their order.
@@ -56,7 +55,7 @@ def lloyd(
         )
 
 
-def rounded_coreset(rows: LabelledTable, centres: np.ndarray, weights: np.ndarray) -> Coreset:
+def rounded_coreset(rows: LabelledTable, centres: Array, weights: Array) -> Coreset:
     """Make a coreset of centres (m, q): every one-hot part becomes the code of its largest
     entry.
     """
@@ -101,12 +100,7 @@ def kmedoids(
 
 
 def swap_medoids(
-    rows: LabelledTable,
-    m: int,
-    rng: np.random.Generator,
-    metric: str,
-    max_passes: int,
-    allowed: np.ndarray,
+    rows: LabelledTable, m: int, rng: Rng, metric: str, max_passes: int, allowed: Array
 ) -> Exchanged:
     """Run FasterPAM from random medoids among `allowed` (positions); `rows` (m,) are the last
     medoids.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoded_table import EncodedTable
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
@@ -73,9 +74,7 @@ def fairlets(
     )
 
 
-def decompose(
-    rows: LabelledTable, balance: tuple[int, int] | str | None, rng: np.random.Generator
-) -> list[np.ndarray]:
+def decompose(rows: LabelledTable, balance: tuple[int, int] | str | None, rng: Rng) -> list[Array]:
     """Return the fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
         raise InputError(
@@ -121,16 +120,14 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
     return p // divisor, q // divisor
 
 
-def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
+def _centre(rows: LabelledTable, group: Array, metric: str) -> int:
     """Position of the row with the least summed distance to the others of its group."""
     members = EncodedTable(rows.numbers[group], rows.codes[group])
     distance = cost_matrix(members, members, metric)
     return int(group[np.argmin((np.sqrt(distance) if metric == "l2" else distance).sum(axis=1))])
 
 
-def fairlet_decomposition(
-    points: np.ndarray, red: np.ndarray, p: int, q: int, rng: np.random.Generator
-) -> list[np.ndarray]:
+def fairlet_decomposition(points: Array, red: Array, p: int, q: int, rng: Rng) -> list[Array]:
     """Partition n rows into fairlets, arrays of positions of at most p + q rows each.
 
     A fairlet has both colours, the rarer one at least p/q times as often as the other. `points` (n,
@@ -138,7 +135,7 @@ def fairlet_decomposition(
     min(reds, blues) / max(reds, blues) ≥ p/q.
     """
     codes = _cells(points, rng)
-    fairlets: list[np.ndarray] = []
+    fairlets: list[Array] = []
     waiting = [(np.arange(len(points)), 0)]
     while waiting:
         rows, level = waiting.pop()
@@ -158,7 +155,7 @@ def fairlet_decomposition(
     return fairlets
 
 
-def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+def _cells(points: Array, rng: Rng) -> list[Array]:
     """The node of each row, (n,) uint64 (hashed coordinates), for every level of the tree below
     the root.
 
@@ -185,9 +182,7 @@ def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     return codes
 
 
-def _take(
-    rows: np.ndarray, code: np.ndarray, red: np.ndarray, p: int, q: int
-) -> tuple[np.ndarray, list[np.ndarray]]:
+def _take(rows: Array, code: Array, red: Array, p: int, q: int) -> tuple[Array, list[Array]]:
     """Return the rows that a node takes from its children, and the rows that each child keeps.
 
     The rows taken, and those of each child, are (p, q)-balanced. `rows` are sorted by child
@@ -223,7 +218,7 @@ def _take(
     return rows[~stays], [part for part in np.split(remaining, ends[:-1]) if len(part)]
 
 
-def _missing(taken: np.ndarray, p: int, q: int) -> tuple[int, int]:
+def _missing(taken: Array, p: int, q: int) -> tuple[int, int]:
     """Return the scarcer colour of the rows taken, (blue, red), and how many more the balance
     needs.
     """
@@ -231,7 +226,7 @@ def _missing(taken: np.ndarray, p: int, q: int) -> tuple[int, int]:
     return scarce, max(0, -(-int(taken[1 - scarce]) * p // q) - int(taken[scarce]))
 
 
-def _basic(red: np.ndarray, blue: np.ndarray, p: int, q: int) -> list[np.ndarray]:
+def _basic(red: Array, blue: Array, p: int, q: int) -> list[Array]:
     """Partition a (p, q)-balanced set into fairlets of at most p + q rows."""
     many, few = (red, blue) if len(red) >= len(blue) else (blue, red)
     fairlets = []

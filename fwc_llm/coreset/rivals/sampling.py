@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array
 from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare
 from fwc_llm.coreset.rivals.clustering import lloyd
 from fwc_llm.coreset.weights import random_order
@@ -36,7 +37,7 @@ def reweighing(
     return rows.chosen(chosen, np.full(m, rows.n / m))
 
 
-def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
+def reweigh(y: Any, sensitive: Any, weights: Any = None) -> Array:
     """Return weights (n,) `w'_i = w_i · W_d · W_y / (W · W_dy)`.
 
     There may be any number of levels and outcomes. Kamiran, Calders (2012). W, W_d, W_y and W_dy
@@ -94,8 +95,8 @@ def indfair_coreset(
 
 
 def sampling_probability(
-    rows: LabelledTable, seed: int, k: int, individually_fair: bool, allowed: np.ndarray
-) -> np.ndarray:
+    rows: LabelledTable, seed: int, k: int, individually_fair: bool, allowed: Array
+) -> Array:
     """Return (n,) the probability of each row in one draw, 0 for rows outside `allowed`
     (positions).
     """
@@ -105,7 +106,7 @@ def sampling_probability(
     return np.asarray(scores / scores.sum())
 
 
-def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> np.ndarray:
+def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> Array:
     """Return upper bounds (n,) on the sensitivities, from k rough centres.
 
     One iteration of k-means finds the centres. `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|`

@@ -11,6 +11,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
@@ -28,7 +29,7 @@ _EQUAL = 1e-9  # relative difference of objectives that counts as rounding
 
 
 def best_start(
-    solver: Solver, init: str, rng: np.random.Generator, starts: int | None
+    solver: Solver, init: str, rng: Rng, starts: int | None
 ) -> tuple[Descent, int, int, bool, float | None]:
     """Run `starts` starts from `init`; None: as many as the size of the table suggests.
 
@@ -126,9 +127,7 @@ def best_of_all(steps: Steps, descent: Descent) -> Descent | None:
     return None
 
 
-def _dual(
-    problem: Problem, cells: list[int], nearest: list[np.ndarray], prices: np.ndarray
-) -> np.ndarray:
+def _dual(problem: Problem, cells: list[int], nearest: list[Array], prices: Array) -> Array:
     """The bound D at the prices (G,) for every coreset; the set of the last cell changes
     fastest.
     """

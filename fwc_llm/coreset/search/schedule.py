@@ -5,6 +5,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
@@ -55,7 +56,7 @@ class Solver:
         swaps, n_jobs, tolerance = self._terms
         return Solver(problem, self._max_iter, swaps, progressive, n_jobs, tolerance)
 
-    def from_name(self, init: str, rng: np.random.Generator) -> Descent:
+    def from_name(self, init: str, rng: Rng) -> Descent:
         """Start from "k-means++" or "random", descend and swap."""
         if self.effort.from_rows:
             rows = self._solver_of(replace(self.problem, support="rows"), "auto")
@@ -67,12 +68,12 @@ class Solver:
             return self._grow(init, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
 
-    def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
+    def from_start(self, start: Array, rng: Rng) -> Descent:
         """Start from given rows (m,) or points (m, p), descend and swap."""
         tolerance = self.effort.rough or self.effort.tolerance
         return self._improve(descend(self.steps, start, self._max_iter, tolerance), rng)
 
-    def finish(self, descent: Descent, rng: np.random.Generator, kicks: bool = True) -> Descent:
+    def finish(self, descent: Descent, rng: Rng, kicks: bool = True) -> Descent:
         """Kick an optimum as long as that pays, and descend from the best one to the last digit."""
         if kicks:
             descent = self.kick(descent, rng)
@@ -81,7 +82,7 @@ class Solver:
             descent = min(descent, last.after(descent), key=attrgetter("objective"))
         return descent
 
-    def kick(self, descent: Descent, rng: np.random.Generator) -> Descent:
+    def kick(self, descent: Descent, rng: Rng) -> Descent:
         """Replace some representatives at random, swap and descend, as long as that pays.
 
         Kicks end when `patience` of them in a row gain less than 0.2 % together.
@@ -105,7 +106,7 @@ class Solver:
                 left = self.effort.patience
         return descent
 
-    def _improve(self, descent: Descent, rng: np.random.Generator) -> Descent:
+    def _improve(self, descent: Descent, rng: Rng) -> Descent:
         """Alternate swaps and descents, if swaps are wanted; return the best descent.
 
         Swaps of real rows use the mean of the last prices and those before: the last prices alone
@@ -134,7 +135,7 @@ class Solver:
                 break
         return best
 
-    def _grow(self, init: str, rng: np.random.Generator) -> Descent:
+    def _grow(self, init: str, rng: Rng) -> Descent:
         """Descend on a sample, on larger samples that contain it, and last on all rows."""
         problem = self.problem
         sizes = [min(problem.table.n, effort.SWAPPED)]
@@ -144,10 +145,10 @@ class Solver:
             sizes.append(problem.table.n)
         priority = problem.priorities(rng)
         order = sampling_order(problem, sizes[0], rng, priority)
-        start: np.ndarray | None = None
+        start: Array | None = None
         reached = np.inf
 
-        def descend_on(part: Solver, rows: np.ndarray) -> Descent:
+        def descend_on(part: Solver, rows: Array) -> Descent:
             if start is None:
                 first = start_rows(part.problem, init, rng, part._threads)
             else:
@@ -177,9 +178,7 @@ class Solver:
             start = start_rows(problem, init, rng, self._threads)
         return self._improve(self._go_on(start, reached, self.effort.tolerance, rng), rng)
 
-    def _go_on(
-        self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
-    ) -> Descent:
+    def _go_on(self, start: Array, reached: float, tolerance: float, rng: Rng) -> Descent:
         """Descend from `start`, the end of a sample's descent; `reached` is its objective on the
         sample.
 

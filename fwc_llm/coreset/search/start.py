@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
@@ -15,9 +16,7 @@ from fwc_llm.coreset.weights import random_order
 _MISSED, _SUITED = 1.15, 3.0  # largest ratio of objectives, see `missed`
 
 
-def start_rows(
-    problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
-) -> np.ndarray:
+def start_rows(problem: Problem, init: str, rng: Rng, threads: Threads | None = None) -> Array:
     """Choose rows (m,) to start from, in cell order: by "k-means++", or distinct ones "random"
     by mass.
     """
@@ -34,7 +33,7 @@ def start_rows(
     return np.concatenate(chosen)
 
 
-def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -> np.ndarray:
+def _spread_rows(problem: Problem, rng: Rng, threads: Threads) -> Array:
     """Choose rows (m,) by greedy k-means++ within each cell, in cell order.
 
     Arthur and Vassilvitskii 2007, with the cost itself instead of the squared distance. Of 2 +
@@ -51,7 +50,7 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
                 first = int(_drawn(mass, rng.random(1))[0])
             cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
 
-    def choose(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray]) -> np.ndarray:
+    def choose(cell: tuple[Array, int, Array, Array]) -> Array:
         pool, first, uniform, mass = cell
         values = np.ascontiguousarray(table.values_of(pool).T)
         ids = problem.ids[pool]
@@ -75,14 +74,14 @@ def _spread_rows(problem: Problem, rng: np.random.Generator, threads: Threads) -
     return np.concatenate(threads.over(choose, cells))
 
 
-def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
+def _drawn(weight: Array, at: Array) -> Array:
     """Return the indices at the quantiles `at` (t,) of the cumulative weights."""
     cumulative = np.cumsum(weight)
     draws = np.searchsorted(cumulative, at * cumulative[-1], side="right")
     return np.asarray(np.minimum(draws, np.flatnonzero(weight)[-1]))
 
 
-def kicked(problem: Problem, descent: Descent, rng: np.random.Generator) -> Descent:
+def kicked(problem: Problem, descent: Descent, rng: Rng) -> Descent:
     """Replace up to a fourth of the representatives (or one) by random candidates of their
     cells.
     """
@@ -111,9 +110,7 @@ def missed(objective: float, reached: float, each: float) -> bool:
     return objective > (_MISSED + _SUITED / each) * reached
 
 
-def sample_rows(
-    problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
-) -> np.ndarray:
+def sample_rows(problem: Problem, count: int, rng: Rng, priority: Array | None = None) -> Array:
     """Sample `count` rows or more, at random or by the highest `priority` (n,); return them
     ascending.
 
@@ -135,9 +132,7 @@ def sample_rows(
     return np.flatnonzero(chosen)
 
 
-def sampling_order(
-    problem: Problem, least: int, rng: np.random.Generator, priority: np.ndarray | None = None
-) -> np.ndarray:
+def sampling_order(problem: Problem, least: int, rng: Rng, priority: Array | None = None) -> Array:
     """Order all rows at random, or by falling `priority` (n,).
 
     The first `least` rows, in random order, contain two distinct candidates per seat of every cell.

@@ -6,6 +6,7 @@ replace free representatives by rows, from which the descent moves them on.
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Rng
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.fasterpam import Points, Space, estimate, exchange
 from fwc_llm.coreset.problem.problem import Problem
@@ -26,11 +27,11 @@ _EACH = 24  # rows per representative on which free points are swapped, at least
 def swap(
     problem: Problem,
     descent: Descent,
-    prices: np.ndarray,
-    rng: np.random.Generator,
+    prices: Array,
+    rng: Rng,
     threads: Threads,
     sampled: bool = True,
-) -> np.ndarray:
+) -> Array:
     """Swap representatives of a descent for candidates, at prices (G,), on all rows or on a sample.
 
     Returns points (m, p), or rows (m,) if the descent has rows.
@@ -44,22 +45,14 @@ def swap(
         sample = sample_rows(problem, count, rng, priority)
         part = problem.subset(sample, priority)
     table, n = part.table, part.table.n
-    if table.is_single and not sampled:
-        centre = np.zeros(table.p)
-    else:
-        centre = table.centre
-    if sampled:
-        values = table.about(centre)
-    else:
-        values = table.single
     mass = part.masses.values.astype(np.float32)
-    space = Space(values, part.feature_cost, part.cells.cell, part.move, prices, mass)
+    space = Space(table.single, part.feature_cost, part.cells.cell, part.move, prices, mass)
     size = int(problem.ids.max()) + 1
     if descent.rows is None:
         taken = np.full(problem.m, -1)
     else:
         taken = cell_of * size + problem.ids[descent.rows]
-    points = Points((descent.points - centre).astype(np.float32), cell_of, taken)
+    points = Points((descent.points - table.origin).astype(np.float32), cell_of, taken)
     candidates, cells = part.candidates()
     order = rng.permutation(len(candidates))[:_LOOKED_AT]
     tried = max(_SCREENED, _SCREENED_EACH * problem.m)

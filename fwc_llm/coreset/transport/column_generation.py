@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Floats, Ints
 from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.dual_simplex import (
@@ -28,7 +29,7 @@ from fwc_llm.coreset.transport.dual_simplex import (
     dual_simplex,
 )
 from fwc_llm.coreset.transport.linear_program import linear_program
-from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # costs up to which the simplex method solves a table directly
@@ -69,9 +70,9 @@ class Optimum:
 class CostTable:
     """Costs of rows to cells; the caller's table is never copied as a whole."""
 
-    cost: np.ndarray  # (n, G) float32 or float64
+    cost: Array  # (n, G) float32 or float64
     mass: Floats  # (n,) positive
-    plain: np.ndarray | None = None  # (n, G) costs before they were perturbed; None: they are not
+    plain: Array | None = None  # (n, G) costs before they were perturbed; None: they are not
 
     @property
     def size(self) -> int:
@@ -130,11 +131,10 @@ class CostTable:
         """
         _, least, second = two_cheapest(self.cost, prices)
         gaps = np.sort(second - least)
-        gap = gaps[min(int(share * len(gaps)), len(gaps) - 1)]
-        return (
-            float(gap + gaps[min(gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1]), len(gaps) - 1)])
-            / 2
-        )
+        last = len(gaps) - 1
+        gap = gaps[min(int(share * len(gaps)), last)]
+        following = gaps.searchsorted(1.0001 * gap + 1e-9 * gaps[-1])
+        return float(gap + gaps[min(following, last)]) / 2
 
     @np.errstate(invalid="ignore")  # the scan will refuse such rows
     def tied(self, prices: Floats) -> float:
@@ -323,8 +323,7 @@ def narrow(
     first = len(doubt)  # index of the first anchor
     rows = table.rows(doubt)
     anchors = np.flatnonzero(settled > 0)
-    cost = np.tile(prices + margin, (len(anchors), 1))
-    cost[np.arange(len(anchors)), anchors] = prices[anchors]
+    cost = anchor_costs(anchors, prices, margin)
     if rows.plain is None:
         plain = None
     else:
@@ -339,6 +338,15 @@ def narrow(
     anchored = settled_cost - float(settled[anchors] @ prices[anchors])  # an anchor costs the price
     vertex = replace(vertex, key=key, split_row=doubt[vertex.split_row])
     return Optimum(vertex, best.cost + anchored, best.bound + anchored, best.load), vertex.prices
+
+
+def anchor_costs(cells: Ints, prices: Floats, margin: float) -> Floats:
+    """Costs (a, G) of the anchors of `cells` (a,), up to a constant each: the price, in other
+    cells plus the margin.
+    """
+    cost = np.tile(prices + margin, (len(cells), 1))
+    cost[np.arange(len(cells)), cells] = prices[cells]
+    return cost
 
 
 def solve_directly(
@@ -386,7 +394,7 @@ def _near(cost: Floats, prices: Floats, width: float) -> Floats:
     return np.where(over <= over.min(axis=1, keepdims=True) + width, cost, np.inf)
 
 
-def _check(cost: np.ndarray, rows: Ints) -> None:
+def _check(cost: Array, rows: Ints) -> None:
     """Refuse costs of these rows that are NaN, −inf, or inf in all cells."""
     bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
     if len(bad):

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Floats, Ints
 from fwc_llm.coreset.compiled import kernel, part, read_only
-from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet, violation
+from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.errors import InputError
 
 HELD, VERTEX = (

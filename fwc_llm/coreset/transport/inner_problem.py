@@ -7,22 +7,21 @@ D(u) (docs/method.md, "The inner problem").
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
+from fwc_llm.coreset.array_types import Array, Floats, Ints
 from fwc_llm.coreset.checks import check_epsilon, check_penalty, check_target
 from fwc_llm.coreset.threads import one_blas_thread
 from fwc_llm.coreset.transport.column_generation import CostTable, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program, parity_set
-from fwc_llm.coreset.transport.parity import SATISFIED, Ints, ParitySet, violation
+from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, violation
 from fwc_llm.coreset.weights import Masses, read_numbers, read_weights
 from fwc_llm.errors import InputError
 
-Floats = NDArray[np.float64]
 _SLACK = 0.01  # relative error of a bound from `_SOME` rows
 _SOME = 1000  # rows from which given prices are judged
 _PROGRAM = 4_000_000  # costs, at most, that HiGHS solves in some minutes
@@ -32,9 +31,9 @@ _PROGRAM = 4_000_000  # costs, at most, that HiGHS solves in some minutes
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
-    cell: NDArray[np.int32]  # (n,) cell of each row, except for the parts of split rows below
-    split_row: NDArray[np.intp]  # (s,) row of each part, s < G
-    split_cell: NDArray[np.intp]  # (s,) cell to which the part goes
+    cell: Array  # (n,) cell of each row, except for the parts of split rows below
+    split_row: Array  # (s,) row of each part, s < G
+    split_cell: Array  # (s,) cell to which the part goes
     split_share: Floats  # (s,) the part as a share of the row, in (0, 1)
     mass: Floats  # (G,) mass of each cell, sums to 1
     objective: float  # Σ_ig c_ig q_ig, in units of the cost
@@ -178,7 +177,7 @@ def _attempts(masses: Masses) -> Iterator[tuple[Ints, bool]]:
 
 
 def _plan(
-    costs: NDArray[Any],
+    costs: Array,
     weights: Floats,
     by_highs: bool,
     share: Floats,
@@ -248,7 +247,7 @@ def _optimum(rows: CostTable, fair: ParitySet, prices: Floats, by_highs: bool) -
         raise _too_rare(fair.target, rows) from error
 
 
-def _with_idle_rows(plan: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
+def _with_idle_rows(plan: Transport, costs: Array, rows: Array) -> Transport:
     """Extend the plan of `rows` to all rows: the others get their cheapest cells, and mass 0."""
     idle = np.ones(len(costs), dtype=np.bool_)
     idle[rows] = False
@@ -293,9 +292,7 @@ def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
     )
 
 
-def _live_cells(
-    costs: NDArray[Any], n_outcomes: int, epsilon: Floats | None, partial: bool
-) -> NDArray[np.intp]:
+def _live_cells(costs: Array, n_outcomes: int, epsilon: Floats | None, partial: bool) -> Array:
     """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if
     `partial`.
     """

@@ -9,22 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.array_types import Array, Flags, Floats
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex
-from fwc_llm.coreset.transport.parity import (
-    SATISFIED,
-    Flags,
-    Floats,
-    ParitySet,
-    SoftParitySet,
-    violation,
-)
+from fwc_llm.coreset.transport.parity import SATISFIED, ParitySet, SoftParitySet, violation
 
 _RESCALED = 4  # programs at most, each scaled by the solution of the last one
 _LIGHT = 1e-6  # share of all mass below which a row is rescaled: HiGHS drops numbers below 1e-9
 _LIGHTEST = 1e-13  # least scale of a level, as a share of all mass
 
 
-def linear_program(cost: np.ndarray, mass: Floats, fair: ParitySet) -> Vertex:
+def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     """Minimise Σ r_i c_ig x_ig over x ≥ 0, Σ_g x_ig = 1, with cell masses in the parity set.
 
     `cost` is (n, G), `mass` r (n,). Each limit is divided by its outcome's share, so that limits of

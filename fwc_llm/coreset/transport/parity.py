@@ -2,9 +2,8 @@
 
 import numpy as np
 
-Floats = np.ndarray  # of float64
-Ints = np.ndarray  # of some integer type
-Flags = np.ndarray  # of bool
+from fwc_llm.coreset.array_types import Floats
+
 SATISFIED = 1e-9  # largest excess of the violation over its limit
 
 

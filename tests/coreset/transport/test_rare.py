@@ -98,7 +98,7 @@ def test_one_outlier_does_not_take_the_digits_of_the_others() -> None:
     x[17] = 1e8
     y = rng.integers(0, 2, 3000)
     d = rng.integers(0, 2, 3000)
-    centre = FairCoreset(4).problem(x, y, d).table.centre
+    centre = FairCoreset(4).problem(x, y, d).table.origin
     rest = np.delete(x, 17, axis=0)
     kept = (rest - centre).astype(np.float32).astype(np.float64) + centre
     assert np.abs(kept - rest).max() < 1e-7
