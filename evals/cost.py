@@ -143,7 +143,7 @@ def simulate(
             signed = 1
         else:
             signed = -1
-        off.append([signed * np.diff(one.counted("rate").values).item() for one in both])
+        off.append([signed * np.diff(one.counted("selection_rate").values).item() for one in both])
     gaps = np.array(off)
     rates = [
         np.average(chance[table.group == group], weights=weight[table.group == group])

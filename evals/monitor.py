@@ -18,7 +18,6 @@ import pandas as pd
 
 from evals.record import command_line, markdown, write
 from fwc_llm.gates import parse_condition
-from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.period_gaps import ERROR, intervals, split_error
 from fwc_llm.report.monitor_state import DECISION, open_state
@@ -129,7 +128,7 @@ def judged(world: World, counts: Codes) -> tuple[Floats, Floats]:
     As `fwc_llm.report.monitor.judge`, for many looks at once.
     """
     condition = parse_condition(world.condition)
-    metric = BY_KEY[KEY_OF[condition.metric]]
+    metric = BY_KEY[condition.metric]
     arrival = np.arange(counts.shape[1])
     half, shares = split_error(arrival)
     pooled = intervals(counts, metric, half)

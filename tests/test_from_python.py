@@ -197,9 +197,9 @@ def test_audit_takes_fairlearns_names_for_columns_and_values() -> None:
         y_true=frame["truth"].tolist(),
         sensitive_features=frame[["sex", "race"]],
     )
-    assert values.to_dict()["arms"] == ours["arms"]
-    one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).to_dict()
-    assert set(one["arms"][0]["groups"]) == {"F", "M"}
+    assert values.to_dict()["records"] == ours["records"]
+    one = audit(y_pred=frame["said"], sensitive_features=frame["sex"]).statistics
+    assert {group.group for group in one.groups} == {"F", "M"}
     with pytest.raises(FwcError, match="not of one length: sex 399, answer 400"):
         audit(y_pred=frame["said"], sensitive_features=frame["sex"][1:])
     with pytest.raises(FwcError, match="give y_pred and sensitive_features"):

@@ -148,6 +148,12 @@ class Records(Sequence[Record]):
                 return record
         return NOTHING
 
+    def per_repeat(self, metric: str, arm: str) -> list[float]:
+        """Return a metric of an arm in each repeat."""
+        found = self.where(arm=arm, metric=metric, against="", group="")
+        values = [record.value for record in found if record.repeat is not None]
+        return values or [self.of(metric, arm).value]
+
     def where(self, **cells: Any) -> list[Record]:
         """Return the records with these cells."""
         return [r for r in self._list if all(getattr(r, k) == v for k, v in cells.items())]

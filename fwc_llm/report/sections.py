@@ -225,9 +225,8 @@ def paper(stats: Statistics) -> Section:
     for arm in arms:
         cells: Cells = []
         for metric in HEADLINE:
-            found = stats.records.where(arm=arm.arm, metric=metric.key, against="", group="")
-            each = [record.value for record in found if record.repeat is not None]
-            cells.append(mean_and_sd(each, metric.scale, metric.digits))
+            values = stats.records.per_repeat(metric.key, arm.arm)
+            cells.append(mean_and_sd(values, metric.scale, metric.digits))
         rows.append([arm.arm, *cells])
     intro = (
         "Mean ± standard deviation over the repeats. The mean of the gaps is at least the gap of "

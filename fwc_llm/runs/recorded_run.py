@@ -340,8 +340,11 @@ def score_run(
         folder.write_hashes()
         return results
     run = with_predictions(read_run(folder.path), task)
-    results["attribute"] = run.answered.attribute
-    results["records"] = plain(run.statistics.records)
+    answered = run.answered
+    if not answered.assist:  # predictions that somebody asked for later are no part of the run
+        answered = replace(answered, assists={})
+    results["attribute"] = answered.attribute
+    results["records"] = plain(statistics(answered).records)
     folder.write_json("results.json", results)
     folder.write_hashes()
     return results | ({"reparsed": reparsed} if reparsed else {})

@@ -100,7 +100,7 @@ def test_a_drift_is_outside_until_a_new_start_though_the_mean_hides_it(
     assert gaps == [False, False, False, True, False, False]
     assert "outside in 2026-11-04 0.3" in document["gates"][0]["reason"]
     text = page.read_text()
-    assert text.count('class="mark">outside') == 1
+    assert text.count('<span class="number">outside</span>') == 1
     again = watch(day(5, 3000, 0.04), "--json")  # nothing new, and only a part of the file
     assert json.loads(again.out) == document
     repaired = watch(day(6, 3000, 0.04), "--since", "2026-11-05", "--report", page, code=0)

@@ -118,7 +118,7 @@ def test_a_counterfactual_changes_the_level_alone(
     result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
     assert set(result.answers()["variant"]) == {"", "counterfactual:Female", "counterfactual:Male"}
     assert len(service[0].bodies) == 32
-    assert result.arms[0]["n"] == 16
+    assert result.records.of("accuracy", "zero").n == 16
     texts = [body["messages"][-1]["content"] for body in service[0].bodies]
     swapped = {
         text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts

@@ -99,7 +99,7 @@ CHANGES = {
     ),
     "questions.jsonl": ('"no"', '"yes"', "is recorded"),
     "answers.csv": (",yes,,", ",no,,", "does not agree with answers.csv"),
-    "results.json": (r'"eo_gap": 0\.', '"eo_gap": 0.1', "is recorded"),
+    "results.json": (r'"value": 0\.', '"value": 0.1', "is recorded"),
     "run.json": ('"seed": 0', '"seed": 1', "is recorded"),
     "prompts/zero.json": ("age", "name", "is recorded"),
     "shots/balanced-0.json": ('"label": "no"', '"label": "yes"', ""),
