@@ -27,7 +27,8 @@ from fwc_llm.words import group_key
 
 # May surround a number: a currency's sign or code, a per cent sign, spaces.
 _CODES = (
-    "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|TRY|RUB|KRW|ILS"
+    "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR"
+    "|TRY|RUB|KRW|ILS"
     "|DM|kr|Kr|zł|Fr|Rs"
 )
 _AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
@@ -413,7 +414,7 @@ def _means(text: str, other: str) -> bool:
 
 
 def known_spelling(level: str, domain: Domain) -> str:
-    """The table's spelling of a protected level; the level itself if the table has no such group."""
+    """The table's spelling of a protected level; the level itself for an unknown group."""
     spellings = {group_key(str(value)): str(value) for value in domain.values or ()}
     return spellings.get(group_key(level), level)
 

@@ -513,7 +513,8 @@ def load_task(
     "row:17".
 
     `weight` is the column of sampling weights for choosing examples
-    (docs/own-data.md, "Survey weights"); "" means no weights; the default is the task file's `weight`.
+    (docs/own-data.md, "Survey weights"); "" means no weights; the default is the task file's
+    `weight`.
 
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty
     data.

@@ -190,18 +190,22 @@ _WORDS = {
     _folded(words)
     for words in """
 unknown|unk|missing|undisclosed|unspecified|unstated|unreported|unrecorded|undeclared|undetermined
-unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data|no information|none given
+unidentified|unavailable|unanswered|withheld|n/a|n.a.|no answer|no response|no data
+no information|none given
 don't know|do not know|dk/na|rather not say
-unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.|keine Antwort|weiß nicht
+unbekannt|unbek.|keine Angabe|keine Angaben|ohne Angabe|k.A.|o.A.|k. W.|n. v.
+keine Antwort|weiß nicht
 weiß ich nicht|fehlt|fehlend|fehlende Angabe
 inconnu|inconnue|manquant|n.c.|n.d.|n.r.|s.o.|ne sait pas|ne se prononce pas|sans réponse|sans objet
-desconocido|desconocida|no consta|no sabe|no responde|no contesta|ns/nc|s/d|sin dato|sin datos|sin información
+desconocido|desconocida|no consta|no sabe|no responde|no contesta|ns/nc|s/d|sin dato
+sin datos|sin información
 sin especificar|sin respuesta
 desconhecido|desconhecida|ignorado|ignorada|sem informação|sem dados|sem resposta|s/i|n/i
 sconosciuto|sconosciuta|ignoto|ignota|mancante|dato mancante|n.p.
 onbekend|geen opgave|geen antwoord|n.v.t.
 okänd|okänt|uppgift saknas|ukjent|ukendt|tuntematon|ei tiedossa
-nieznane|nieznany|nieznana|brak danych|b.d.|b/d|neznámé|neznámý|neuvedeno|necunoscut|ismeretlen|nincs adat
+nieznane|nieznany|nieznana|brak danych|b.d.|b/d|neznámé|neznámý|neuvedeno|necunoscut
+ismeretlen|nincs adat
 bilinmiyor|belirtilmemiş|άγνωστο|неизвестно|нет данных|未知|不详|不明|无|無回答|未回答|미상|무응답|غير معروف
 """.replace("\n", "|").split("|")
     if words
@@ -212,10 +216,14 @@ _NOT_STATED = re.compile(
     r"(?!.*\b(other|or|oder)\b)(\w+ ){0,2}(unknown|undisclosed|unspecified|unbekannt)( \w+){0,4}"
     r"|(\w+ ){0,3}(not|nicht|non|no|nao|niet|ej|ikke|nie|не) "
     r"?(known|disclosed|specified|stated|given"
-    r"|provided|reported|recorded|available|answered|declared|determined|identified|indicated|collected|supplied"
-    r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?|precisee?|communiquee?"
-    r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]|informad[oa]"
-    r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]|not[oa]|opgegeven"
+    r"|provided|reported|recorded|available|answered|declared|determined|identified"
+    r"|indicated|collected|supplied"
+    r"|applicable|angegeben|bekannt|erfasst|erhoben|genannt|verfugbar|renseignee?"
+    r"|precisee?|communiquee?"
+    r"|specifiee?|declaree?|indiquee?|disponible|disponivel|disponibile|especificad[oa]"
+    r"|informad[oa]"
+    r"|declarad[oa]|indicad[oa]|revelad[oa]|specificat[oa]|dichiarat[oa]|indicat[oa]"
+    r"|not[oa]|opgegeven"
     r"|bekend|ingevuld|angivet|oppgitt|oplyst|podano|указано|указан)( by .*)?"
 )
 # "prefer not to say", "decline to self-identify", "möchte ich nicht sagen", "préfère ne pas
@@ -225,7 +233,8 @@ _REFUSED = re.compile(
     r")*(say|state"
     r"|answer|disclose|to self identify|to identify|self "
     r"identify|specify|respond|report|share|sagen|angeben"
-    r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar|rispondere|dirlo|zeggen)"
+    r"|antworten|repondre|dire|preciser|decir|decirlo|responder|contestar|dizer|informar"
+    r"|rispondere|dirlo|zeggen)"
     r"( my .*| this| it)?|prefer not"
 )
 _OF_PEOPLE = {

@@ -121,7 +121,7 @@ def certify(
     check_terms(model)
     unlimited = replace(model, epsilon=None, penalty=None)
     rows = read_rows(unlimited, Columns(X, y, sensitive, sample_weight))
-    encoded = rows.encoder.encode(points, strict=False, what="points").values.astype(np.float64)
+    encoded = rows.encoder.encode(points, strict=False, role="points").values.astype(np.float64)
     given = find_cells(points_y, points_sensitive, len(encoded))
     outcome = places(given.outcomes, rows.cells.outcomes)
     if (outcome < 0).any():

@@ -194,13 +194,13 @@ class FairCoreset(
             f"{m} representatives: objective {self.objective_:.6g}, violation {self.violation_:.2g}"
         )
         with panels([title], [5.0, 4.0], 1.8 + 0.3 * len(shares)) as (figure, (parity, descent)):
-            for place, (kind, share) in enumerate(shares.items()):
-                colour = COLOURS[place % len(COLOURS)]
-                marker = MARKERS[place % len(MARKERS)]
+            for number, (kind, share) in enumerate(shares.items()):
+                colour = COLOURS[number % len(COLOURS)]
+                marker = MARKERS[number % len(MARKERS)]
                 parity.plot(share, range(len(shares)), marker, color=colour, label=str(kind))
                 if isinstance(self.epsilon, Real) and shares.shape[1] == len(self.target_):
                     ends = [
-                        self.target_[place] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)
+                        self.target_[number] * (1 + sign * float(self.epsilon)) for sign in (-1, 1)
                     ]
                     parity.axvspan(*ends, color=colour, alpha=0.3, linewidth=0)
             parity.set(

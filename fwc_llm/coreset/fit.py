@@ -52,7 +52,7 @@ class Represented:
     def problem_of(self, columns: Columns) -> Problem:
         """The problem of other rows; labels that are None cost nothing."""
         X, y, sensitive, sample_weight = take_named(*columns)
-        table = self.encoder.encode(X, strict=False, what="X")
+        table = self.encoder.encode(X, strict=False, role="X")
         cells = find_cells(y, sensitive, table.n)
         costs = dict(self.costs)
         if sensitive is None:
@@ -178,10 +178,10 @@ class CoresetFit:
         steps.rest()
         if self.row_index_ is not None:
             self.row_index_ = sampled.positions[self.row_index_]
-        whole = certify_table(
+        certified = certify_table(
             sampled, problem, points, lambda k, share: say(f"pass {k + 1}, distances: {share:.0%}")
         )
-        self._certify(*whole, best, problem)
+        self._certify(*certified, best, problem)
         self.labels_, self.proven_ = None, False
         return self
 
@@ -206,8 +206,8 @@ class CoresetFit:
             )
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
-            whole = isinstance(value, Integral) and not isinstance(value, bool)
-            if not (whole and value >= least) and not (name == "n_init" and value == "auto"):
+            is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if not (is_whole and value >= least) and not (name == "n_init" and value == "auto"):
                 raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
@@ -279,15 +279,15 @@ class CoresetFit:
             )
         if len(np.unique(rows)) < len(rows):
             raise InputError("init names a row twice: name m different rows")
-        place = np.full(n, -1)
-        place[among.used] = np.arange(among.table.n)
-        if (place[rows] < 0).any():
+        position = np.full(n, -1)
+        position[among.used] = np.arange(among.table.n)
+        if (position[rows] < 0).any():
             raise InputError(
-                f"init names row {rows[place[rows].argmin()]}, whose weight is 0: name rows with a "
+                f"init names row {rows[position[rows].argmin()]}, whose weight is 0: name rows with a "
                 f"weight "
                 "above 0"
             )
-        rows = place[rows]
+        rows = position[rows]
         return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
 
     def _init_start(self, problem: Problem, among: EncodedInput) -> Array:

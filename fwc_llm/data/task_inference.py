@@ -51,13 +51,15 @@ _DATE = (
 _PLACE_NAME = re.compile(
     r"(?i)(^|[ "
     r"_-])(zip|zipcode|postal|postcode|plz|postleitzahl|county|tract|fips|geoid|msa|msamd|insee|ags"
-    r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood|block_?group|msoa|lsoa)"
+    r"|gemeinde\w*|landkreis|commune|municipality|district|ward|neighbou?rhood"
+    r"|block_?group|msoa|lsoa)"
     r"([ _-]?(code|id|number|nr))?($|[ _-])|zip_?code"
 )
 _GROUP_NAME = re.compile(
     r"(?i)(^|[ "
     r"_-])(race|rasse|ethnic\w*|sex|gender|geschlecht|nationalit\w*|citizen\w*|staatsangeh\w*"
-    r"|religio\w*|minorit\w*|disab\w*|behinder\w*|migra\w*|herkunft|birth\w*|geburt\w*|age|alter|marital\w*"
+    r"|religio\w*|minorit\w*|disab\w*|behinder\w*|migra\w*|herkunft|birth\w*|geburt\w*|age"
+    r"|alter|marital\w*"
     r"|pregnan\w*)($|[ _-])"
 )
 _PEOPLE_NAME = re.compile(
@@ -89,12 +91,14 @@ _FACTORS = {
 }
 _SAME_UNIT = {"EUR": "€", "eur": "€", "Euro": "€", "euro": "€", "USD": "$", "US$": "$", "GBP": "£"}
 _ID_NAME = (
-    r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$|Id$|ID$"
+    r"(^|[ _-])((?i:id|uuid|guid|ssn|number|num|nr|no|key|ref|reference|n[uú]mero|matricule))$"
+    r"|Id$|ID$"
     r"|(?i:nummer|nr\.?|kennung|aktenzeichen)$"
 )
 _PERSON_NAME = r"(?i)(^|[ _-])((first|last|full|given|sur|family)[ _-]?)?name$|surname"
 _UNIT = re.compile(
-    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
+    r"(?P<before>[^\d\s.,+()−-]{0,8})\s*[-+−]?\s*\d[\d.,'’\s]*?\s*"
+    r"(?P<after>([^\d\s.,+()−-]{1,8}\.?\s?){0,2})"
 )
 _CODES = frozenset(  # codes for missing values in many surveys
     sign * digit * int("1" * places)
@@ -655,7 +659,8 @@ class Drafting:
             self._missing(),
             *([f"weight = {_toml(self.weight)}"] if self.weight else []),
             "",
-            "# role: feature, extra (for templates only, not for the solver), id (unique), or drop.",
+            "# role: feature, extra (for templates only, not for the solver), id (unique), or "
+            "drop.",
             "columns = [",
             *(profile.line(name) for name, profile in self.profiles.items()),
             "]",

@@ -74,5 +74,5 @@ def _distances(
     if lacking:
         raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
     query_row = examples.features_frame(task, pd.DataFrame([dict(query)]), protected=True)
-    point = encoder.encode(query_row, strict=False, what="the queried row")
+    point = encoder.encode(query_row, strict=False, role="the queried row")
     return FeatureCost.of(point, "l1").between(values, point.values[0]).round(_DIGITS)

@@ -201,9 +201,9 @@ def _reading(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        told = replace_invisible(truncate(lines[0], 300))
+        reason = replace_invisible(truncate(lines[0], 300))
         raise InputError(
-            f"{name} cannot be read: {told}; only Parquet files are read by path, others as a "
+            f"{name} cannot be read: {reason}; only Parquet files are read by path, others as a "
             f"pyarrow Dataset"
         ) from error
 
@@ -280,8 +280,8 @@ class DaskTable(BlockTable):
             )
         else:
             X = X.rechunk({1: -1})
-        beside = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
-        self._collections = {"X": X, **beside}
+        labels_of = {role: _aligned(values, role, X) for role, values in labels if is_dask(values)}
+        self._collections = {"X": X, **labels_of}
 
         self.lengths = self._count()
         super().__init__(name, sum(self.lengths), 1, lambda: iter(()), self._whole)

@@ -62,7 +62,7 @@ def _summarise(
     X = block.columns.X
     if is_frame(X):
         X = X.set_axis(np.arange(block.first, block.first + block.n), axis=0)
-    table = encoder.encode(X, strict=False, what=block.where).take(used)
+    table = encoder.encode(X, strict=False, role=block.where).take(used)
     problem = replace(terms, table=table, cells=replace(terms.cells, cell=cells[group]))
     cost, label = nearest_points(problem, points, Threads(1))
     rows = np.arange(len(used))
@@ -72,9 +72,9 @@ def _summarise(
             f"{block.where} holds numbers whose costs exceed double precision: scale X"
         )
     sure = second > least + margin
-    own = label[cell[sure], rows[sure]]
+    carrier = label[cell[sure], rows[sure]]
     at = cell[sure]
-    carried = np.bincount(own, mass[sure], terms.m)
+    carried = np.bincount(carrier, mass[sure], terms.m)
     paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(prices))
     doubt = np.flatnonzero(~sure)
     return carried, paid, cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]

@@ -51,18 +51,18 @@ def run_sampling_pass(
             "sample_weight is zero for every row: give at least one row a positive weight"
         )
     keys = dict.fromkeys(key for part in parts for key in part.sums)
-    place = {key: k for k, key in enumerate(keys)}
-    counts = np.zeros(len(place), np.int64)
-    sums = np.zeros(len(place))
+    index = {key: k for k, key in enumerate(keys)}
+    counts = np.zeros(len(index), np.int64)
+    sums = np.zeros(len(index))
     for part in parts:
         for key, (count, mass) in part.sums.items():
-            counts[place[key]] += count
-            sums[place[key]] += mass
+            counts[index[key]] += count
+            sums[index[key]] += mass
     drawn = pd.concat([part.drawn for part in parts], ignore_index=True)
     columns = Columns(
         *(_stacked(list(some)) for some in zip(*(p.columns for p in parts), strict=True))
     )
-    group = np.array([place[key] for key in drawn["group"]], np.int64)
+    group = np.array([index[key] for key in drawn["group"]], np.int64)
     equal = columns.sample_weight is None
     if equal:
         weight = None
@@ -78,16 +78,16 @@ def run_sampling_pass(
     rows = read_rows(params, columns._replace(X=X, sample_weight=masses))
     if parts[0].moments:
         encoder = _of_whole_table(rows.encoder, parts)
-        rows = replace(rows, encoder=encoder, table=encoder.encode(X, what="the sample"))
-    cell_of = np.empty(len(place), np.int64)
+        rows = replace(rows, encoder=encoder, table=encoder.encode(X, role="the sample"))
+    cell_of = np.empty(len(index), np.int64)
     cell_of[group[chosen]] = rows.cells.cell
-    whole = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
+    in_cell = np.bincount(cell_of, counts, rows.cells.n_cells).astype(np.int64)
     if equal:
-        sizes = whole
+        sizes = in_cell
     else:
         sizes = np.bincount(cell_of, sums, rows.cells.n_cells)
-    rows = replace(rows, cells=replace(rows.cells, counts=whole, sizes=sizes))
-    return SamplePass(rows, positions, dict(zip(place, cell_of.tolist(), strict=True)), table)
+    rows = replace(rows, cells=replace(rows.cells, counts=in_cell, sizes=sizes))
+    return SamplePass(rows, positions, dict(zip(index, cell_of.tolist(), strict=True)), table)
 
 
 def weights_of(block: Block) -> tuple[Array, Array]:
@@ -187,8 +187,10 @@ class _Look:
             moments = _moments(block, used, weights, self.scale)
         else:
             moments = {}
-        own = pd.Series([keys[k] for k in group[rows]], dtype=object)
-        drawn = pd.DataFrame({"position": block.first + used[rows], "key": key[rows], "group": own})
+        group_keys = pd.Series([keys[k] for k in group[rows]], dtype=object)
+        drawn = pd.DataFrame(
+            {"position": block.first + used[rows], "key": key[rows], "group": group_keys}
+        )
         return _Part(totals, moments, drawn, columns)
 
     def _uniform(self, first: int, count: int) -> Array:
@@ -213,8 +215,8 @@ class _Look:
             _rank(drawn["key"], drawn["group"]) < self.least
         )
         cuts = np.cumsum([len(part.drawn) for part in parts])[:-1]
-        rows = [np.flatnonzero(own) for own in np.split(wanted.to_numpy(), cuts)]
-        return [part.take(own) for part, own in zip(parts, rows, strict=True)]
+        rows = [np.flatnonzero(wanted_rows) for wanted_rows in np.split(wanted.to_numpy(), cuts)]
+        return [part.take(wanted_rows) for part, wanted_rows in zip(parts, rows, strict=True)]
 
 
 def _choose(
@@ -235,8 +237,8 @@ def _choose(
     wanted = np.maximum(share, np.minimum(counts, look.least))
     rank = _rank(key, group)
     chosen = np.flatnonzero(rank < wanted[group])
-    own = group[chosen]
-    if weight is None and (np.abs(wanted - len(own) * counts / n) <= 1).all():
+    group_of = group[chosen]
+    if weight is None and (np.abs(wanted - len(group_of) * counts / n) <= 1).all():
         return chosen, None
     # Priority sampling: a row's mass is at least 1 / (the smallest key of its group that was not
     # chosen).
@@ -244,8 +246,8 @@ def _choose(
     next_one = rank == wanted[group]
     beyond[group[next_one]] = key[next_one]
     base = np.maximum(1.0 if weight is None else weight, 1 / beyond[group])[chosen]
-    mass = base * (sums / np.maximum(np.bincount(own, base, len(counts)), 1e-300))[own]
-    return chosen, mass * (len(own) / mass.sum())
+    mass = base * (sums / np.maximum(np.bincount(group_of, base, len(counts)), 1e-300))[group_of]
+    return chosen, mass * (len(group_of) / mass.sum())
 
 
 def _moments(block: Block, used: Array, weights: Array, scale: bool | str) -> dict[Any, Array]:

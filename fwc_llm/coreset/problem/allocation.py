@@ -110,12 +110,12 @@ def read_counts(slots: Any, m: int, cells: Cells) -> Array:
         places = {cells.labels(g): g for g in range(cells.n_cells)}
         for key, count in slots.items():
             level, outcome = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
-            place = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
-            if place is None:
+            cell = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
+            if cell is None:
                 raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
                 )
-            counts[place] = count
+            counts[cell] = count
     else:
         counts = np.asarray(slots, dtype=float)
         shape = (cells.n_levels, cells.n_outcomes)

@@ -108,7 +108,7 @@ def _sums(cell: Array, n_cells: int, masses: Masses) -> dict[str, Array]:
     }
 
 
-def _check_not_continuous(labels: Array, what: str) -> None:
+def _check_not_continuous(labels: Array, role: str) -> None:
     """Refuse measurements as labels: more than 30 distinct numbers, not all of them whole."""
     if (
         len(labels) > _MOST_FRACTIONS
@@ -116,7 +116,7 @@ def _check_not_continuous(labels: Array, what: str) -> None:
         and (labels != np.floor(labels)).any()
     ):
         raise InputError(
-            f"{what} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as "
+            f"{role} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as "
             f"groups and "
             "outcomes are labels"
         )
@@ -136,26 +136,26 @@ def label_columns(values: Any) -> list[Any]:
     return [values]
 
 
-def _labels(values: Any, what: str, n: int, columns: bool) -> list[Array]:
+def _labels(values: Any, role: str, n: int, columns: bool) -> list[Array]:
     """Return labels as arrays (n,) that `np.unique` can sort: one, or with `columns` one per
     column.
 
     Numbers of several types become one type; other labels of several types become text.
     """
     if np.ma.is_masked(values):
-        raise InputError(f"{what} is an array with masked values: drop such rows")
+        raise InputError(f"{role} is an array with masked values: drop such rows")
     arrays = [np.asarray(column) for column in label_columns(values)]
     if not arrays or arrays[0].ndim != 1 or (len(arrays) > 1 and not columns):
-        raise InputError(f"{what} has shape {np.shape(values)}: pass one value per row, ({n},)")
+        raise InputError(f"{role} has shape {np.shape(values)}: pass one value per row, ({n},)")
     if len(arrays[0]) != n:
-        raise InputError(f"{what} has {len(arrays[0])} rows but X has {n}: pass one value per row")
+        raise InputError(f"{role} has {len(arrays[0])} rows but X has {n}: pass one value per row")
     for k, column in enumerate(arrays):
         if column.dtype.kind == "c":
-            raise InputError(f"{what} holds complex numbers: pass labels")
+            raise InputError(f"{role} holds complex numbers: pass labels")
         missing = np.asarray(pd.isna(column))
         if missing.any():
             raise InputError(
-                f"{what} has no value in row {int(missing.argmax())}: drop such rows or give them "
+                f"{role} has no value in row {int(missing.argmax())}: drop such rows or give them "
                 f"a level of "
                 "their own"
             )
@@ -239,9 +239,9 @@ def check_attributes(epsilon: Any, cells: Cells, carried: Array, target: Array) 
     names = level_names(cells.levels, crossed=False)
     if groups is None or epsilon is None:
         return  # one attribute, or no limit
-    for place, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
+    for level, outcome in np.argwhere(groups @ carried.reshape(-1, cells.n_outcomes) == 0).tolist():
         raise InputError(
-            f"level {names[place]} has no rows with y = {cells.outcomes[outcome]}, but parity "
+            f"level {names[level]} has no rows with y = {cells.outcomes[outcome]}, but parity "
             f"needs rows of "
             "every outcome in every level: merge or drop levels, or use epsilon=None"
         )
@@ -266,13 +266,13 @@ def limits_of(epsilon: Any, levels: Array, crossed: bool = True) -> Any:
         return epsilon
     names = level_names(levels, crossed)
     limits = {" & ".join(map(str, np.atleast_1d(level))): limit for level, limit in epsilon.items()}
-    for what, lacking in (
+    for problem, lacking in (
         ("no limit", set(names) - set(limits)),
         ("a limit", set(limits) - set(names)),
     ):
         if lacking:
             raise InputError(
-                f"epsilon has {what} for {', '.join(sorted(lacking))}: give one limit for each of "
+                f"epsilon has {problem} for {', '.join(sorted(lacking))}: give one limit for each of "
                 f"the levels "
                 f"{', '.join(names)}"
             )

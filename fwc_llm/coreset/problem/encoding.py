@@ -56,22 +56,22 @@ class ColumnCode:
             return self.scale / self.factor
         return np.inf
 
-    def read(self, series: "pd.Series[Any]", strict: bool, what: str) -> Any:
+    def read(self, series: "pd.Series[Any]", strict: bool, role: str) -> Any:
         """Return the numbers, ranks or codes (n,) of a column, and −1 for an unknown category."""
         kind = column_kind(series)  # refuses values of no column kind
         if self.kind == "numeric":
             if kind != "numeric" and series.dtype != bool:  # booleans count as 1 and 0
                 raise InputError(
-                    f"column {self.name!r} of {what} is not numeric, but in X it is: pass numbers"
+                    f"column {self.name!r} of {role} is not numeric, but in X it is: pass numbers"
                 )
             numbers = series.to_numpy(dtype=float)
-            _check_finite(series, numbers, what)
+            _check_finite(series, numbers, role)
             return numbers
         index = pd.Index(self.values, dtype=object).get_indexer(series.astype(object))
         if strict and (index < 0).any():
             unknown = series.iloc[int(index.argmin())]
             raise InputError(
-                f"column {self.name!r} of {what} holds {unknown!r}, which does not occur in X"
+                f"column {self.name!r} of {role} holds {unknown!r}, which does not occur in X"
             )
         return index
 
@@ -95,36 +95,36 @@ class Encoder:
     order: tuple[Any, ...]  # names of X's columns
     dtype: Any = None  # of an array, whose precision is kept; None for a DataFrame
 
-    def encode(self, points: Any, strict: bool = True, what: str = "init") -> EncodedTable:
+    def encode(self, points: Any, strict: bool = True, role: str = "init") -> EncodedTable:
         """Encode `points` in the units of X; `strict` refuses a category that X does not hold."""
         points = as_pandas(points)
         if self.dtype is None:
-            table = self._read_frame(points, strict, what)
+            table = self._read_frame(points, strict, role)
         else:
             table = encode_array(points)
         if table.p != len(self.columns):
             raise InputError(
-                f"{what} has {table.p} features, but FairCoreset is expecting {len(self.columns)} "
+                f"{role} has {table.p} features, but FairCoreset is expecting {len(self.columns)} "
                 "features as input"
             )
         return self.scaled(table)
 
-    def _read_frame(self, points: Any, strict: bool, what: str) -> EncodedTable:
+    def _read_frame(self, points: Any, strict: bool, role: str) -> EncodedTable:
         """Read the columns of a DataFrame as numbers, ranks and codes."""
         if not is_frame(points):
             raise InputError(
-                f"{what} is not a DataFrame, but FairCoreset was fitted on one: pass one with the "
+                f"{role} is not a DataFrame, but FairCoreset was fitted on one: pass one with the "
                 f"columns {', '.join(map(repr, self.order))}"
             )
         if not len(points):
-            raise InputError(f"{what} has no rows: pass at least one")
+            raise InputError(f"{role} has no rows: pass at least one")
         count = len(self.numeric)
         numbers = np.empty((len(points), count))
         largest = max(len(column.values) for column in self.columns)
         codes = np.empty((len(points), len(self.columns) - count), np.min_scalar_type(-largest))
         for k, column in enumerate(self.columns):
-            series = _checked_column(points, column.name, what)
-            values = column.read(series, strict, what)
+            series = _checked_column(points, column.name, role)
+            values = column.read(series, strict, role)
             if k < count:
                 numbers[:, k] = values
             else:
@@ -201,29 +201,29 @@ def _columns_of(frame: pd.DataFrame) -> tuple[ColumnCode, ...]:
     return tuple(sorted(columns, key=lambda column: column.kind == "categorical"))
 
 
-def _checked_column(frame: pd.DataFrame, name: Any, what: str) -> "pd.Series[Any]":
+def _checked_column(frame: pd.DataFrame, name: Any, role: str) -> "pd.Series[Any]":
     """Return a column; refuse it if it is absent, occurs twice or has missing values."""
     if name not in frame.columns:
         raise InputError(
-            f"{what} lacks the column {name!r}: pass a DataFrame with the columns of X"
+            f"{role} lacks the column {name!r}: pass a DataFrame with the columns of X"
         )
     values: Any = frame[name]
     if values.ndim > 1:
-        raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
+        raise InputError(f"column {name!r} occurs twice in {role}: name every column once")
     missing = values.isna().to_numpy()
     if missing.any():
         row = row_name(frame.index, int(missing.argmax()))
         raise InputError(
-            f"column {name!r} of {what} has no value in row {row}: drop or fill such rows"
+            f"column {name!r} of {role} has no value in row {row}: drop or fill such rows"
         )
     return values  # type: ignore[no-any-return]
 
 
-def _check_finite(values: "pd.Series[Any]", numbers: Array, what: str) -> None:
+def _check_finite(values: "pd.Series[Any]", numbers: Array, role: str) -> None:
     if not np.isfinite(numbers).all():
         row = row_name(values.index, int((~np.isfinite(numbers)).argmax()))
         raise InputError(
-            f"column {values.name!r} of {what} is infinite in row {row}: clip or drop it"
+            f"column {values.name!r} of {role} is infinite in row {row}: clip or drop it"
         )
 
 
@@ -320,7 +320,7 @@ def encode(
     X = as_pandas(X)
     if is_frame(X):
         encoder = Encoder(_columns_of(X), tuple(X.columns))
-        table = encoder.encode(X, what="X")
+        table = encoder.encode(X, role="X")
     else:
         table = encode_array(X)
         columns = tuple(ColumnCode(k, "numeric") for k in range(table.p))

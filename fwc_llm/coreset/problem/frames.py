@@ -59,9 +59,9 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "columns") and hasattr(table, "iloc")
 
 
-def row_name(index: Any, place: int) -> str:
+def row_name(index: Any, position: int) -> str:
     """The index label of a row as text: 3 and not np.int64(3)."""
-    name = index[place]
+    name = index[position]
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 
@@ -113,7 +113,12 @@ def plain_array(x: Any) -> Array:
 
 
 def take_named(
-    X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    sample_weight: Any,
+    source_name: str = "X",
+    only_names: bool = False,
 ) -> Columns:
     """Look up columns that y, sensitive and sample_weight name; drop them from X.
 
@@ -142,12 +147,12 @@ def take_named(
             return values
         if not is_frame(X):
             raise InputError(
-                f"{role}={values!r}: the columns of {what} have no names; pass the values"
+                f"{role}={values!r}: the columns of {source_name} have no names; pass the values"
             )
         lacking = [name for name in names if name not in X.columns]
         if lacking:
             raise InputError(
-                f"{role} names the column {lacking[0]!r}, which {what} does not have: it has "
+                f"{role} names the column {lacking[0]!r}, which {source_name} does not have: it has "
                 f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
             )
         taken.update(names)
@@ -191,11 +196,11 @@ def _check_in_memory(X: Any) -> None:
     """Refuse files, datasets and frames of Dask, which `FairCoreset.fit` alone can read."""
     if is_dask(X, "dask.dataframe") or is_dataset(X) or are_paths(X):
         if are_paths(X):
-            what = f"names files ({X!r})"
+            problem = f"names files ({X!r})"
         else:
-            what = f"is a {type(X).__name__}"
+            problem = f"is a {type(X).__name__}"
         raise InputError(
-            f"X {what}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such "
+            f"X {problem}, which only FairCoreset.fit reads in blocks: pass the rows in memory, such "
             f"as "
             "pandas.read_parquet(path) or X.compute(), if need be in several calls"
         )

@@ -41,19 +41,19 @@ def medians(numbers: Array, groups: Groups, threads: Threads) -> tuple[Array, Ar
     gets 0.
     """
     size = numbers.dtype.itemsize
-    whole = np.dtype(f"i{size}")
-    largest = whole.type(np.iinfo(whole).max)
-    sign = whole.type(8 * size - 1)
-    low = np.zeros((groups.count, numbers.shape[1]), whole)
+    integer = np.dtype(f"i{size}")
+    largest = integer.type(np.iinfo(integer).max)
+    sign = integer.type(8 * size - 1)
+    low = np.zeros((groups.count, numbers.shape[1]), integer)
     high = np.zeros_like(low)
 
     def find(part: Array) -> None:
         start = groups.start[part[0] : part[-1] + 2]
         rows = slice(start[0], start[-1])
         values = np.take(numbers, groups.rows[rows], axis=0)  # faster than an index
-        keys = np.empty((numbers.shape[1], np.diff(start).max()), whole)
-        word = np.empty(1, whole)
-        terms = values.view(whole), groups.units[rows], start - start[0], sign, largest, keys
+        keys = np.empty((numbers.shape[1], np.diff(start).max()), integer)
+        word = np.empty(1, integer)
+        terms = values.view(integer), groups.units[rows], start - start[0], sign, largest, keys
         found = low[part[0] : part[-1] + 1], high[part[0] : part[-1] + 1]
         find_medians(*terms, word, word.view(numbers.dtype), *found)
 

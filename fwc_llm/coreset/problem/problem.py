@@ -112,13 +112,13 @@ class Problem:
             masses = self.masses.take(rows)
         else:
             masses = self.masses.sampled(rows, priority)
-        place = np.full(self.table.n, -1)
-        place[rows] = np.arange(len(rows))
+        position = np.full(self.table.n, -1)
+        position[rows] = np.arange(len(rows))
         return replace(
             self,
             table=self.table.take(rows),
             cells=self.cells.take(rows, masses),
-            pools=[rows[rows >= 0] for rows in (place[pool] for pool in self.pools)],
+            pools=[rows[rows >= 0] for rows in (position[pool] for pool in self.pools)],
             ids=self.ids[rows],
             masses=masses,
         )

@@ -167,7 +167,7 @@ def _cells(points: Array, rng: Rng) -> list[Array]:
     varying = span > 0
     low = low[varying]
     span = span[varying]
-    place = (points[:, varying] - low + rng.random(len(span)) * span) / (2.0 * span)  # in [0, 1]
+    scaled = (points[:, varying] - low + rng.random(len(span)) * span) / (2.0 * span)  # in [0, 1]
     if len(span):
         depth = max(1, math.ceil(math.log2(2.0 * span.max() / LEAF_SIDE)))
     else:
@@ -175,7 +175,7 @@ def _cells(points: Array, rng: Rng) -> list[Array]:
     factor = rng.integers(1, 2**63, len(span), dtype=np.uint64) | np.uint64(1)
     codes = []
     for level in range(1, depth + 1):
-        coordinates = np.floor(place * 2.0**level).astype(np.uint64)
+        coordinates = np.floor(scaled * 2.0**level).astype(np.uint64)
         codes.append(
             (coordinates * factor).sum(axis=1, dtype=np.uint64)
         )  # overflow is harmless in a hash
@@ -203,9 +203,12 @@ def _take(rows: Array, code: Array, red: Array, p: int, q: int) -> tuple[Array, 
         scarce, missing = _missing((before - stay).sum(axis=1), p, q)
     # 3. Rows outside whole fairlets; the children then have the ratio p to q exactly.
     if missing:
-        whole = np.minimum(stay[scarce] // p, stay[1 - scarce] // q)
-        for child in np.flatnonzero(stay[scarce] > p * whole):
-            stay[scarce, child], stay[1 - scarce, child] = p * whole[child], q * whole[child]
+        n_fairlets = np.minimum(stay[scarce] // p, stay[1 - scarce] // q)
+        for child in np.flatnonzero(stay[scarce] > p * n_fairlets):
+            stay[scarce, child], stay[1 - scarce, child] = (
+                p * n_fairlets[child],
+                q * n_fairlets[child],
+            )
             if _missing((before - stay).sum(axis=1), p, q)[1] == 0:
                 break
     position = np.arange(len(rows)) - np.repeat(starts, sizes)

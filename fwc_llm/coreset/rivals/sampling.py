@@ -55,8 +55,8 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> Array:
     by_level, by_outcome, by_cell = (
         np.bincount(code, weights=weight) for code in (level, outcome, cell)
     )
-    own = np.where(by_cell > 0, by_cell, 1.0)[cell]
-    return np.asarray(weight * by_level[level] * by_outcome[outcome] / (weight.sum() * own))
+    cell_weight = np.where(by_cell > 0, by_cell, 1.0)[cell]
+    return np.asarray(weight * by_level[level] * by_outcome[outcome] / (weight.sum() * cell_weight))
 
 
 def kmedian_coreset(

@@ -115,12 +115,12 @@ class CostTable:
 
     def optimum(self, vertex: Vertex) -> Optimum:
         """Compute the sums that certify an optimal vertex of these rows."""
-        own = self.cost[np.arange(self.size), vertex.key]
-        extra = self.cost[vertex.split_row, vertex.split_cell] - own[vertex.split_row]
+        key_cost = self.cost[np.arange(self.size), vertex.key]
+        extra = self.cost[vertex.split_row, vertex.split_cell] - key_cost[vertex.split_row]
         load = np.bincount(vertex.key, self.mass, self.cost.shape[1])
         np.add.at(load, vertex.split_cell, vertex.split_mass)
         np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
-        cost = float(self.mass @ own + vertex.split_mass @ extra)
+        cost = float(self.mass @ key_cost + vertex.split_mass @ extra)
         _, _, cheapest, least = self.scan(vertex.prices, -np.inf)
         return Optimum(vertex, cost, least - float(cheapest @ vertex.prices), load)
 
@@ -238,10 +238,10 @@ def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
     second = np.full(len(least), np.inf)
     key = np.zeros(len(least), np.intp)
     for cell in range(1, len(prices)):  # by columns: numpy is slow along a short axis
-        here = cost[:, cell] - prices[cell]
-        key[here < least] = cell
-        np.minimum(second, np.maximum(least, here), out=second)
-        np.minimum(least, here, out=least)
+        reduced = cost[:, cell] - prices[cell]
+        key[reduced < least] = cell
+        np.minimum(second, np.maximum(least, reduced), out=second)
+        np.minimum(least, reduced, out=least)
     return key, least, second
 
 
@@ -350,7 +350,7 @@ def anchor_costs(cells: Ints, prices: Floats, margin: float) -> Floats:
 
 
 def solve_directly(
-    table: CostTable, prices: Floats, fair: ParitySet, whole: CostTable, width: float = np.inf
+    table: CostTable, prices: Floats, fair: ParitySet, full_table: CostTable, width: float = np.inf
 ) -> Optimum:
     """Solve a table by the simplex method alone, from `prices`, to the precision of the `whole`
     table.
@@ -365,7 +365,7 @@ def solve_directly(
             width = np.inf
         try:
             if fair.groups is None:
-                terms = prices, fair, whole.noise, width, attempt, table.plain
+                terms = prices, fair, full_table.noise, width, attempt, table.plain
                 vertex = dual_simplex(table.cost, table.mass, *terms)
             else:
                 vertex = linear_program(_near(table.cost, prices, width), table.mass, fair)
@@ -378,7 +378,7 @@ def solve_directly(
         # If ties are nearly parallel, many pivots add up rounding; from the new prices few pivots
         # follow.
         if _gap(best, table, fair) <= EXACT * max(
-            whole.noise / 1e-12 * table.total, abs(best.cost)
+            full_table.noise / 1e-12 * table.total, abs(best.cost)
         ):
             break
         prices = vertex.prices

@@ -175,13 +175,13 @@ def write_ties(owner, tied, cell, at, top, top_level, vertices, level, epsilon, 
                 parent = vertices[above[k]]
             size[k] = 0.0
             for g in range(len(owner)):
-                apart = (
+                difference = (
                     parent[0, g]
                     - vertices[k, 0, g]
                     + epsilon[g] * (parent[1, g] - vertices[k, 1, g])
                 )
-                basis[g, k] = apart
-                size[k] += apart * apart
+                basis[g, k] = difference
+                size[k] += difference * difference
             size[k] = np.sqrt(size[k])
             if above[k] >= 0:
                 size[above[k]] = min(size[above[k]], size[k])
@@ -248,16 +248,16 @@ def _change(i, now, start, cell, excess, at, moved, edge, least, time, goal):  #
     changes at all.
     """
     key = at[i]
-    own = excess[key] - moved[cell[key]]
+    key_excess = excess[key] - moved[cell[key]]
     pace = edge[cell[key]]
     soonest = np.inf
     best = -1
     for k in range(start[i], start[i + 1]):
         rise = edge[cell[k]] - pace
         if rise > least:
-            apart = excess[k] - moved[cell[k]] - own
-            if apart < soonest * rise:
-                soonest = apart / rise
+            difference = excess[k] - moved[cell[k]] - key_excess
+            if difference < soonest * rise:
+                soonest = difference / rise
                 best = k
     time[i], goal[i] = max(soonest, now), best
     return best >= 0
@@ -363,7 +363,7 @@ class _Basis:
         """
         edges = np.empty((2, len(self.owner)))
         terms = self.owner, self.above, self.size, self.load, self.inverse, self.mass, self.total
-        slot, slope, place, of_key = steepest(*terms, edges)
+        slot, slope, position, of_key = steepest(*terms, edges)
         if slot < 0:
             return None
         if of_key and self.owner[slot] == VERTEX:
@@ -375,7 +375,7 @@ class _Basis:
                 self.carried, self.cell[[self.at[row], pair]], [-self.mass[row], self.mass[row]]
             )
             self.at[row] = pair
-        return slot, slope, edges[place]
+        return slot, slope, edges[position]
 
     def pivot(self, slot: int, slope: float, edge: Floats) -> None:
         """Move along the edge while D rises; the row or vertex that stops it becomes the slot's
@@ -433,8 +433,8 @@ class _Basis:
         while True:
             far = time == np.inf
             other = self.fair.best(edge if far else self.prices + time * edge, far)[1]
-            apart = self.top - other
-            moved = self.fair.masses(apart)
+            difference = self.top - other
+            moved = self.fair.masses(difference)
             length = float(np.abs(moved).sum())
             faster = float(edge @ moved)
             lead = float(-self.prices @ moved) + (self.fair.toll(other) - toll)
@@ -447,7 +447,7 @@ class _Basis:
                 earlier = max(lead, 0.0) / faster
             else:
                 earlier = np.inf
-            if np.abs(apart).max() <= 1e-14 or gain <= noise or earlier >= time:
+            if np.abs(difference).max() <= 1e-14 or gain <= noise or earlier >= time:
                 return time, cheapest
             time = earlier
             cheapest = other
@@ -479,7 +479,7 @@ class _Basis:
         supply = self.mass[rows]
         part = self.load[slots]
         key = self.key
-        own = np.concatenate([at, np.arange(len(rows))])
+        part_row = np.concatenate([at, np.arange(len(rows))])
         to = np.concatenate([self.cell[self.tied[slots]], key[rows]])
         unsplit = self.mass.copy()
         unsplit[rows] = 0.0
@@ -487,10 +487,10 @@ class _Basis:
         amount = np.append(part, supply - np.bincount(at, part, len(rows))).clip(0.0)
         carried = settled + np.bincount(to, amount, cells)
         if violation(carried, self.fair.target, self.fair.limits) > _ROUNDING:
-            amount = self._balance(own, to, supply, settled)
-        return key, *largest_stay(key, rows[own], to, amount)
+            amount = self._balance(part_row, to, supply, settled)
+        return key, *largest_stay(key, rows[part_row], to, amount)
 
-    def _balance(self, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
+    def _balance(self, part_row: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
         """Masses (e,) of the parts of split rows `own` (e,) that go to cells `to` (e,).
 
         Least squares with a scale per equation: the parts of a row sum to its `supply`, and a
@@ -502,13 +502,13 @@ class _Basis:
         cells = len(settled)
         vertices = [self.top, *(self.vertices[k] for k in np.flatnonzero(self.owner == VERTEX))]
         shapes = np.array([fair.masses(vertex) for vertex in vertices])
-        most = settled + np.bincount(to, supply[own], cells)  # largest mass of each cell
+        most = settled + np.bincount(to, supply[part_row], cells)  # largest mass of each cell
         size = most.reshape(fair.n_levels, -1).sum(axis=1)[
             [fair.level(vertex) for vertex in vertices]
         ]
         system = np.zeros((r + cells, e + len(size)))
         right = np.concatenate([supply, -settled])
-        system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
+        system[part_row, np.arange(e)] = system[r + to, np.arange(e)] = supply[part_row]
         system[r:, e:] = -(shapes * np.where(size > 0, size, self.total)[:, None]).T
         scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
         scale[scale == 0] = 1.0
@@ -516,7 +516,7 @@ class _Basis:
         right = right / scale
         solution = np.linalg.lstsq(system, right)[0]
         solution += np.linalg.lstsq(system, right - system @ solution)[0]
-        amount = solution[:e].clip(0.0) * supply[own]
+        amount = solution[:e].clip(0.0) * supply[part_row]
         carried = settled + np.bincount(to, amount, cells)
         empty = carried.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * self.total
         amount[empty[to // len(fair.target)]] = 0.0

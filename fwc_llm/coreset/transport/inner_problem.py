@@ -208,13 +208,13 @@ def _plan(
     mass[live], all_prices[live] = best.load / total, vertex.prices
     cost = best.cost / total
     bound = best.bound / total
-    apart = violation(mass, share)
+    largest_violation = violation(mass, share)
     if fair:
         if violation(mass[live], share, fair.limits, fair.groups) > SATISFIED:
             raise _too_rare(share, rows)
         cost = (best.cost + fair.charge(best.load)) / total
         bound += fair.best(vertex.prices)[0]
-        apart = violation(mass[live], share, groups=fair.groups)
+        largest_violation = violation(mass[live], share, groups=fair.groups)
     return Transport(
         cell=(vertex.key if len(live) == cells else live[vertex.key]).astype(np.int32, copy=False),
         split_row=vertex.split_row,
@@ -223,7 +223,7 @@ def _plan(
         mass=mass,
         objective=cost,
         lower_bound=min(cost, bound),
-        violation=apart,
+        violation=largest_violation,
         prices=all_prices,
         row_mass=weights / total,
     )
@@ -255,8 +255,8 @@ def _with_idle_rows(plan: Transport, costs: Array, rows: Array) -> Transport:
     cell = np.empty(len(costs), dtype=np.int32)
     mass = np.zeros(len(costs))
     resting = np.flatnonzero(idle)
-    own = costs[np.ix_(resting, live)].astype(np.float64)
-    cell[resting] = live[two_cheapest(own, plan.prices[live])[0]]
+    idle_costs = costs[np.ix_(resting, live)].astype(np.float64)
+    cell[resting] = live[two_cheapest(idle_costs, plan.prices[live])[0]]
     cell[rows] = plan.cell
     mass[rows] = plan.row_mass
     return replace(plan, cell=cell, split_row=rows[plan.split_row], row_mass=mass)
@@ -267,11 +267,11 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
     if not prices.any() or fair.groups is not None:  # judging them takes a linear program
         return bool(prices.any())
     some = rows.sample(_SOME)
-    own, none = (
+    with_prices, none = (
         float(some.mass @ two_cheapest(some.cost, at)[1]) + some.total * fair.best(at)[0]
         for at in (prices, np.zeros(len(prices)))
     )
-    return own >= none - _SLACK * abs(none)
+    return with_prices >= none - _SLACK * abs(none)
 
 
 class _TooRareError(InputError):
@@ -296,7 +296,9 @@ def _live_cells(costs: Array, n_outcomes: int, epsilon: Floats | None, partial: 
     """Cells that can carry mass: with a limit, those of levels with all cells, or any cells if
     `partial`.
     """
-    live = np.array([np.isfinite(own[0]) or np.isfinite(own).any() for own in costs.T])
+    live = np.array(
+        [np.isfinite(cell_costs[0]) or np.isfinite(cell_costs).any() for cell_costs in costs.T]
+    )
     if epsilon is not None or partial:
         table = live.reshape(-1, n_outcomes)
         live = np.repeat(table.any(axis=1) if partial else table.all(axis=1), n_outcomes)

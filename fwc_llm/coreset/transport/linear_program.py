@@ -33,7 +33,7 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     total = float(mass.sum())
     share = np.tile(fair.target, levels)
     row, cell = np.nonzero(np.isfinite(cost))
-    each = np.arange(len(row))
+    variable = np.arange(len(row))
     light = np.minimum(
         mass / total / _LIGHT, 1.0
     )  # the sum of a row's parts, below 1 for light rows
@@ -59,8 +59,8 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
     into.data *= np.repeat(part, np.diff(into.indptr))
     sides = np.block([[-level * most, -over], [level * least, 0 * over]])
     limits: Any = block_array([[into[: 2 * len(share)], csc_array(sides)]])
-    sums: Any = csc_array((np.ones(len(row)), (row, each)), (n, len(row)))
-    whole: Any = block_array(
+    sums: Any = csc_array((np.ones(len(row)), (row, variable)), (n, len(row)))
+    matrix: Any = block_array(
         [
             [sums, csc_array((n, levels + len(soft)))],
             [into[2 * len(share) :], csc_array(np.eye(levels, levels + len(soft)))],
@@ -75,7 +75,7 @@ def linear_program(cost: Array, mass: Floats, fair: ParitySet) -> Vertex:
             np.concatenate([part * cost[row, cell], np.zeros(levels), fair.penalty * share[soft]]),
             diags_array(1 / of_limit) @ limits,
             np.zeros(2 * len(share)),
-            diags_array(1 / of_sum) @ whole,
+            diags_array(1 / of_sum) @ matrix,
             np.append(light, np.zeros(levels)),
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
@@ -161,7 +161,10 @@ def least_limit(fair: GroupedParitySet, carried: Flags) -> float | None:
         masses = GroupedParitySet(fair.target, limits, fair.groups)
         wanted = -np.repeat(fair.groups, len(fair.target), axis=1)
         try:  # sums of fair masses are fair: one group at a time suffices
-            return all(masses.best(np.where(carried, own, np.inf))[0] < -1e-9 for own in wanted)
+            return all(
+                masses.best(np.where(carried, group_cells, np.inf))[0] < -1e-9
+                for group_cells in wanted
+            )
         except (InfeasibleError, StalledError):  # near the least limit HiGHS may fail
             return False
 

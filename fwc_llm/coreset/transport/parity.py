@@ -23,10 +23,10 @@ def violation(
     if not full.any():  # no group carries mass
         return 0.0
     with np.errstate(over="ignore"):
-        apart = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(
+        deviation = np.abs(table[full] / table[full].sum(axis=1, keepdims=True) / target - 1).max(
             axis=1
         )
-    return float((apart - np.broadcast_to(limits, len(table))[full]).max())
+    return float((deviation - np.broadcast_to(limits, len(table))[full]).max())
 
 
 def imbalance(mass: Floats, target: Floats) -> float:
