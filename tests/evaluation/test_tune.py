@@ -244,7 +244,10 @@ def test_instructions_are_raced_with_and_without_examples(tmp_path: Path) -> Non
     text = tuned.result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Mind the age." in text
     shown = {
-        arm: cells for arm, *cells in describe_tuning(tuned.tuning, tuned.result.audit().statistics)["validation"]
+        arm: cells
+        for arm, *cells in describe_tuning(tuned.tuning, tuned.result.audit().statistics)[
+            "validation"
+        ]
     }
     pool = {
         arm: cells[0] for arm, cells in shown.items()
