@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evals.coverage.impact import measure, worlds
-from evals.coverage.verdicts import faults
 from fwc_llm.metrics.adverse_impact import (
     BELOW,
     CANNOT_SAY,
@@ -305,23 +303,6 @@ def test_a_part_of_the_table_that_nobody_asked_about_is_undefined() -> None:
     assert with_stranger.of("impact_ratio", "X").reason == "no row of this group was asked about"
     same = groups(sample()).of("impact_ratio", "F").value
     assert with_stranger.of("impact_ratio", "F").value == same
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Adult, n = 200, alike under each label, R = 1",
-        "groups of 90 and 8, the rarest rates, R = 1",
-        "four crossed groups of 30, no gap, R = 1",
-    ],
-)
-def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
-    """Intervals of a rate that the design has instead of the table's fail on the first."""
-    (world,) = [world for world in worlds() if world.name.startswith(name)]
-    tally = measure(world, runs=60)
-    assert not faults(tally, strict=False)
-    assert sum(one.given for one in tally.intervals.values()) > 300
 
 
 def test_rows_lost_before_the_run_are_summed_by_level() -> None:
