@@ -140,7 +140,7 @@ class Records(Sequence[Record]):
         attribute: str = "",
         scope: str | None = None,
     ) -> Record:
-        """Return the judged record of a number, or that of a `scope`; `NOTHING` if there is none."""
+        """Return the judged record of a number, or that of a `scope` (default: `NOTHING`)."""
         if attribute == self.attribute:
             attribute = ""
         for record in self._by_number.get((metric, arm, against, attribute, group), ()):

@@ -218,7 +218,7 @@ def measured(metric: Metric, estimates: ArmEstimates, margin: float, **cells: An
 
 
 def _metrics(run: RunAnswers) -> list[Metric]:
-    """The metrics that need no P(yes), without those that need labels if there are none."""
+    """The metrics that need no P(yes). Where the rows have no labels, they need none either."""
     known = run.design.labelled
     return [metric for metric in counts.COUNTED if known or metric.rates == ("selection_rate",)]
 

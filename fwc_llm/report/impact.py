@@ -72,7 +72,7 @@ class ImpactTables:
         self.several = len(impact.arms) > 1
 
     def of(self, metric: str, arm: str, level: str, against: str = "") -> Record:
-        """Look a level's record up, in the scope of the impact tables where there are several."""
+        """Look a level's record up; of several scopes, take that of the impact tables."""
         where = (metric, arm, level, against, self.view.attribute)
         found = self.records.of(*where, scope=self.impact.scope)
         return found if found.metric else self.records.of(*where)
