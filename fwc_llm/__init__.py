@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from fwc_llm.answers import parse_answer as parse_answer
     from fwc_llm.cell_rules import Record as Record
     from fwc_llm.coreset import FairCoreset as FairCoreset
-    from fwc_llm.coreset import Transport as Transport
-    from fwc_llm.coreset import fair_transport as fair_transport
     from fwc_llm.errors import FwcError as FwcError
     from fwc_llm.errors import IncompleteRunError as IncompleteRunError
     from fwc_llm.errors import InputError as InputError
@@ -25,36 +23,36 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.result import Result as Result
     from fwc_llm.evaluation.tune import Tuned as Tuned
     from fwc_llm.evaluation.tune import tune as tune
-    from fwc_llm.models import Asked as Asked
+    from fwc_llm.gates import Check as Check
     from fwc_llm.models import Client as Client
-    from fwc_llm.models import Message as Message
     from fwc_llm.models import Messages as Messages
     from fwc_llm.models import Model as Model
     from fwc_llm.models import Reply as Reply
-    from fwc_llm.models import Training as Training
+    from fwc_llm.models import RowContext as RowContext
     from fwc_llm.models import Usage as Usage
     from fwc_llm.models import open_model as open_model
     from fwc_llm.models.functions import FunctionModel as FunctionModel
+    from fwc_llm.notices import DataWarning as DataWarning
+    from fwc_llm.notices import FwcWarning as FwcWarning
+    from fwc_llm.notices import RunWarning as RunWarning
+    from fwc_llm.notices import ScaleWarning as ScaleWarning
     from fwc_llm.prompts import build_prompt as build_prompt
     from fwc_llm.report.audit_answers import Audit as Audit
     from fwc_llm.report.audit_answers import audit as audit
     from fwc_llm.runs.settings import Settings as Settings
-    from fwc_llm.shots import Certificate as Certificate
     from fwc_llm.shots import Example as Example
-    from fwc_llm.shots import Request as Request
     from fwc_llm.shots import Shots as Shots
     from fwc_llm.shots import load_shots as load_shots
     from fwc_llm.shots import save_shots as save_shots
     from fwc_llm.shots import select_shots as select_shots
     from fwc_llm.shots import strategies as strategies
-    from fwc_llm.shots import strategy as strategy
     from fwc_llm.tasks import Task as Task
     from fwc_llm.tasks import load_task as load_task
 
 _HOME = {
     "answers": ("Answer", "parse_answer"),
     "cell_rules": ("Record",),
-    "coreset": ("FairCoreset", "Transport", "fair_transport"),
+    "coreset": ("FairCoreset",),
     "errors": (
         "FwcError",
         "IncompleteRunError",
@@ -65,32 +63,14 @@ _HOME = {
     "evaluation.evaluate": ("aevaluate", "evaluate"),
     "evaluation.result": ("Result",),
     "evaluation.tune": ("Tuned", "tune"),
-    "models": (
-        "Asked",
-        "Client",
-        "Message",
-        "Messages",
-        "Model",
-        "Reply",
-        "Training",
-        "Usage",
-        "open_model",
-    ),
+    "gates": ("Check",),
+    "models": ("Client", "Messages", "Model", "Reply", "RowContext", "Usage", "open_model"),
     "models.functions": ("FunctionModel",),
+    "notices": ("DataWarning", "FwcWarning", "RunWarning", "ScaleWarning"),
     "prompts": ("build_prompt",),
     "report.audit_answers": ("Audit", "audit"),
     "runs.settings": ("Settings",),
-    "shots": (
-        "Certificate",
-        "Example",
-        "Request",
-        "Shots",
-        "load_shots",
-        "save_shots",
-        "select_shots",
-        "strategies",
-        "strategy",
-    ),
+    "shots": ("Example", "Shots", "load_shots", "save_shots", "select_shots", "strategies"),
     "tasks": ("Task", "load_task"),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fwc_llm.notices import spoken
-from fwc_llm.sanitize import redact
+from fwc_llm.sanitize import kind_of, redact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,12 @@ class InterruptedRunError(FwcError):
     """The run was interrupted (Ctrl-C); the replies so far are saved: exit code 130."""
 
     exit_code = 130
+
+
+def require(value: object, kinds: type | tuple[type, ...], name: str, remedy: str) -> None:
+    """`FwcError` unless a caller's value is of one of these types."""
+    if not isinstance(value, kinds):
+        raise FwcError(f"{name} is {kind_of(value)}: {remedy}")
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.validation import Checked, first_error
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -146,6 +146,8 @@ def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
 
 def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
     """Update each of `values` with the options among its fields; refuse other options."""
+    for value in values:
+        require(value, Options, "settings or client", "give Settings(…) and Client(…)")
     names = [name for value in values for name in type(value).model_fields]
     for name in options:
         if name not in names:

@@ -24,18 +24,18 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.cell_rules import Record
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.files import read_text, resource_dir
 from fwc_llm.models.base import CRITERIA, QUESTION
 from fwc_llm.prompt_rows import ShownColumns, ShownRow, clean, decimal
 from fwc_llm.sanitize import utf8_safe
+from fwc_llm.shots.base import Shots
 from fwc_llm.words import YES_NO
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.models.base import ChatMessage, Message
-    from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
     Row = Mapping[Any, Any] | pd.Series  # column names to values
@@ -154,7 +154,7 @@ class ShownExample(ShownRow):
 
 
 def build_prompt(
-    task: "Task",
+    task: "str | Path | Task",
     row: "Record | Row",
     shots: "Shots | None" = None,
     template: str | Path = "default",
@@ -166,6 +166,11 @@ def build_prompt(
     System messages and examples are rendered once for repeated calls with the same task, shots and
     template. `FwcError` for a row (a Series with its row id) that is among the examples.
     """
+    from fwc_llm.tasks import as_task
+
+    task = as_task(task)
+    if shots is not None:
+        require(shots, Shots, "the examples", "give Shots, as select_shots and load_shots return")
     record = task.record(row)
     name = getattr(row, "name", None)
     rows = [example.row for example in shots.examples] if shots is not None else []

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from fwc_llm import cell_rules
 from fwc_llm.cell_rules import Domain, FrozenTask, Record, as_text, title_of
-from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.errors import FwcError, did_you_mean, require
 from fwc_llm.files import failing_as, home_expanded, json_text, read_text, resource_dir, write_whole
 from fwc_llm.notebook import MOST_ROWS, figure, note, table
 from fwc_llm.notices import LOG, DataWarning, tell
@@ -116,7 +116,7 @@ class Task:
         """The column called `name`; `FwcError` if the task has none."""
         by_name = {column.name: column for column in self.columns}
         if name not in by_name:
-            raise self._no_column(name, by_name)
+            raise self._no_column(str(name), by_name)
         return by_name[name]
 
     def _no_column(self, name: str, by_name: Mapping[str, Column]) -> FwcError:
@@ -690,6 +690,7 @@ def _of_frame(
         [],
         of_weight,
     )
+    require(words, (str, Mapping), "words", "give {'yes': …, 'no': …}, or 'values'")
     if isinstance(words, str):
         spelled = {"words": words}
     else:

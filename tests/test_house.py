@@ -264,7 +264,7 @@ PUBLIC = [
     ("fwc_llm", "Settings"),
     ("fwc_llm", "Client"),
     ("fwc_llm.coreset", "FairCoreset"),
-    ("fwc_llm.coreset", "fair_transport"),
+    ("fwc_llm.coreset.transport.inner_problem", "fair_transport"),
     ("fwc_llm.models", "open_model"),
     ("fwc_llm.models.openai.chat", "ChatModel"),
     ("fwc_llm.shots", "load_shots"),

@@ -17,9 +17,9 @@ from evals.paper.experiment import DATASETS, Cell, Experiment, Options, Row, siz
 from evals.paper.methods import FWC, choose
 from evals.paper.tables import percent
 from evals.record import markdown
-from fwc_llm.coreset import fair_transport
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,6 +2,7 @@
 (docs/decisions/0006-sphinx-for-the-site.md).
 """
 
+import inspect
 import json
 import re
 import sys
@@ -9,7 +10,6 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from click.testing import CliRunner
 from docutils import nodes  # type: ignore[import-untyped]
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
@@ -45,33 +45,55 @@ autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 72
 napoleon_custom_sections = ["Errors"]
 _COLUMNS = re.compile(r"[^\n]*\S {3,}\S")  # a table of options
+_GLUED = re.compile(r"(?<=\w`)(?=\w)")  # `Example`s
 _CITED = re.compile(r'docs/([\w/-]+)\.md(?:, "([^"]+)")?')
 
 
 class Commands(SphinxDirective):
-    """The help of every command, as the terminal prints it."""
+    """The help of every command, with its arguments and options."""
 
     def run(self) -> list[nodes.Node]:
         """A section for each command."""
         sections: list[nodes.Node] = []
-        for name in _names(PROGRAM, ""):
-            section = nodes.section(ids=[name.replace(" ", "-")])
-            section += nodes.title(text=f"fwc-llm {name}")
-            arguments = [*name.split(), "--help-all"]
-            printed = CliRunner(env={"COLUMNS": "100"}).invoke(PROGRAM, arguments)
-            section += nodes.literal_block(text=printed.output)
+        for name, command in _commands(PROGRAM, "fwc-llm"):
+            section = nodes.section(ids=[nodes.make_id(name)])
+            section += nodes.title(text=name)
+            section += _paragraphs(command.help)
+            options = nodes.definition_list()
+            for option in command.params:
+                names = [*option.opts, *option.secondary_opts]
+                if option.param_type_name == "argument":
+                    names = [option.metavar or option.name]
+                if not getattr(option, "hidden", False):
+                    term = nodes.term("", "", nodes.literal(text=", ".join(names)))
+                    text = nodes.definition("", *_paragraphs(option.help))
+                    options += nodes.definition_list_item("", term, text)
+            section += options
             sections.append(section)
         return sections
 
 
-def _names(group: Any, prefix: str) -> list[str]:
-    names = []
-    for name, command in group.commands.items():
+def _commands(group: Any, name: str) -> list[tuple[str, Any]]:
+    """The name and the command of all commands, those in groups included."""
+    found = []
+    for word, command in group.commands.items():
         if hasattr(command, "commands"):
-            names += _names(command, f"{prefix}{name} ")
+            found += _commands(command, f"{name} {word}")
         else:
-            names.append(prefix + name)
-    return names
+            found.append((f"{name} {word}", command))
+    return found
+
+
+def _paragraphs(text: str | None) -> list[nodes.Node]:
+    """Help without the marks of the terminal; `code` is literal."""
+    plain = re.sub(r"\\(?=\[)|[\f\b]", "", inspect.cleandoc(text or ""))
+    found: list[nodes.Node] = []
+    for block in plain.split("\n\n"):
+        paragraph = nodes.paragraph()
+        for number, part in enumerate(block.split("`")):
+            paragraph += nodes.literal(text=part) if number % 2 else nodes.Text(part)
+        found.append(paragraph)
+    return found
 
 
 class NotebookParser(MystParser):
@@ -117,7 +139,8 @@ def _as_rest(app: Sphinx, what: str, name: str, of: Any, options: Any, lines: li
         if _COLUMNS.match(block):
             blocks[index] = f"::\n\n{indent(block, '    ')}"
         else:
-            blocks[index] = _CITED.sub(link, block.replace("|", "\\|"))
+            block = _GLUED.sub("\\\\ ", block.replace("|", "\\|"))
+            blocks[index] = _CITED.sub(link, block)
     lines[:] = "\n\n".join(blocks).split("\n")
 
 

@@ -631,12 +631,11 @@ def frame_table(frame: Any) -> RawTable:
 
         try:
             table: Any = nw.from_native(frame)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError):
             kind = f"{type(frame).__module__}.{type(frame).__name__}"
             raise FwcError(
                 f"a table is a data frame of pandas, Polars, Arrow or another library that "
-                f"narwhals takes, "
-                f"not {kind}: {error!s:.200}"
+                f"narwhals takes, not {kind}"
             ) from None
         if isinstance(table, nw.LazyFrame):
             table = table.collect()

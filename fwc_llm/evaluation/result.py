@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError
+from fwc_llm.errors import FwcError, IncompleteRunError, InputTypeError, require
 from fwc_llm.metrics.records import Records
 from fwc_llm.notices import spoken
 from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
@@ -113,6 +113,7 @@ class Result:
         from fwc_llm.report.compare import compare_runs
         from fwc_llm.runs.recorded_run import read_run
 
+        require(other, (Result, str, Path), "the other run", "give a result, or a run's folder")
         folder = other.folder if isinstance(other, Result) else other
         return compare_runs(read_run(self.folder), read_run(folder))
 

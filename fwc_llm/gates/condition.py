@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, require
 from fwc_llm.metrics.counts import BY_KEY
 from fwc_llm.metrics.sequential import GroupSequential
 from fwc_llm.sanitize import truncate
@@ -55,6 +55,7 @@ class GateCondition:
 
 def parse_condition(text: str) -> GateCondition:
     """Parse a condition; raise `FwcError` with the reason if it is invalid."""
+    require(text, str, "the condition", 'give a text such as "dp > 0.1"')
     parts = _CONDITION.fullmatch(text)
     if parts is None:
         if text.rstrip().endswith("%"):

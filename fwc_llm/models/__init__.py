@@ -4,7 +4,7 @@ import os
 import re
 from typing import Unpack
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, require
 from fwc_llm.models.base import (
     Message,
     Messages,
@@ -20,17 +20,15 @@ from fwc_llm.models.client import Client, ClientKeywords, is_local
 from fwc_llm.notices import tell
 from fwc_llm.sanitize import LIKE_A_KEY, hide_variable
 
-Asked = RowContext  # its public name
-
 _FOR_SERVICES = {"params": "--param", "max_tokens": "--max-tokens", "rpm": "--rpm", "tpm": "--tpm"}
 
 __all__ = [
-    "Asked",
     "Client",
     "Message",
     "Messages",
     "Model",
     "Reply",
+    "RowContext",
     "Training",
     "Traits",
     "Usage",
@@ -61,6 +59,7 @@ def open_model(
 
     Errors: `FwcError` for an invalid name, and for options that the model does not take.
     """
+    require(name, str, "the model", "give its name, such as surrogate")
     client = client or Client(**options)
     if LIKE_A_KEY.search(name):
         remedy = "name a model, and the key's environment variable with --api-key-env"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.answers import PARSER
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, require
 from fwc_llm.models.base import Messages, Model, RowContext, Training, traits
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.prompts import Prompt, split_edits
@@ -464,14 +464,15 @@ def _arms(
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
     """One arm per source, order and template; examples of the user go into `saved`."""
+    several = "give a list, for example ['zero', 'fwc']"
     if isinstance(sources, str):
-        raise FwcError(
-            f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']"
-        )
+        raise FwcError(f"the arms are the text {sources!r}: {several}")
     if not sources:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
+    require(sources, Sequence, "the value of --shots", several)
     arms: list[Arm] = []
     for source in sources:
+        require(source, (str, Shots), "an arm", "give a strategy, a file of shots, or Shots")
         edits: tuple[str, ...] = ()
         own_order: str | None = None
         if isinstance(source, Shots):

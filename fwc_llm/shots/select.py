@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, require
 from fwc_llm.progress import choose as show
 from fwc_llm.sanitize import parse_finite
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots
-from fwc_llm.shots.registry import find_strategy
+from fwc_llm.shots.registry import find_strategy, strategies
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,6 @@ def select_shots(
     from fwc_llm.coreset.weights import read_weights
     from fwc_llm.tasks import as_task
 
-    choose = find_strategy(strategy)
     m = _whole(m, "m")
     seed = _whole(seed, "seed")
     if seed < 0:
@@ -92,6 +91,8 @@ def select_shots(
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     check_epsilon(epsilon)
     task = as_task(task)
+    require(strategy, str, "strategy", f"give a name ({', '.join(strategies())})")
+    choose = find_strategy(strategy)
     if pool is None:
         table = task.pool()
     else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from fwc_llm.data.locate import cache_folder
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, require
 from fwc_llm.files import failing_as, json_text, read_text, write_whole
 from fwc_llm.sanitize import parse_json
 from fwc_llm.shots.base import DEFAULT_M, Example, Shots
@@ -37,6 +37,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path` atomically. Raises `FwcError` if the file cannot be written."""
+    require(shots, Shots, "the first argument", "give Shots, as select_shots returns")
     path = Path(path)
     text = json_text(shots_json(shots))
     with suppress(OSError):  # the write below reports the error
@@ -54,6 +55,7 @@ def load_shots(
     Errors: `FwcError` for an unreadable file, an invalid file (the error names the key), duplicate
     rows, another task, and a changed table.
     """
+    require(path, (str, Path), "the shots file", "give its path")
     where = f"shots file {path}"
     with failing_as(FwcError, f"{where} cannot be read: "):
         content = parse_json(read_text(Path(path), _LARGEST), strict=True)

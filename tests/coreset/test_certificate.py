@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import fwc_llm.coreset
-from fwc_llm.coreset import CoresetCertificate, FairCoreset, certify
+from fwc_llm.coreset import FairCoreset, certify
+from fwc_llm.coreset.certificate import CoresetCertificate
 from fwc_llm.errors import InputError
 from tests.coreset.people import arrays, people
 from tests.coreset.programs import full_program

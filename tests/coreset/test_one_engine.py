@@ -7,7 +7,8 @@ from tests.command import python
 FITS = """
 import os, sys, zlib
 import numpy as np, pandas as pd
-from fwc_llm.coreset import FairCoreset, fair_transport
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.transport.inner_problem import fair_transport
 if hasattr(os, "sched_setaffinity"):  # the inner problem takes all processors
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 if "warm" in sys.argv:  # everything has run in this process before

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Client, FwcError, Message, Messages, Result, evaluate
+from fwc_llm import Client, FwcError, Messages, Result, evaluate
 from fwc_llm.evaluation.evaluate import prepare
 from fwc_llm.metrics.perturbation_effects import changes
 from fwc_llm.metrics.records import Record
 from fwc_llm.metrics.run_answers import ArmAnswers
+from fwc_llm.models import Message
 from fwc_llm.report.formats import render
 from fwc_llm.runs.perturbations import FIRST_NAME, Proxies, name_variants, with_first_name
 from fwc_llm.runs.settings import Settings

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm import Asked, FwcError, Messages, Reply, Training, evaluate, open_model
-from fwc_llm.models import traits
+from fwc_llm import FwcError, Messages, Reply, RowContext, evaluate, open_model
+from fwc_llm.models import Training, traits
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.notices import RunWarning
 from fwc_llm.report.document import make_document
@@ -68,12 +68,12 @@ class Counting(FourMembers):
     reference = True
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[RowContext] = []
 
     async def ask(self, messages: Messages) -> Reply:
         raise AssertionError("the row was there")
 
-    async def ask_row(self, messages: Messages, asked: Asked) -> Reply:
+    async def ask_row(self, messages: Messages, asked: RowContext) -> Reply:
         self.asked.append(asked)
         return Reply("yes" if asked.values["age"] > 40 else "no")
 
@@ -86,7 +86,7 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(
         two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run"
     )
     assert result.data["reference"]
-    assert {type(one) for one in model.asked} == {Asked}
+    assert {type(one) for one in model.asked} == {RowContext}
     pool = two.pool()
     for repeat in (0, 1):
         asked = [one for one in model.asked if one.repeat == repeat]
