@@ -22,11 +22,11 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from evals.frames import from_frame
 from evals.paper.recorded import FOLDER, read_recordings
 from evals.record import RESULTS, command_line, markdown, write
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import FeatureTable, assisted_answers, effective_sample_size
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.runs.splits import table_of

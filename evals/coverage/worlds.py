@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, ndtr
 
-from fwc_llm.metrics.audit_table import from_frame, of_population
+from evals.frames import from_frame
+from fwc_llm.metrics.audit_table import of_population
 from fwc_llm.metrics.run_answers import RunAnswers
 from fwc_llm.metrics.sampling_design import (
     ASSIST,

@@ -358,14 +358,13 @@ def _problem(
 def _unread(results: "Mapping[str, Result]") -> FwcError | None:
     """The error for arms with a coverage below `min_coverage`; None without such an arm."""
     from fwc_llm.report.narrative import low_coverage
+    from fwc_llm.runs.recorded_run import read_run
 
-    runs = [
-        (result.data["arms"], RunFolder(result.folder).describe()) for result in results.values()
-    ]
+    runs = [read_run(result.folder) for result in results.values()]
     low = [
         line["text"]
-        for arms, run in runs
-        for line in low_coverage(arms, run["settings"]["min_coverage"])
+        for run in runs
+        for line in low_coverage(run.statistics, run.described["settings"]["min_coverage"])
     ]
     if low:
         return IncompleteRunError(" ".join(low))

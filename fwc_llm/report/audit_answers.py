@@ -1,7 +1,6 @@
 """`audit`: statistics of answers from any source, as an `Audit`."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,13 +8,14 @@ from fwc_llm.errors import FwcError
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import Impact, impact_tables
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import RunAnswers
-from fwc_llm.metrics.sampling_design import WORST, Unread
+from fwc_llm.metrics.sampling_design import WORST, SamplingDesign, Unread
 from fwc_llm.metrics.statistics import Statistics, statistics
+from fwc_llm.metrics.variance import UNREAD_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
     from fwc_llm.report.reference_models import References
+
+_DESIGNS = ("group", "group and label")
 
 
 class Audit:
@@ -177,6 +179,12 @@ def audit(
     from fwc_llm.data.raw_table import frame_table, titles_of
     from fwc_llm.report.predictions_reader import population_of, read_answers
 
+    if design not in _DESIGNS:
+        raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, _DESIGNS))}")
+    if unread not in UNREAD_WORDS:
+        raise FwcError(f"unread is {unread!r}: choose {', '.join(map(repr, UNREAD_WORDS))}")
+    if not 0 <= margin < 1:
+        raise FwcError(f"the margin is {margin:g}: it is a share, from 0 to less than 1")
     if y_pred is not None or y_true is not None or sensitive_features is not None:
         if answers is None:
             answers, protected = _table_of(y_pred, y_true, sensitive_features)
@@ -215,22 +223,21 @@ def audit(
     frame, notes = read_answers(
         raw, columns, groups or ["group"], outcomes, threshold, missing, everybody, title_of(key)
     )
-    answered = from_frame(
+    answered = answers_of(
         frame,
-        design,
-        attributes,
-        protected=groups,
-        label="label" if "label" in columns else None,
+        groups,
+        SamplingDesign(
+            labels_fixed=design == _DESIGNS[1],
+            min_group=min_group,
+            margin=margin,
+            labelled="label" in columns,
+            unread=unread,
+        ),
         unknown=unknown,
-        weight="weight" if weight is not None else None,
-        cluster="cluster" if cluster is not None else None,
-        given="given" if given is not None else None,
-        min_group=min_group,
-        margin=margin,
+        attributes=attributes,
         against=against,
-        unread=unread,
+        notes=notes,
     )
-    answered = replace(answered, unused=(*answered.unused, *notes))
     if everybody is not None:
         options = columns.get("label"), outcomes, unknown, columns.get("cluster")
         answered = of_population(answered, everybody, title_of(key), *options)

@@ -20,15 +20,16 @@ from fwc_llm.meaning import MeaningRule, values_of
 from fwc_llm.metrics.adverse_impact import impact_tables, over_median
 from fwc_llm.metrics.audit_table import (
     OutcomeRules,
+    answers_of,
     by_attribute,
     empty_but,
-    from_frame,
     of_population,
 )
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.decision_thresholds import HALF
 from fwc_llm.metrics.records import Records
 from fwc_llm.metrics.run_answers import ArmAnswers, RunAnswers, mapped
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import document_of, entry
 from fwc_llm.report.local_law_144 import summary
@@ -40,7 +41,12 @@ from fwc_llm.report.narrative import (
     next_step,
     what_was_decided,
 )
-from fwc_llm.report.predictions_reader import open_file, population_of, read_predictions
+from fwc_llm.report.predictions_reader import (
+    answered_at,
+    open_file,
+    population_of,
+    read_predictions,
+)
 from fwc_llm.report.provenance import ABOUT, DECISIONS
 from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
@@ -221,28 +227,34 @@ def audit_of_file(
         replies=asked.reply is not None,
     )
 
+    design = SamplingDesign(
+        min_group=settings.min_group,
+        margin=settings.margin,
+        labelled=label is not None,
+        unread=settings.unread,
+    )
+
     def answered(answer: str) -> RunAnswers:
-        own: dict[str, Any] = {
-            name: name for name in ("weight", "cluster", "given") if name in columns
-        }
-        own |= {
-            name: getattr(settings, name) for name in ("min_group", "margin", "against", "unread")
-        }
-        own |= {"unknown": asked.unknown}
-        return from_frame(frame, answer=answer, protected=names, label=label and "label", **own)
+        return answers_of(
+            frame,
+            names,
+            design,
+            answer=answer,
+            unknown=asked.unknown,
+            against=settings.against,
+            notes=notes,
+        )
 
     crossed = answered("answer")
     scored = None
     if asked.score:
         arms = frame["arm"] if "arm" in frame else np.zeros(len(frame))
         scores = frame.groupby(arms, observed=True)["score"]
-        frame["above"] = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        above = scores.transform(lambda each: over_median(each.to_numpy(np.float64)))
+        frame["above"] = answered_at(above.to_numpy(np.float64), HALF)
         scored = replace(answered("above"), groups=crossed.groups)
-        if asked.answer or asked.reply or asked.p_yes:
-            crossed = crossed
-        else:
+        if not (asked.answer or asked.reply or asked.p_yes):
             crossed = scored
-    crossed = replace(crossed, unused=(*notes, *crossed.unused))
     audits: dict[str, Audit] = {}
     for name, view in by_attribute(crossed).items():
         if everybody is not None:
@@ -297,7 +309,6 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
     at = asked.threshold
     no_row = asked.row is None
     answers = [column for column in (asked.answer, asked.reply) if column]
-    outcomes = [name for name in asked.protected if name in (asked.label, *answers)]
     mistakes = {
         "--population needs --key: the column that names rows in both tables": of_population
         and no_row,
@@ -306,7 +317,6 @@ def _check_options(asked: AuditOptions, of_population: bool) -> None:
         "--small exclude and --because TEXT go together: say why small categories are left out": (
             (asked.small == "exclude") != bool((asked.because or "").strip())
         ),
-        f"--protected {outcomes} is the label or the answer: name another column": outcomes,
         "name the column of predictions (--answer), replies (--reply), probabilities (--p-yes) or "
         "scores "
         "(--score)": not (answers or asked.p_yes or asked.score),

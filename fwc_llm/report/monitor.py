@@ -15,10 +15,11 @@ from fwc_llm.gates import Check
 from fwc_llm.gates.condition import GateCondition
 from fwc_llm.gates.decide import CANNOT_SAY, OUTSIDE, WITHIN, Outcome, outcome_of
 from fwc_llm.meaning import MeaningRule, values_of
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame
+from fwc_llm.metrics.audit_table import OutcomeRules, answers_of
 from fwc_llm.metrics.counts import BY_KEY, RATES, UNPARSED, Codes, Floats, Metric
 from fwc_llm.metrics.period_gaps import MIN_DECISIONS, intervals, split_error
 from fwc_llm.metrics.run_answers import as_names, mapped, unknown_of
+from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.report.monitor_state import DECISION, State
 from fwc_llm.report.number_format import number
 from fwc_llm.report.predictions_reader import read_predictions
@@ -242,13 +243,9 @@ def _read(
             if merged_categories([level], asked["unknown"], True)
         }
         frame[name] = mapped(levels, lambda level: UNKNOWN if level in unknown else level)  # noqa: B023
-    answers = from_frame(
-        frame,
-        protected=protected,
-        unknown=None,
-        label="label" if asked["label"] else None,
-        least_groups=1,
-    ).answers["answers"]
+    design = SamplingDesign(labelled=bool(asked["label"]))
+    run = answers_of(frame, protected, design, unknown=None, least_groups=1)
+    answers = run.answers["answers"]
     seen[:] = sorted(known)
     answer = np.where(np.isnan(answers.answer), UNPARSED, answers.answer)
     cell = (3 * answers.label + answer).astype(np.int64)

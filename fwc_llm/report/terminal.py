@@ -11,7 +11,6 @@ from rich.text import Text
 
 from fwc_llm.metrics.statistics import Statistics
 from fwc_llm.report import sections
-from fwc_llm.report.audit_answers import Audit
 from fwc_llm.report.document import describe_run, sections_of, statistics_of
 from fwc_llm.report.impact import selected
 from fwc_llm.report.narrative import (
@@ -30,6 +29,7 @@ from fwc_llm.report.threshold_section import at_threshold, threshold_section
 from fwc_llm.runs.recorded_run import read_run
 
 if TYPE_CHECKING:
+    from fwc_llm.report.audit_answers import Audit
     from fwc_llm.runs.recorded_run import Run
 
 MORE = "All tables and notes: --verbose."
@@ -95,7 +95,7 @@ def summary(
 
 
 def audit_summary(
-    audits: Mapping[str, Audit],
+    audits: "Mapping[str, Audit]",
     predictions: str,
     created: str,
     verbose: bool,

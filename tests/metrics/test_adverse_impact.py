@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm.metrics.adverse_impact import (
     BELOW,
     CANNOT_SAY,
@@ -18,7 +19,6 @@ from fwc_llm.metrics.adverse_impact import (
     impact_tables,
     views,
 )
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.run_answers import is_known
 from fwc_llm.report.impact import ImpactTables

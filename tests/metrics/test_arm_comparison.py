@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from evals.frames import from_frame
 from fwc_llm.metrics.arm_comparison import (
     ArmComparison,
     Difference,
@@ -20,7 +21,6 @@ from fwc_llm.metrics.arm_comparison import (
     comparisons,
 )
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.sampling_design import SamplingDesign
 from fwc_llm.metrics.variance import ArmArrays
 from tests.metrics.worlds import World

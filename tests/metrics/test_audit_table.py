@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import by_attribute, from_frame
+from fwc_llm.metrics.audit_table import by_attribute
 from fwc_llm.metrics.records import Record, Records
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.audit_answers import Audit

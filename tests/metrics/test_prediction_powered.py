@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from evals.cost import RESULTS, as_markdown
+from evals.frames import from_frame
 from fwc_llm import FwcError, audit
 from fwc_llm.metrics.arm_estimates import ArmEstimates
-from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.prediction_powered import (
     FOLDS,
     FeatureTable,

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.frames import from_frame
 from fwc_llm.meaning import MeaningRule
 from fwc_llm.metrics.adverse_impact import impact_tables
-from fwc_llm.metrics.audit_table import OutcomeRules, from_frame, of_population
+from fwc_llm.metrics.audit_table import OutcomeRules, of_population
 from fwc_llm.metrics.counts import plain
 from fwc_llm.metrics.planning import (
     QUESTIONS,
