@@ -93,7 +93,7 @@ def tune(
             data_dir=data_dir,
             cancel_batch=cancel_batch,
             dry_run=dry_run,
-            shown=console.shown,
+            display=console.terminal,
         )
     if as_json:
         document = {

@@ -408,7 +408,7 @@ def tune(
     cancel_batch: bool = False,
     dry_run: bool = False,
     progress: bool | None = None,
-    shown: Any = None,
+    display: Any = None,
     **options: Unpack[ClientKeywords],
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
@@ -450,7 +450,7 @@ def tune(
         raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
     for order in orders or ():
         check_order(order)
-    show = shown or choose_progress(progress)
+    show = display or choose_progress(progress)
     if isinstance(m, int):
         sizes = [m]
     else:
