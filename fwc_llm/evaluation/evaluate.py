@@ -401,7 +401,7 @@ class Job:
             folder.change(calls=part.n_questions)
             rows_asked = rows
             score_run(folder, journal, None, self.plan.task if self.plan.settings.assist else None)
-            if all_decided(self.plan.settings.until_decided, read_run(folder.path).answered):
+            if all_decided(self.plan.settings.until_decided, read_run(folder.path).statistics):
                 break
         return outcome
 

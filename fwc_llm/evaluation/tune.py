@@ -413,7 +413,7 @@ def tune(
 ) -> Tuned:
     """Find examples that reach a fairness target at the least loss of accuracy.
 
-    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo=0.1",
+    `target_dp` is the largest acceptable DP gap; `target` names another metric instead ("eo_gap=0.1",
     "dp_ratio=0.8"). `max_loss` is the largest acceptable loss of accuracy, in percentage points
     below the arm `balanced` on the same rows.
 
